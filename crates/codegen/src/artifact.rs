@@ -1,0 +1,68 @@
+//! What a code generator hands to `run`: the text, and the names the text uses.
+
+use nicforge_ir::{EventId, HandlerId, ReasonId, TableId};
+
+/// C for the Linux kernel's XDP hook, with everything needed to load, feed and read it.
+///
+/// The object's global data is the interface at run time; `runtime/xdp/nf_rt.h` declares it:
+///
+/// * `.rodata`: `struct nf_config nf_config` = `{ u32 mode; u32 ports; u32 ifindex[16]; }`, set before loading. `mode`
+///   is 0 live, 1 record (time and seed of every event go to the array map `nf_record`), 2 replay (time and seed
+///   come from `nf_event`).
+/// * `.bss`: `struct nf_event nf_event` = `{ u64 now; u64 seed; u32 in_port; u32 out_port; u32 out; u32 reason; }`
+///   (replay only: input `now`, `seed`, `in_port`; output `out` = 0 none, 1 send, 2 stack, 3 drop, 4 host, then
+///   `out_port` or `reason`), then `u64 nf_drops[reasons]`, `u64 nf_refused[tables]`, `u64 nf_recorded`.
+/// * map `nf_ports`: devmap from port to interface; map `nf_host`: ring buffer of records
+///   `{ u32 kind; u32 length; u64 addr; u8 data[length]; }`, kind 1 host_recv, 2 host_msg, 3 dma_write, 4 log (data:
+///   `u32 log_id`, then `u64` arguments).
+#[derive(Clone, Debug)]
+pub struct XdpArtifact {
+    pub source: String,
+    pub programs: Vec<XdpProgram>,
+    pub tables: Vec<XdpTable>,
+    /// Text of each drop reason, by counter index in `nf_drops`.
+    pub reasons: Vec<(ReasonId, String)>,
+    /// Format of each `nf_log`, by its number in log records.
+    pub logs: Vec<String>,
+    /// Whether any handler reads the time or the random stream.
+    pub uses_time_or_random: bool,
+    /// Whether anything is written to `nf_host`.
+    pub uses_host_ring: bool,
+}
+
+/// One program in the object.
+#[derive(Clone, Debug)]
+pub struct XdpProgram {
+    /// C function and program name, for example `nf_net_recv`.
+    pub name: String,
+    pub handler: HandlerId,
+    pub event: EventId,
+}
+
+/// How a table is kept in BPF maps.
+#[derive(Clone, Debug)]
+pub struct XdpTable {
+    pub table: TableId,
+    /// Name of the map in the object.
+    pub map: String,
+    pub shape: XdpMapShape,
+    /// The map's value is `{ value; u32 nf_len; u8 nf_buf[N]; }` with natural alignment when the table has a byte
+    /// string of N bytes.
+    pub buf: Option<u32>,
+}
+
+/// Layout of map keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMapShape {
+    /// BPF hash or LRU hash: key and value as in αIR.
+    Exact,
+    /// BPF array: the key is the u32 index.
+    Array,
+    /// BPF array with a value per CPU, merged by adding: tables that are only ever added to.
+    PerCpuSum,
+    /// BPF LPM trie: key is `{ u32 prefix_bits; key }`.
+    Lpm,
+    /// BPF array of `{ u32 used; u32 priority; key; mask; value }`, sorted by descending priority, `used` 1 for live
+    /// entries, the first unused one ends it. Members have the alignment of their αIR types.
+    TernaryList,
+}

@@ -1,0 +1,5 @@
+//! Generated code: one C emitter with a dialect per target. It decides nothing about placement.
+
+pub mod artifact;
+
+pub use artifact::*;

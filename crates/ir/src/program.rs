@@ -1,0 +1,330 @@
+//! The program and its parts: arenas with typed ids, no pointers, no string keys.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+
+use crate::ops::Op;
+use crate::span::{FileId, SourceFile, Span};
+use crate::types::{ArrayDef, ArrayId, StructDef, StructId, Type};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
+        entity_impl!($name, $prefix);
+    )*};
+}
+
+ids! {
+    /// A table of the program.
+    TableId "table";
+    /// A read-only array initialised in the source.
+    ConstId "const";
+    /// An event that handlers react to or generate.
+    EventId "event";
+    /// A function that handlers call.
+    FuncId "func";
+    /// A handler.
+    HandlerId "handler";
+    /// A named reason for dropping packets.
+    ReasonId "reason";
+    /// An SSA value of one body.
+    ValueId "%";
+    /// A region of one body.
+    BlockId "block";
+    /// An instruction of one body.
+    InstId "inst";
+}
+
+/// A stateful handler graph.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub name: String,
+    pub files: PrimaryMap<FileId, SourceFile>,
+    pub structs: PrimaryMap<StructId, StructDef>,
+    pub arrays: PrimaryMap<ArrayId, ArrayDef>,
+    pub tables: PrimaryMap<TableId, Table>,
+    pub consts: PrimaryMap<ConstId, ConstArray>,
+    pub events: PrimaryMap<EventId, Event>,
+    pub reasons: PrimaryMap<ReasonId, DropReason>,
+    pub funcs: PrimaryMap<FuncId, Func>,
+    pub handlers: PrimaryMap<HandlerId, Handler>,
+    /// Number of network ports the program names (`NF_PORTS`), at least 1.
+    pub ports: u32,
+}
+
+/// How a table finds its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TableKind {
+    /// Exact match; a full table refuses new keys.
+    Hash,
+    /// Index 0 ≤ key < capacity; every entry exists from the start, holding zero.
+    Array,
+    /// Exact match; a full table evicts the least recently used entry.
+    Lru,
+    /// Longest prefix match on the key's bytes, first byte first. Filled from outside only.
+    Lpm,
+    /// Value-and-mask match on the key's bytes; the highest priority wins. Filled from outside only.
+    Ternary,
+}
+
+impl TableKind {
+    pub const ALL: [TableKind; 5] =
+        [TableKind::Hash, TableKind::Array, TableKind::Lru, TableKind::Lpm, TableKind::Ternary];
+
+    /// The kind's word in C, in αIR text and in table files.
+    pub fn name(self) -> &'static str {
+        match self {
+            TableKind::Hash => "hash",
+            TableKind::Array => "array",
+            TableKind::Lru => "lru",
+            TableKind::Lpm => "lpm",
+            TableKind::Ternary => "ternary",
+        }
+    }
+
+    /// Whether handlers may insert and delete keys (`lpm` and `ternary` are filled by the control plane;
+    /// the entries of an `array` always exist).
+    pub fn takes_inserts(self) -> bool {
+        matches!(self, TableKind::Hash | TableKind::Lru)
+    }
+}
+
+/// A table: state that outlives a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub name: String,
+    pub kind: TableKind,
+    pub key: Type,
+    pub value: Type,
+    /// Entries it holds at least.
+    pub capacity: u32,
+    /// Capacity in bytes of the byte string (`nf_buf(N)`) each entry carries beside its value.
+    pub buf: Option<u32>,
+    pub max_replicas: Option<u32>,
+    pub span: Span,
+}
+
+/// A read-only array of integers or structs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstArray {
+    pub name: String,
+    pub elem: Type,
+    /// The elements' bytes, one after the other, each `size_of(elem)` long.
+    pub bytes: Vec<u8>,
+    pub span: Span,
+}
+
+/// Who an event goes to or comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// From outside into the program (`net_recv`, `host_send`, `timer`).
+    In,
+    /// From the program to outside (`net_send`, `stack_recv`, `host_recv`, `host_msg`, `dma_write`).
+    Out,
+    /// Between handlers.
+    Internal,
+}
+
+/// An event and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub name: String,
+    pub direction: Direction,
+    pub params: Vec<Param>,
+}
+
+/// A named parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    pub name: String,
+    pub ty: Type,
+    /// For packets: generating the event copies from the packet and leaves its handle with the handler
+    /// (`dma_write`), instead of giving it away.
+    pub borrowed: bool,
+}
+
+/// Why packets are dropped at one place of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropReason {
+    pub text: String,
+    pub span: Span,
+}
+
+/// The side a handler is pinned to (`NF_ON`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    Nic,
+    Host,
+}
+
+/// Reacts to one event.
+#[derive(Clone, Debug)]
+pub struct Handler {
+    pub name: String,
+    pub event: EventId,
+    pub body: Body,
+    pub max_replicas: Option<u32>,
+    /// `NF_UNORDERED`: the user gives up order between events of different keys and of the same key.
+    pub unordered: bool,
+    pub side: Option<Side>,
+    pub span: Span,
+}
+
+/// A function; its parameters are the entry block's, `return` gives its results.
+#[derive(Clone, Debug)]
+pub struct Func {
+    pub name: String,
+    pub results: Vec<Type>,
+    pub body: Body,
+    pub span: Span,
+}
+
+/// Values, instructions and regions of one handler or function.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    pub values: PrimaryMap<ValueId, Value>,
+    pub insts: PrimaryMap<InstId, Inst>,
+    pub blocks: PrimaryMap<BlockId, Block>,
+    /// The outermost region; its parameters are the event's or the function's.
+    pub entry: Option<BlockId>,
+}
+
+/// An SSA value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    pub ty: Type,
+    /// The source variable it holds, for people and for readable generated code.
+    pub name: Option<String>,
+    pub def: ValueDef,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueDef {
+    /// Parameter number `.1` of a region.
+    Param(BlockId, u32),
+    /// Result number `.1` of an instruction.
+    Result(InstId, u32),
+}
+
+/// A region: parameters, a straight line, the last instruction a terminator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    pub params: Vec<ValueId>,
+    pub insts: Vec<InstId>,
+}
+
+/// An operation with its results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inst {
+    pub op: Op,
+    pub results: Vec<ValueId>,
+    pub span: Span,
+}
+
+impl Body {
+    /// The outermost region. Every body that a builder finished has one.
+    pub fn entry(&self) -> BlockId {
+        self.entry.expect("a finished body has an entry region")
+    }
+
+    /// Type of a value.
+    pub fn ty(&self, value: ValueId) -> Type {
+        self.values[value].ty
+    }
+
+    /// The instruction that defines `value`, unless it is a region parameter.
+    pub fn def_inst(&self, value: ValueId) -> Option<InstId> {
+        match self.values[value].def {
+            ValueDef::Result(inst, _) => Some(inst),
+            ValueDef::Param(..) => None,
+        }
+    }
+
+    /// The op that defines `value`, unless it is a region parameter.
+    pub fn def_op(&self, value: ValueId) -> Option<&Op> {
+        self.def_inst(value).map(|inst| &self.insts[inst].op)
+    }
+
+    /// The terminator of a region.
+    pub fn terminator(&self, block: BlockId) -> Option<&Inst> {
+        self.blocks[block].insts.last().map(|inst| &self.insts[*inst])
+    }
+
+    /// Calls `visit` on every instruction reachable from `block`, outer ones before the regions they own.
+    pub fn for_each_inst(&self, block: BlockId, visit: &mut dyn FnMut(InstId)) {
+        for &inst in &self.blocks[block].insts {
+            visit(inst);
+            for region in self.insts[inst].op.regions() {
+                self.for_each_inst(region, visit);
+            }
+        }
+    }
+}
+
+impl Program {
+    /// An empty program with one network port.
+    pub fn new(name: &str) -> Program {
+        Program {
+            name: name.to_string(),
+            files: PrimaryMap::new(),
+            structs: PrimaryMap::new(),
+            arrays: PrimaryMap::new(),
+            tables: PrimaryMap::new(),
+            consts: PrimaryMap::new(),
+            events: PrimaryMap::new(),
+            reasons: PrimaryMap::new(),
+            funcs: PrimaryMap::new(),
+            handlers: PrimaryMap::new(),
+            ports: 1,
+        }
+    }
+
+    /// Adds a struct type. Struct types are nominal: two declarations are two types.
+    pub fn add_struct(&mut self, def: StructDef) -> StructId {
+        self.structs.push(def)
+    }
+
+    /// The array type of `len` elements of `elem`.
+    pub fn array_of(&mut self, elem: Type, len: u32) -> Type {
+        let def = ArrayDef { elem, len };
+        let known = self.arrays.iter().find(|(_, d)| **d == def).map(|(id, _)| id);
+        Type::Array(known.unwrap_or_else(|| self.arrays.push(def)))
+    }
+
+    pub fn table_named(&self, name: &str) -> Option<TableId> {
+        self.tables.iter().find(|(_, t)| t.name == name).map(|(id, _)| id)
+    }
+
+    pub fn event_named(&self, name: &str) -> Option<EventId> {
+        self.events.iter().find(|(_, e)| e.name == name).map(|(id, _)| id)
+    }
+
+    /// The handler of an event, if the program has one.
+    pub fn handler_of(&self, event: EventId) -> Option<HandlerId> {
+        self.handlers.iter().find(|(_, h)| h.event == event).map(|(id, _)| id)
+    }
+
+    /// A type as the text form writes it: `u16`, `nf_eth`, `u8[6]`, `packet`.
+    pub fn type_name(&self, ty: Type) -> String {
+        match ty {
+            Type::Int { bits, signed } => format!("{}{bits}", if signed { 'i' } else { 'u' }),
+            Type::Struct(id) => self.structs[id].name.clone(),
+            Type::Array(id) => format!("{}[{}]", self.type_name(self.arrays[id].elem), self.arrays[id].len),
+            Type::Packet => "packet".to_string(),
+        }
+    }
+
+    /// `path:line:col` of a span, or the program's name if it has no place in a file.
+    pub fn place(&self, span: Span) -> String {
+        match span.file {
+            Some(file) => {
+                let source = &self.files[file];
+                let (line, col) = span.line_col(&source.text);
+                format!("{}:{line}:{col}", source.path)
+            }
+            None => self.name.clone(),
+        }
+    }
+}
