@@ -32,6 +32,7 @@
 
 pub mod build;
 pub mod effects;
+pub mod generate;
 pub mod interp;
 pub mod io;
 pub mod json;
