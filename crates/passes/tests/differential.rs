@@ -57,7 +57,7 @@ fn check(passes: &[&str], seeds: std::ops::Range<u64>) {
 
 /// How many random programs; `NICFORGE_SEEDS` asks for more.
 fn seeds() -> u64 {
-    std::env::var("NICFORGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300)
+    std::env::var("NICFORGE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(600)
 }
 
 #[test]

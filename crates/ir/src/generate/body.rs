@@ -125,6 +125,28 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         ints[self.d.below(ints.len())]
     }
 
+    /// A hash of the values that became visible last.
+    fn digest(&mut self) -> ValueId {
+        let last: Vec<ValueId> = self.scope.iter().rev().take(6).copied().collect();
+        let mut seed = self.b.int(0, Type::U32);
+        for value in last {
+            seed = self.b.push1(Op::Hash { seed, value }, Type::U32);
+        }
+        seed
+    }
+
+    /// The integer that became visible last.
+    pub fn last_int(&self) -> Option<ValueId> {
+        self.scope.iter().rev().copied().find(|v| self.b.body.ty(*v).is_int())
+    }
+
+    /// In a region that is about to end, lets what it computed last show.
+    fn show(&mut self) {
+        if let (true, true, Some(value)) = (self.options.logs, self.d.one_in(2), self.last_int()) {
+            self.b.push0(Op::Log { format: "last {}".to_string(), args: vec![value] });
+        }
+    }
+
     fn picks(&mut self, types: &[Type]) -> Vec<ValueId> {
         types.iter().map(|ty| self.pick(*ty)).collect()
     }
@@ -183,6 +205,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         let arm = |outer: &mut Self| {
             outer.region(|inner| {
                 inner.statements(4);
+                inner.show();
                 if inner.d.one_in(5) {
                     inner.leave();
                 } else {
@@ -210,6 +233,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         self.fill(body, |inner| {
             inner.scope.extend(params);
             inner.statements(5);
+            inner.show();
             let values = inner.picks(&carried);
             let ends = inner.d.one_in(6);
             inner.b.push0(if ends {
@@ -257,7 +281,11 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     }
 
     fn give_away(&mut self, pkt: ValueId) {
-        // What was computed shows in the frame.
+        // What was computed shows in the frame: one hash of several values, and some values as they are.
+        if !self.d.one_in(3) {
+            let value = self.digest();
+            self.b.push0(Op::Emit { pkt, value });
+        }
         for _ in 0..self.d.below(3) {
             let ty = self.any_type();
             let value = self.pick(ty);
