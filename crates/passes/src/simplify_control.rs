@@ -11,14 +11,18 @@
 //!   `continue` runs again has one trip;
 //! * a loop of one trip whose `break`s are in tail position becomes nested `if`s (early returns of inlined functions
 //!   are such loops): what follows an `if` with a `break` in one arm moves into the other arm, `break` becomes
-//!   `yield`. That needs no copy of anything unless both arms go on, in which case the loop stays.
+//!   `yield`. That needs no copy of anything unless both arms go on, in which case the loop stays. It also stays if
+//!   regions would nest deeper than is good for readers and for the walks of other passes.
 //!
 //! Each step removes a region, an instruction or a loop, so repeating them ends.
 
 use nicforge_ir::{BlockId, Body, InstId, Op, Program, Type, Value, ValueDef};
 
 use crate::Pass;
-use crate::rewrite::{Replacements, constant, for_each_body, for_each_exit, new_inst};
+use crate::rewrite::{Replacements, constant, for_each_body, for_each_exit, height, new_inst};
+
+/// Loops do not become `if`s that nest deeper; a quarter of what the verifier allows.
+const MAX_DEPTH: usize = nicforge_ir::text::MAX_NESTING / 4;
 
 pub struct SimplifyControl;
 
@@ -35,7 +39,7 @@ impl Pass for SimplifyControl {
         for_each_body(program, |_, body| {
             let mut changed = false;
             loop {
-                let mut simplify = Simplify { replaced: Replacements::default(), changed: false };
+                let mut simplify = Simplify { replaced: Replacements::default(), changed: false, depth: 0 };
                 simplify.block(body, body.entry());
                 simplify.replaced.apply(body);
                 if !simplify.changed {
@@ -50,6 +54,8 @@ impl Pass for SimplifyControl {
 struct Simplify {
     replaced: Replacements,
     changed: bool,
+    /// How deep the region being looked at is nested.
+    depth: usize,
 }
 
 /// How a region ends.
@@ -59,6 +65,7 @@ fn leaves(body: &Body, block: BlockId) -> bool {
 
 impl Simplify {
     fn block(&mut self, body: &mut Body, block: BlockId) {
+        self.depth += 1;
         let mut queue: Vec<InstId> = std::mem::take(&mut body.blocks[block].insts);
         queue.reverse();
         let mut done = Vec::new();
@@ -80,6 +87,7 @@ impl Simplify {
             }
         }
         body.blocks[block].insts = done;
+        self.depth -= 1;
     }
 
     /// Puts the content of `region` in front of what follows. Its `yield` gives `inst`'s results; if it leaves
@@ -196,7 +204,8 @@ impl Simplify {
                 self.changed = true;
             }
         }
-        if !breaks_in_tail_position(body, region) {
+        let deepest = self.depth + height(body, region) + ifs_with_breaks(body, region);
+        if deepest > MAX_DEPTH || !breaks_in_tail_position(body, region) {
             return true;
         }
         for (param, value) in body.blocks[region].params.clone().into_iter().zip(init) {
@@ -256,6 +265,17 @@ impl Simplify {
         self.nest(body, then, types);
         self.nest(body, other, types);
     }
+}
+
+/// How many `if`s with a `break` of the loop there are: each may become one more level.
+fn ifs_with_breaks(body: &Body, region: BlockId) -> usize {
+    let count = |inst: &InstId| match body.insts[*inst].op {
+        Op::If { then, other, .. } if has_breaks(body, *inst) => {
+            1 + ifs_with_breaks(body, then) + ifs_with_breaks(body, other)
+        }
+        _ => 0,
+    };
+    body.blocks[region].insts.iter().map(count).sum()
 }
 
 fn exit_depth(body: &Body, inst: InstId) -> u32 {
