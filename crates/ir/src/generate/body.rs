@@ -54,9 +54,31 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         let entry = self.b.current();
         self.pkt = Some(self.b.param(entry, Type::Packet, Some("pkt")));
         self.gives = true;
+        if self.options.arithmetic_only {
+            return self.arithmetic();
+        }
         self.budget = 30;
         self.statements(30);
         self.leave();
+    }
+
+    /// Values from the packet, arithmetic, and a hash of everything.
+    fn arithmetic(mut self) {
+        let Some(pkt) = self.pkt else { return };
+        for _ in 0..4 {
+            let ty = self.any_type();
+            let (_, value) = self.b.push2(Op::Extract { pkt }, Type::BOOL, ty);
+            self.keep(value);
+            self.b.push0(Op::Reset { pkt });
+        }
+        for _ in 0..10 + self.d.below(15) {
+            self.arithmetic_statement();
+        }
+        let value = self.digest(usize::MAX);
+        self.b.push0(Op::Emit { pkt, value });
+        let event = self.program.event_named("stack_recv").expect("the generator declares it");
+        self.b.push0(Op::Generate { event, args: vec![pkt] });
+        self.b.push0(Op::Return(Vec::new()));
     }
 
     pub fn function(mut self, params: &[Type], results: &[Type], gives: bool) {
@@ -125,9 +147,9 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         ints[self.d.below(ints.len())]
     }
 
-    /// A hash of the values that became visible last.
-    fn digest(&mut self) -> ValueId {
-        let last: Vec<ValueId> = self.scope.iter().rev().take(6).copied().collect();
+    /// A hash of up to `count` values that became visible last.
+    fn digest(&mut self, count: usize) -> ValueId {
+        let last: Vec<ValueId> = self.scope.iter().rev().take(count).copied().collect();
         let mut seed = self.b.int(0, Type::U32);
         for value in last {
             seed = self.b.push1(Op::Hash { seed, value }, Type::U32);
@@ -283,7 +305,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     fn give_away(&mut self, pkt: ValueId) {
         // What was computed shows in the frame: one hash of several values, and some values as they are.
         if !self.d.one_in(3) {
-            let value = self.digest();
+            let value = self.digest(6);
             self.b.push0(Op::Emit { pkt, value });
         }
         for _ in 0..self.d.below(3) {

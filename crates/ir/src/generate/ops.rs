@@ -33,6 +33,11 @@ impl Gen<'_, '_, '_> {
         }
     }
 
+    /// One op on integers or aggregates.
+    pub fn arithmetic_statement(&mut self) {
+        if self.d.below(2) == 0 { self.integer_op() } else { self.aggregate_op() }
+    }
+
     fn push_kept(&mut self, op: Op, ty: Type) {
         let value = self.b.push1(op, ty);
         self.keep(value);
