@@ -2,7 +2,8 @@
 //!
 //! Working from the inside out, in every region:
 //!
-//! * an `if` on a constant becomes the arm it takes;
+//! * an `if` on a constant becomes the arm it takes; so does one on a condition that an `if` around it or before it
+//!   decided;
 //! * when one arm of an `if` leaves (a loop or the body), the other one's content moves behind the `if`:
 //!   `if c { break v } else { A; yield a }; B` becomes `if c { break v }; A; B`, as a person would write it;
 //! * when both arms leave, what follows is unreachable and goes;
@@ -16,7 +17,9 @@
 //!
 //! Each step removes a region, an instruction or a loop, so repeating them ends.
 
-use nicforge_ir::{BlockId, Body, InstId, Op, Program, Type, Value, ValueDef};
+use std::collections::HashMap;
+
+use nicforge_ir::{BlockId, Body, InstId, Op, Program, Type, Value, ValueDef, ValueId};
 
 use crate::Pass;
 use crate::rewrite::{Replacements, constant, for_each_body, for_each_exit, height, new_inst};
@@ -39,7 +42,12 @@ impl Pass for SimplifyControl {
         for_each_body(program, |_, body| {
             let mut changed = false;
             loop {
-                let mut simplify = Simplify { replaced: Replacements::default(), changed: false, depth: 0 };
+                let mut simplify = Simplify {
+                    replaced: Replacements::default(),
+                    changed: false,
+                    facts: HashMap::new(),
+                    depth: 0,
+                };
                 simplify.block(body, body.entry());
                 simplify.replaced.apply(body);
                 if !simplify.changed {
@@ -54,6 +62,8 @@ impl Pass for SimplifyControl {
 struct Simplify {
     replaced: Replacements,
     changed: bool,
+    /// Conditions that are known where we are: in the arms of an `if` on them, and behind one with an arm that leaves.
+    facts: HashMap<ValueId, bool>,
     /// How deep the region being looked at is nested.
     depth: usize,
 }
@@ -69,15 +79,24 @@ impl Simplify {
         let mut queue: Vec<InstId> = std::mem::take(&mut body.blocks[block].insts);
         queue.reverse();
         let mut done = Vec::new();
+        let mut learned = Vec::new();
         while let Some(inst) = queue.pop() {
-            for region in body.insts[inst].op.regions() {
-                self.block(body, region);
-            }
             // What stands in for the instruction is looked at again; what follows may be dropped.
-            let op = body.insts[inst].op.clone();
-            let keep = match op {
-                Op::If { .. } => self.if_inst(body, inst, &mut queue),
-                Op::Loop { .. } => self.loop_inst(body, inst, &mut queue),
+            let keep = match body.insts[inst].op {
+                Op::If { cond, then, other, .. } => {
+                    let cond = self.replaced.get(cond);
+                    let keep = self.if_inst(body, inst, cond, &mut queue);
+                    match (keep, leaves(body, then), leaves(body, other)) {
+                        (true, true, false) => self.learn(&mut learned, cond, false),
+                        (true, false, true) => self.learn(&mut learned, cond, true),
+                        _ => {}
+                    }
+                    keep
+                }
+                Op::Loop { body: region, .. } => {
+                    self.block(body, region);
+                    self.loop_inst(body, inst, &mut queue)
+                }
                 _ => true,
             };
             if keep {
@@ -87,7 +106,24 @@ impl Simplify {
             }
         }
         body.blocks[block].insts = done;
+        for cond in learned {
+            self.facts.remove(&cond);
+        }
         self.depth -= 1;
+    }
+
+    /// From here to the end of the region the condition is known.
+    fn learn(&mut self, learned: &mut Vec<ValueId>, cond: ValueId, holds: bool) {
+        if self.facts.insert(cond, holds).is_none() {
+            learned.push(cond);
+        }
+    }
+
+    /// Simplifies an arm of an `if`, in which its condition is known.
+    fn arm(&mut self, body: &mut Body, arm: BlockId, cond: ValueId, holds: bool) {
+        self.facts.insert(cond, holds);
+        self.block(body, arm);
+        self.facts.remove(&cond);
     }
 
     /// Puts the content of `region` in front of what follows. Its `yield` gives `inst`'s results; if it leaves
@@ -107,12 +143,15 @@ impl Simplify {
     }
 
     /// Whether the `if` stays.
-    fn if_inst(&mut self, body: &mut Body, inst: InstId, queue: &mut Vec<InstId>) -> bool {
-        let Op::If { cond, then, other, .. } = body.insts[inst].op else { return true };
-        if let Some(value) = constant(body, self.replaced.get(cond)) {
-            self.splice(body, inst, if value != 0 { then } else { other }, queue);
+    fn if_inst(&mut self, body: &mut Body, inst: InstId, cond: ValueId, queue: &mut Vec<InstId>) -> bool {
+        let Op::If { then, other, .. } = body.insts[inst].op else { return true };
+        let known = constant(body, cond).map(|value| value != 0).or(self.facts.get(&cond).copied());
+        if let Some(holds) = known {
+            self.splice(body, inst, if holds { then } else { other }, queue);
             return false;
         }
+        self.arm(body, then, cond, true);
+        self.arm(body, other, cond, false);
         let empty = |region: BlockId| body.blocks[region].insts.len() == 1 && !leaves(body, region);
         match (leaves(body, then), leaves(body, other)) {
             (true, _) if !empty(other) || !body.insts[inst].results.is_empty() => {
