@@ -38,6 +38,7 @@ pub mod ops;
 pub mod program;
 pub mod span;
 pub mod tables;
+pub mod text;
 pub mod types;
 
 pub use build::BodyBuilder;
