@@ -79,7 +79,7 @@ impl<'a> CTypes<'a> {
             let mut pads = 0;
             let mut pad_to = |out: &mut String, bit: &mut u32, target: u32| {
                 // Holes between bit-fields of one unit are bits, all others whole bytes.
-                if *bit % 8 != 0 && *bit < target {
+                if !(*bit).is_multiple_of(8) && *bit < target {
                     let bits = (target - *bit).min(8 - *bit % 8);
                     let _ = writeln!(out, "    u8 nf_pad{pads} : {bits};");
                     pads += 1;

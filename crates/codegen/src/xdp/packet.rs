@@ -106,11 +106,10 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
     let size = e.program.size_of(ty);
     let before = e.state.cursor.clone();
     let place = place(e, off, size);
-    if advance {
-        if let Cursor::Static { at, unless: None } = before {
+    if advance
+        && let Cursor::Static { at, unless: None } = before {
             e.dialect.extracted.insert(inst, at);
         }
-    }
     let ok_is_shown = e.is_used(ok) || place.check.is_some();
     if ok_is_shown {
         let check = place.check.clone().unwrap_or_else(|| "true".into());
