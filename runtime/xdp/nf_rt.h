@@ -56,9 +56,51 @@ extern u64 nf_refused[];
 /* ---- Memory ---------------------------------------------------------------------------------------------- */
 
 /* Copies with the width of the parts, whatever the address: the kernel allows unaligned access where it runs us, but
- * clang would read byte by byte if it knew that the pointer may be odd. */
-#define NF_GET(to, from) __builtin_memcpy(&(to), __builtin_assume_aligned((from), 8), sizeof(to))
-#define NF_PUT(to, from) __builtin_memcpy(__builtin_assume_aligned((to), 8), &(from), sizeof(from))
+ * clang would read byte by byte if it knew that the pointer may be odd. The alignment sits in the type of the access,
+ * not in an assumption about the pointer: data and data + 14 cannot both be multiples of eight. */
+#define NF_WIDE(type) __typeof__(type) __attribute__((aligned(8), may_alias))
+#define NF_GET(to, from)                                                                                             \
+    do {                                                                                                             \
+        typedef NF_WIDE(to) nf_wide;                                                                                 \
+        __builtin_memcpy(&(to), (const nf_wide *)(from), sizeof(to));                                                \
+    } while (0)
+#define NF_PUT(to, from) NF_MOVE((void *)(to), &(from), sizeof(from))
+/* Copies a small part in words: clang keeps structs in registers if all copies of their parts are words. */
+#define NF_MOVE(to, from, size)                                                                                      \
+    do {                                                                                                             \
+        if ((size) <= 16)                                                                                            \
+            nf_move((to), (from), (size));                                                                           \
+        else                                                                                                         \
+            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), (size));                          \
+    } while (0)
+
+typedef u8 nf_wide_bytes __attribute__((aligned(8), may_alias));
+typedef u16 nf_word16 __attribute__((may_alias));
+typedef u32 nf_word32 __attribute__((may_alias));
+typedef u64 nf_word64 __attribute__((may_alias));
+
+/* size is a constant. */
+NF_INLINE void nf_move(void *to, const void *from, u32 size)
+{
+    u32 at = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        if (at + 8 <= size) {
+            *(nf_word64 *)(to + at) = *(const nf_word64 *)(from + at);
+            at += 8;
+        }
+    if (at + 4 <= size) {
+        *(nf_word32 *)(to + at) = *(const nf_word32 *)(from + at);
+        at += 4;
+    }
+    if (at + 2 <= size) {
+        *(nf_word16 *)(to + at) = *(const nf_word16 *)(from + at);
+        at += 2;
+    }
+    if (at < size)
+        *(u8 *)(to + at) = *(const u8 *)(from + at);
+}
+
 /* Keeps a value in its register, so that the verifier sees a check and the access it covers as one pointer. */
 #define NF_PIN(x) asm volatile("" : "+r"(x))
 /* A packet offset the verifier knows to be below 32 KiB. */

@@ -24,6 +24,9 @@ pub trait Dialect: Sized {
     /// `cond` turned out to be `holds` on this path.
     fn assume(e: &mut Emitter<'_, Self>, cond: ValueId, holds: bool);
 
+    /// Another place in memory that holds an aggregate's bytes at this point, from which reading a member is as good.
+    fn source(e: &Emitter<'_, Self>, agg: ValueId) -> Option<String>;
+
     /// Two paths meet: gives the common state and what each has to do for it at its end.
     fn join(e: &mut Emitter<'_, Self>, a: &Self::State, b: &Self::State) -> Joined<Self>;
 
@@ -378,11 +381,10 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let name = self.vars.name(result).to_string();
                 let (place, checks) = self.place_from(name, ty, path);
                 let part = self.body.ty(*value);
-                let store = match part {
-                    Type::Array(_) if !path.is_empty() => {
-                        format!("__builtin_memcpy(&{place}, &{}, sizeof({place}));", self.text(*value))
-                    }
-                    _ => format!("{place} = {};", self.text(*value)),
+                let store = if part.is_aggregate() {
+                    format!("NF_MOVE(&{place}, &{}, sizeof({place}));", self.text(*value))
+                } else {
+                    format!("{place} = {};", self.text(*value))
                 };
                 if checks.is_empty() {
                     self.line(&store);
@@ -398,7 +400,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
 
     fn assign_part(&mut self, result: ValueId, place: &str, checks: &[String]) {
         let name = self.vars.name(result).to_string();
-        let copy = format!("__builtin_memcpy(&{name}, &{place}, sizeof({name}));");
+        let copy = format!("NF_MOVE(&{name}, &{place}, sizeof({name}));");
         if checks.is_empty() {
             self.line(&copy);
         } else {

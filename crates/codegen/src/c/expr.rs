@@ -44,7 +44,7 @@ pub fn literal(value: u64, ty: Type) -> String {
         return match signed_value {
             i64::MIN => "(-9223372036854775807ll - 1)".to_string(),
             v if bits > 32 => format!("{v}ll"),
-            i64::MIN..=-2147483648 => "(-2147483647 - 1)".to_string(),
+            -2147483648 => "(-2147483647 - 1)".to_string(),
             v => v.to_string(),
         };
     }
@@ -222,9 +222,10 @@ impl<D: Dialect> Emitter<'_, D> {
         (field.bit_width.is_some() && field.ty.bits()? >= 32).then_some(field.ty)
     }
 
-    /// The lvalue of a part of an aggregate variable, and the conditions under which its indices are inside.
+    /// The lvalue of a part of an aggregate for reading, and the conditions under which its indices are inside.
     pub fn place(&self, agg: ValueId, path: &[Proj]) -> (String, Vec<String>) {
-        self.place_from(self.vars.name(agg).to_string(), self.body.ty(agg), path)
+        let base = D::source(self, agg).unwrap_or_else(|| self.vars.name(agg).to_string());
+        self.place_from(base, self.body.ty(agg), path)
     }
 
     /// Like [`Emitter::place`], from any C lvalue of the type.
@@ -234,7 +235,11 @@ impl<D: Dialect> Emitter<'_, D> {
         for step in path {
             match (step, ty) {
                 (Proj::Field(field), Type::Struct(id)) => {
-                    text = format!("{text}.{}", self.types.member(id, *field));
+                    let member = self.types.member(id, *field);
+                    text = match text.strip_prefix("(*").and_then(|t| t.strip_suffix(')')) {
+                        Some(pointer) if !pointer.contains('(') => format!("{pointer}->{member}"),
+                        _ => format!("{text}.{member}"),
+                    };
                     ty = self.program.structs[id].fields[*field as usize].ty;
                     wrapped = false;
                 }

@@ -52,6 +52,11 @@ impl<'a> CTypes<'a> {
         format!("nf_array_{elem}_{}", def.len)
     }
 
+    /// The type through which a struct is read where it lies: wide accesses whatever the address.
+    pub fn at_name(&self, id: StructId) -> String {
+        format!("{}_at", self.structs[&id])
+    }
+
     /// The name of a struct's member.
     pub fn member(&self, id: StructId, field: u32) -> &str {
         &self.members[&id][field as usize]
@@ -105,6 +110,7 @@ impl<'a> CTypes<'a> {
             }
             pad_to(&mut out, &mut bit, layout.size * 8);
             let _ = writeln!(out, "}} __attribute__((packed));");
+            let _ = writeln!(out, "typedef struct {tag} {tag}_at __attribute__((aligned(8), may_alias));");
             let _ = writeln!(
                 out,
                 "_Static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");\n",

@@ -298,6 +298,11 @@ impl Dialect for Xdp<'_> {
         Self::facts(e, cond, holds);
     }
 
+    fn source(e: &Emitter<'_, Self>, agg: ValueId) -> Option<String> {
+        let (_, pointer, bytes) = e.state.wire.iter().find(|(value, ..)| *value == agg)?;
+        (*bytes <= e.state.proved).then(|| format!("(*{pointer})"))
+    }
+
     fn join(e: &mut Emitter<'_, Self>, a: &State, b: &State) -> Joined<Self> {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let (mut a, mut b) = (a.clone(), b.clone());
@@ -326,7 +331,8 @@ impl Dialect for Xdp<'_> {
                 Some(both)
             })
             .collect();
-        let state = State { cursor: a.cursor, emits: a.emits, proved: a.proved.min(b.proved), entries };
+        let wire = a.wire.iter().filter(|w| b.wire.contains(w)).cloned().collect();
+        let state = State { cursor: a.cursor, emits: a.emits, proved: a.proved.min(b.proved), entries, wire };
         Joined { state, first, second }
     }
 

@@ -8,7 +8,7 @@
 //! Where paths with different offsets meet, the cursor moves into a C variable and emitted headers into a staging area;
 //! that is always right, only slower.
 
-use nicforge_ir::{InstId, Op, ValueId};
+use nicforge_ir::{InstId, Op, Type, ValueId};
 
 use super::dialect::Xdp;
 use super::state::{Cursor, Emits, Emitted};
@@ -106,10 +106,9 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
     let size = e.program.size_of(ty);
     let before = e.state.cursor.clone();
     let place = place(e, off, size);
-    if advance
-        && let Cursor::Static { at, unless: None } = before {
-            e.dialect.extracted.insert(inst, at);
-        }
+    if advance && let Cursor::Static { at, unless: None } = before {
+        e.dialect.extracted.insert(inst, at);
+    }
     let ok_is_shown = e.is_used(ok) || place.check.is_some();
     if ok_is_shown {
         let check = place.check.clone().unwrap_or_else(|| "true".into());
@@ -135,6 +134,13 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
     }
     if let Some(stop) = static_stop(e, off, size) {
         e.dialect.proves.insert(ok, stop);
+        if let (Type::Struct(id), true, false) = (ty, e.is_used(value), e.dialect.stores) {
+            // Members are read where they are used, as one would write it by hand, and not all at once up here.
+            let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));
+            let at = e.types.at_name(id);
+            e.line(&format!("{at} *{pointer} NF_UNUSED = ({at} *)({});", place.address));
+            e.state.wire.push((value, pointer, stop));
+        }
         if advance {
             let unless = place.check.as_ref().map(|_| (ok, stop - size));
             e.state.cursor = Cursor::Static { at: stop, unless };
@@ -278,6 +284,7 @@ fn reload(e: &mut E<'_, '_>) {
     e.line("data = (u8 *)(long)ctx->data;");
     e.line("end = (u8 *)(long)ctx->data_end;");
     e.state.proved = 0;
+    e.state.wire.clear();
 }
 
 /// Writes what was emitted in front of the unread rest, so that the frame is what the packet means.

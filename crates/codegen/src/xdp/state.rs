@@ -53,6 +53,8 @@ pub struct State {
     /// Bytes from `data` on that are known to be before `end`.
     pub proved: u32,
     pub entries: Vec<EntryPointer>,
+    /// Extracted values that still lie in the frame: value, C pointer to it, bytes of the frame that must be proved.
+    pub wire: Vec<(ValueId, String, u32)>,
 }
 
 impl Default for State {
@@ -62,6 +64,7 @@ impl Default for State {
             emits: Emits::List(Vec::new()),
             proved: 0,
             entries: Vec::new(),
+            wire: Vec::new(),
         }
     }
 }

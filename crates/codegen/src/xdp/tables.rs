@@ -134,21 +134,25 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
     }
     let refused = format!("&nf_refused[{}]", table.as_u32());
     let known = e.state.entry(table, key).cloned();
-    let insert = |e: &mut E<'_, '_>| match kind {
+    let insert = |e: &mut E<'_, '_>, indent: &str| match kind {
         TableKind::Array => format!("nf_refuse({refused})"),
         _ if e.dialect.maps[&table].buf.is_some() => {
             let (ty, _) = entry_type(e, table);
             let (zero, key) = (e.names.fresh("fresh"), e.address(key));
             let value = e.text(value);
             // Too large for the stack: the entry is made from zeroes in a map and then given its value.
-            e.line(&format!("{ty} *{zero} = nf_map_entry(&{map}, {key}, nf_zeroes(), {refused});"));
-            e.line(&format!("if ({zero})"));
-            e.line(&format!("    {zero}->value = {value};"));
+            e.line(&format!("{indent}{ty} *{zero} = nf_map_entry(&{map}, {key}, nf_zeroes(), {refused});"));
+            e.line(&format!("{indent}if ({zero})"));
+            e.line(&format!("{indent}    {zero}->value = {value};"));
             format!("{zero} != 0")
         }
         _ => {
-            let (key, value) = (e.address(key), e.address(value));
-            format!("nf_map_update(&{map}, {key}, {value}, {refused})")
+            // The kernel gets a copy, so that the value itself may stay in registers on all other paths.
+            let (ty, key) = (e.types.name(e.program.tables[table].value), e.address(key));
+            let inserted = e.names.fresh("inserted");
+            let line = format!("{ty} {inserted} NF_LOCAL = {};", e.text(value));
+            e.line(&format!("{indent}{line}"));
+            format!("nf_map_update(&{map}, {key}, &{inserted}, {refused})")
         }
     };
     match known {
@@ -163,7 +167,7 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
                 e.line(&format!("if ({}) {{", entry.name));
                 lines.iter().for_each(|l| e.line(&format!("    {l}")));
                 e.line("} else {");
-                let insert = insert(e);
+                let insert = insert(e, "    ");
                 let line = if ok_used {
                     format!("    {} = {insert};", e.vars.name(ok))
                 } else {
@@ -183,7 +187,7 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
             }
         }
         _ => {
-            let call = insert(e);
+            let call = insert(e, "");
             if ok_used {
                 e.define(inst, ok, &call);
             } else {
@@ -203,7 +207,8 @@ fn write_back(e: &mut E<'_, '_>, table: TableId, entry: &EntryPointer, value: Va
     let is_origin = |inst: InstId, index: u32| content == Some(ValueDef::Result(inst, index));
     let all = leaves(e.program, ty);
     let changed: Vec<_> = all.iter().filter(|leaf| !unchanged(e.body, value, leaf, &is_origin)).collect();
-    if changed.len() == all.len() {
+    // Member by member leaves the padding alone, which would otherwise drag the value through memory.
+    if changed.len() == all.len() && (all.len() == 1 || all.len() > 8) {
         return vec![format!("NF_PUT(&{to}, {name});")];
     }
     changed
@@ -215,7 +220,7 @@ fn write_back(e: &mut E<'_, '_>, table: TableId, entry: &EntryPointer, value: Va
                 let (at, _) = e.place_from(to.clone(), ty, &steps);
                 match e.program.project(ty, &steps) {
                     Some(Type::Int { .. }) => format!("NF_PUT((u8 *)&{to} + {}, {from});", leaf.offset),
-                    _ => format!("__builtin_memcpy(&{at}, &{from}, {});", leaf.size),
+                    _ => format!("NF_MOVE(&{at}, &{from}, {});", leaf.size),
                 }
             }
             _ => format!(

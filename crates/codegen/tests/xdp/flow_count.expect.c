@@ -15,6 +15,7 @@ u64 nf_recorded = 0;
 struct t_mac {
     u8 b[6];
 } __attribute__((packed));
+typedef struct t_mac t_mac_at __attribute__((aligned(8), may_alias));
 _Static_assert(sizeof(struct t_mac) == 6, "layout of t_mac");
 
 struct t_eth {
@@ -22,6 +23,7 @@ struct t_eth {
     struct t_mac src;
     u16 type;
 } __attribute__((packed));
+typedef struct t_eth t_eth_at __attribute__((aligned(8), may_alias));
 _Static_assert(sizeof(struct t_eth) == 14, "layout of t_eth");
 
 struct t_ip {
@@ -37,6 +39,7 @@ struct t_ip {
     u32 src;
     u32 dst;
 } __attribute__((packed));
+typedef struct t_ip t_ip_at __attribute__((aligned(8), may_alias));
 _Static_assert(sizeof(struct t_ip) == 20, "layout of t_ip");
 
 struct t_stats {
@@ -44,6 +47,7 @@ struct t_stats {
     u8 nf_pad0[4];
     u64 bytes;
 } __attribute__((packed));
+typedef struct t_stats t_stats_at __attribute__((aligned(8), may_alias));
 _Static_assert(sizeof(struct t_stats) == 16, "layout of t_stats");
 
 struct nf_array_u8_6 {
@@ -77,6 +81,7 @@ int nf_net_recv(struct xdp_md *ctx)
     struct t_eth eth NF_LOCAL = {0};
     if (ok)
         NF_GET(eth, data);
+    t_eth_at *eth_at NF_UNUSED = (t_eth_at *)(data);
     if (!ok) {
         return nf_drop(0);
     }
@@ -84,10 +89,11 @@ int nf_net_recv(struct xdp_md *ctx)
     struct t_ip ip NF_LOCAL = {0};
     if (ok2)
         NF_GET(ip, data + 14);
+    t_ip_at *ip_at NF_UNUSED = (t_ip_at *)(data + 14);
     if (!ok2) {
         return nf_drop(0);
     }
-    u8 ttl = ip.ttl;
+    u8 ttl = ip_at->ttl;
     if (ttl <= 1) {
         return nf_drop(1);
     }
@@ -101,9 +107,11 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 tmp = ((u32)(end - data) - 34);
     s.bytes = s.bytes + ((u64)tmp);
     if (flows_entry) {
-        NF_PUT(&(*flows_entry), s);
+        NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
+        NF_PUT((u8 *)&(*flows_entry) + 8, s.bytes);
     } else {
-        nf_map_update(&flows, &src, &s, &nf_refused[0]);
+        struct t_stats inserted NF_LOCAL = s;
+        nf_map_update(&flows, &src, &inserted, &nf_refused[0]);
     }
     u64 *total_entry = bpf_map_lookup_elem(&total, NF_ADDR(u32, 2u));
     if (total_entry)
@@ -111,11 +119,11 @@ int nf_net_recv(struct xdp_md *ctx)
     else
         nf_refuse(&nf_refused[1]);
     struct t_mac smac NF_LOCAL;
-    __builtin_memcpy(&smac, &eth.src, sizeof(smac));
+    NF_MOVE(&smac, &eth_at->src, sizeof(smac));
     struct t_mac dmac NF_LOCAL;
-    __builtin_memcpy(&dmac, &eth.dst, sizeof(dmac));
-    eth.dst = smac;
-    eth.src = dmac;
+    NF_MOVE(&dmac, &eth_at->dst, sizeof(dmac));
+    NF_MOVE(&eth.dst, &smac, sizeof(eth.dst));
+    NF_MOVE(&eth.src, &dmac, sizeof(eth.src));
     NF_PUT(data, eth.dst.b);
     NF_PUT(data + 6, eth.src.b);
     NF_PUT(data + 22, ip.ttl);
