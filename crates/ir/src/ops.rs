@@ -271,8 +271,8 @@ pub enum Op {
         likely: Option<f32>,
     },
     /// Runs a region up to `max_trips` times. Its parameters are the carried values: `init` at first, then what
-    /// `continue` (or the region's end) gives. `break` ends it with the results; so does the last trip, with the
-    /// carried values.
+    /// `continue` gives (the region's end is a `continue` too). `break` ends it with the results; so does the last
+    /// trip, with the carried values, so that carried values and results have the same types.
     Loop {
         init: Vec<ValueId>,
         max_trips: u32,

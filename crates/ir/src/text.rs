@@ -62,6 +62,8 @@ pub fn fuzz(data: &[u8]) {
     let again =
         parse(&printed).unwrap_or_else(|error| panic!("the printed text does not parse: {error}\n{printed}"));
     assert_eq!(print(&again, options), printed, "the text form does not round-trip");
+    // Verifying may refuse the program, but must come to an end without a panic.
+    let _ = crate::verify::verify(program);
 }
 
 #[cfg(test)]
