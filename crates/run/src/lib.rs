@@ -6,7 +6,10 @@
 //! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are typed, say what to do
 //! about them, and each knows [whose fault](fault::Fault) it is.
 
+pub mod compile;
 pub mod fault;
 pub mod pcap;
+mod ring;
+pub mod xdp;
 
 pub use fault::Fault;
