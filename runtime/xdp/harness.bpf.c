@@ -70,13 +70,18 @@ __u64 nf_wire_lost;
 SEC("xdp")
 int nf_collect(struct xdp_md *ctx)
 {
-    __u32 zero = 0, length = ctx->data_end - ctx->data;
+    __u32 zero = 0;
+    __u64 length = bpf_xdp_get_buff_len(ctx);
     struct frame_record *record = bpf_map_lookup_elem(&nf_frame, &zero);
     if (!record)
         return XDP_ABORTED;
     record->ifindex = ctx->ingress_ifindex;
     record->length = length;
-    if (length == 0 || length > LARGEST_FRAME || bpf_xdp_load_bytes(ctx, 0, record->bytes, length) ||
+    if (length > LARGEST_FRAME)
+        length = 0;
+    /* Without this, clang makes one comparison of both bounds, of which the verifier sees only the upper one. */
+    asm volatile("" : "+r"(length));
+    if (length < 1 || bpf_xdp_load_bytes(ctx, 0, record->bytes, length) ||
         bpf_ringbuf_output(&nf_wire, record, 8 + length, 0))
         __sync_fetch_and_add(&nf_wire_lost, 1);
     return XDP_DROP;

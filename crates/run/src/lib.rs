@@ -8,6 +8,8 @@
 
 pub mod compile;
 pub mod fault;
+pub mod live;
+pub mod netns;
 pub mod pcap;
 mod ring;
 pub mod xdp;

@@ -31,7 +31,7 @@ fn every_verdict_of_a_test_run() {
     let dma = Output::DmaWrite { addr: 0x1000, data: frame(0, 1)[..6].to_vec() };
     assert_eq!(run(1, 0xbee2).unwrap(), [log, dma, sent(1, 0xbee2)]);
     let [Output::Send { frame: grown, .. }] = &run(0, 0xc0de).unwrap()[..] else { panic!() };
-    assert_eq!(grown[4..], frame(0xc0de, 1));
+    assert_eq!(grown[8..], frame(0xc0de, 1));
     assert!(matches!(run(0, 0xdea2), Err(XdpError::NoRoom(text)) if text == "no room for headers"));
 
     let message =

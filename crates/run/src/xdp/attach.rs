@@ -55,6 +55,26 @@ pub fn index_of(interface: &str) -> Result<u32, XdpError> {
     }
 }
 
+/// Fills a program's port map with the interfaces of the calling thread's network namespace.
+pub(crate) fn set_ports(map: BorrowedFd, ifindex: &[u32]) -> Result<(), XdpError> {
+    for (port, ifindex) in (0u32..).zip(ifindex) {
+        // SAFETY: the map's keys and values are u32.
+        let status = unsafe {
+            libbpf_sys::bpf_map_update_elem(
+                map.as_raw_fd(),
+                (&raw const port).cast(),
+                std::ptr::from_ref(ifindex).cast(),
+                0,
+            )
+        };
+        if status != 0 {
+            let source = io::Error::from_raw_os_error(-status);
+            return Err(XdpError::kernel(format!("give port {port} its interface"), source));
+        }
+    }
+    Ok(())
+}
+
 /// Id and name (as ` (name)`) of the XDP program an interface runs.
 fn attached(ifindex: u32) -> Result<Option<(u32, String)>, XdpError> {
     let mut id = 0;

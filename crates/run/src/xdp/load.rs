@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::{AsRawLibbpf, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys, set_print};
+use libbpf_rs::{
+    AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys, set_print,
+};
 use nicforge_codegen::XdpArtifact;
-use nicforge_ir::{Output, Program, ReasonId, TableId};
+use nicforge_ir::{InputEvent, Output, Program, ReasonId, TableId};
 
+use super::attach::{Attached, attach};
 use super::error::XdpError;
 use super::globals::{self, Globals, Place};
 use super::host_ring;
@@ -222,6 +225,37 @@ impl Loaded {
     /// Number of events whose time and seed were kept so far (mode [`Mode::Record`]).
     pub fn recorded(&self) -> u64 {
         self.counters(self.places.recorded, 1)[0]
+    }
+
+    /// Attaches the handler of `net_recv` to an interface of the calling thread's network namespace.
+    pub fn attach(&self, ifindex: u32, interface: &str) -> Result<Attached, XdpError> {
+        attach(self.handler_fd("net_recv")?, ifindex, interface)
+    }
+
+    /// Sets time and seed of events to what the program recorded from entry `from` on. Programs that read neither record
+    /// nothing, and the events stay as they are.
+    pub(crate) fn read_record(&self, from: u64, events: &mut [InputEvent]) -> Result<(), XdpError> {
+        let count = self.recorded() - from;
+        if self.mode != Mode::Record || count == 0 {
+            return Ok(());
+        }
+        let map = self.object.maps().find(|map| map.name() == "nf_record");
+        let map = map.ok_or_else(|| XdpError::Contract("there is no map `nf_record`".to_string()))?;
+        if count != events.len() as u64 || from + count > u64::from(map.max_entries()) {
+            return Err(XdpError::Contract(format!(
+                "{count} of {} events were recorded from entry {from} on; `nf_record` holds {}",
+                events.len(),
+                map.max_entries()
+            )));
+        }
+        for (index, event) in (from as u32..).zip(events) {
+            let entry = map.lookup(&index.to_le_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+            let word = |at: usize| Some(u64::from_le_bytes(entry.get(at..at + 8)?.try_into().ok()?));
+            (event.time_ns, event.seed) = word(0)
+                .zip(word(8))
+                .ok_or_else(|| XdpError::Contract("`nf_record` is not { u64 now; u64 seed; }".to_string()))?;
+        }
+        Ok(())
     }
 
     /// Everything new in the host ring, oldest first.

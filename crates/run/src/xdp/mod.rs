@@ -17,6 +17,7 @@ pub use attach::{Attached, attach};
 pub use error::XdpError;
 pub use load::{LoadOptions, Loaded, MAX_PORTS};
 pub use tables::Tables;
+pub(crate) use test_run::run_once;
 pub use test_run::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
 
 /// C source of the small programs that measurements and test networks need; compiled when they are used.
