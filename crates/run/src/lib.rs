@@ -7,6 +7,7 @@
 //! about them, and each knows [whose fault](fault::Fault) it is.
 
 pub mod compile;
+pub mod control;
 pub mod fault;
 pub mod live;
 pub mod netns;
