@@ -8,11 +8,13 @@
 
 pub mod compile;
 pub mod control;
+pub mod dev;
 pub mod fault;
 pub mod live;
 pub mod netns;
 pub mod pcap;
 mod ring;
+pub mod socket;
 pub mod xdp;
 
 pub use fault::Fault;

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use nicforge_ir::{Entry, Program, TableBackend, TableError, TableId, Type};
 use serde_json::{Map, Value};
 
-pub use entry::{entry_json, find_table, parse_entry, parse_key};
+pub use entry::{EntryError, entry_json, find_table, parse_entry, parse_key};
 use file::Place;
 
 use crate::fault::Fault;
