@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn crc_table_is_castagnoli() {
         // CRC-32C of "123456789" is 0xE3069283 (RFC 3720, appendix B.4 lists others).
-        let crc = b"123456789".iter().fold(!0u32, |c, b| (c >> 8) ^ CRC32C[((c ^ *b as u32) & 0xff) as usize]);
+        let crc =
+            b"123456789".iter().fold(!0u32, |c, b| (c >> 8) ^ CRC32C[((c ^ *b as u32) & 0xff) as usize]);
         assert_eq!(!crc, 0xe306_9283);
     }
 

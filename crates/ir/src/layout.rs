@@ -97,7 +97,11 @@ mod tests {
         let s = p.add_struct(StructDef {
             name: "s".into(),
             packed: false,
-            fields: vec![field("a", Type::U8, None), field("b", Type::U32, None), field("c", Type::U16, None)],
+            fields: vec![
+                field("a", Type::U8, None),
+                field("b", Type::U32, None),
+                field("c", Type::U16, None),
+            ],
         });
         let (layout, slots) = p.struct_layout(s);
         assert_eq!(layout, Layout { size: 12, align: 4 });

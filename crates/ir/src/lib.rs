@@ -32,16 +32,20 @@
 
 pub mod build;
 pub mod effects;
+pub mod interp;
 pub mod io;
 pub mod layout;
 pub mod ops;
 pub mod program;
 pub mod span;
 pub mod tables;
+pub mod text;
 pub mod types;
+pub mod verify;
 
 pub use build::BodyBuilder;
 pub use effects::Effects;
+pub use interp::{Interp, InterpError};
 pub use io::{Input, InputEvent, Output};
 pub use layout::Layout;
 pub use ops::{BinOp, BufSource, CmpOp, CommuteOp, Op, Proj, UnOp};
@@ -49,3 +53,4 @@ pub use program::*;
 pub use span::{FileId, SourceFile, Span};
 pub use tables::{Entry, Match, TableBackend, TableError};
 pub use types::{ArrayId, Field, StructDef, StructId, Type};
+pub use verify::{Verified, VerifyError, verify};

@@ -88,18 +88,38 @@ pub enum Op {
     /// Integer to integer: truncate, or extend by the operand's signedness. To `u1` it truncates; C's conversion to
     /// `bool` is a comparison with zero.
     Cast(ValueId),
-    Select { cond: ValueId, then: ValueId, other: ValueId },
+    Select {
+        cond: ValueId,
+        then: ValueId,
+        other: ValueId,
+    },
     /// Reads a part of an aggregate.
-    Get { agg: ValueId, path: Vec<Proj> },
+    Get {
+        agg: ValueId,
+        path: Vec<Proj>,
+    },
     /// The aggregate with one part replaced.
-    Set { agg: ValueId, path: Vec<Proj>, value: ValueId },
+    Set {
+        agg: ValueId,
+        path: Vec<Proj>,
+        value: ValueId,
+    },
     /// Element of a constant array; beyond the end it is zero.
-    ConstElem { array: ConstId, index: ValueId },
+    ConstElem {
+        array: ConstId,
+        index: ValueId,
+    },
     /// `nf_hash(seed, value)`: u32, a mixed CRC32C.
-    Hash { seed: ValueId, value: ValueId },
+    Hash {
+        seed: ValueId,
+        value: ValueId,
+    },
     /// Adds the value's bytes, as 16-bit words in network order, to a ones-complement sum: u32, folded to 16 bits.
     /// An odd last byte counts as the high half of a word (RFC 1071).
-    CsumAdd { sum: ValueId, value: ValueId },
+    CsumAdd {
+        sum: ValueId,
+        value: ValueId,
+    },
 
     // ---- fields of the event ---------------------------------------------------------------------------
     /// Nanoseconds of the event's arrival: u64.
@@ -107,62 +127,139 @@ pub enum Op {
     /// The next number of the event's random stream: u32.
     Random,
     /// Port the packet came in by: u32.
-    InPort { pkt: ValueId },
+    InPort {
+        pkt: ValueId,
+    },
 
     // ---- packets ---------------------------------------------------------------------------------------
     /// Reads a value at the cursor and advances it: `(ok: u1, value)`.
-    Extract { pkt: ValueId },
+    Extract {
+        pkt: ValueId,
+    },
     /// Reads a value `off` bytes after the cursor: `(ok: u1, value)`.
-    Load { pkt: ValueId, off: ValueId },
+    Load {
+        pkt: ValueId,
+        off: ValueId,
+    },
     /// Overwrites bytes `off` after the cursor: `ok: u1`.
-    Store { pkt: ValueId, off: ValueId, value: ValueId },
+    Store {
+        pkt: ValueId,
+        off: ValueId,
+        value: ValueId,
+    },
     /// Advances the cursor by `len` bytes: `ok: u1`.
-    Skip { pkt: ValueId, len: ValueId },
+    Skip {
+        pkt: ValueId,
+        len: ValueId,
+    },
     /// Cuts the unread rest to its first `len` bytes: `ok: u1` (0 and no change if it is shorter).
-    Trim { pkt: ValueId, len: ValueId },
+    Trim {
+        pkt: ValueId,
+        len: ValueId,
+    },
     /// Appends a value's bytes to what goes before the unread rest.
-    Emit { pkt: ValueId, value: ValueId },
+    Emit {
+        pkt: ValueId,
+        value: ValueId,
+    },
     /// Forgets every emit and puts the cursor on the first byte of the frame.
-    Reset { pkt: ValueId },
+    Reset {
+        pkt: ValueId,
+    },
     /// Bytes of the unread rest: u32.
-    Len { pkt: ValueId },
+    Len {
+        pkt: ValueId,
+    },
     /// Ones-complement sum over the first `len` bytes of the unread rest (all of it if it is shorter), added to
     /// `sum`: u32, folded to 16 bits.
-    PktCsum { pkt: ValueId, sum: ValueId, len: ValueId },
+    PktCsum {
+        pkt: ValueId,
+        sum: ValueId,
+        len: ValueId,
+    },
     /// Gives the packet up, counted under a reason.
-    Drop { pkt: ValueId, reason: ReasonId },
+    Drop {
+        pkt: ValueId,
+        reason: ReasonId,
+    },
 
     // ---- tables ----------------------------------------------------------------------------------------
     /// `(hit: u1, value)`; a miss reads zero.
-    Lookup { table: TableId, key: ValueId },
+    Lookup {
+        table: TableId,
+        key: ValueId,
+    },
     /// `hit: u1`.
-    Contains { table: TableId, key: ValueId },
+    Contains {
+        table: TableId,
+        key: ValueId,
+    },
     /// Inserts or overwrites: `ok: u1`, 0 if the table refused (full, or array index out of range).
-    Update { table: TableId, key: ValueId, value: ValueId },
+    Update {
+        table: TableId,
+        key: ValueId,
+        value: ValueId,
+    },
     /// `existed: u1`.
-    Delete { table: TableId, key: ValueId },
+    Delete {
+        table: TableId,
+        key: ValueId,
+    },
     /// Commutative read-modify-write of the integer at `path` (constant indices only) of the entry's value.
-    Commute { op: CommuteOp, table: TableId, key: ValueId, path: Vec<Proj>, amount: ValueId },
+    Commute {
+        op: CommuteOp,
+        table: TableId,
+        key: ValueId,
+        path: Vec<Proj>,
+        amount: ValueId,
+    },
     /// Appends to the entry's byte string: `ok: u1`, 0 and no change if the key is absent or the bytes do not fit.
-    BufAppend { table: TableId, key: ValueId, source: BufSource },
+    BufAppend {
+        table: TableId,
+        key: ValueId,
+        source: BufSource,
+    },
     /// Bytes in the entry's byte string, 0 if the key is absent: u32.
-    BufLen { table: TableId, key: ValueId },
+    BufLen {
+        table: TableId,
+        key: ValueId,
+    },
     /// Reads a value `off` bytes into the byte string: `(ok: u1, value)`.
-    BufRead { table: TableId, key: ValueId, off: ValueId },
+    BufRead {
+        table: TableId,
+        key: ValueId,
+        off: ValueId,
+    },
     /// Empties the byte string.
-    BufClear { table: TableId, key: ValueId },
+    BufClear {
+        table: TableId,
+        key: ValueId,
+    },
 
     // ---- events ----------------------------------------------------------------------------------------
     /// Generates an event; packet arguments are consumed unless the parameter is borrowed.
-    Generate { event: EventId, args: Vec<ValueId> },
+    Generate {
+        event: EventId,
+        args: Vec<ValueId>,
+    },
     /// Generates `net_send` (with `port`) or `host_recv` (without) with the entry's byte string as the packet, then
     /// empties it: `ok: u1`, 0 if the key is absent.
-    BufGenerate { event: EventId, table: TableId, key: ValueId, port: Option<ValueId> },
+    BufGenerate {
+        event: EventId,
+        table: TableId,
+        key: ValueId,
+        port: Option<ValueId>,
+    },
     /// Prints a line for the developer; `{}` in the format takes an argument.
-    Log { format: String, args: Vec<ValueId> },
+    Log {
+        format: String,
+        args: Vec<ValueId>,
+    },
     /// The kernel's forwarding and neighbour lookup, on targets that have it. `query` is a `struct nf_fib_query`;
     /// results `(ok: u1, answer: struct nf_fib_answer)`.
-    FibLookup { query: ValueId },
+    FibLookup {
+        query: ValueId,
+    },
 
     // ---- control ---------------------------------------------------------------------------------------
     /// Runs one of two regions; results are what it yields.
@@ -174,17 +271,30 @@ pub enum Op {
         likely: Option<f32>,
     },
     /// Runs a region up to `max_trips` times. Its parameters are the carried values: `init` at first, then what
-    /// `continue` (or the region's end) gives. `break` ends it with the results; so does the last trip, with the
-    /// carried values.
-    Loop { init: Vec<ValueId>, max_trips: u32, body: BlockId },
+    /// `continue` gives (the region's end is a `continue` too). `break` ends it with the results; so does the last
+    /// trip, with the carried values, so that carried values and results have the same types.
+    Loop {
+        init: Vec<ValueId>,
+        max_trips: u32,
+        body: BlockId,
+    },
     /// Calls a function; packets passed remain the caller's unless the function consumes them.
-    Call { func: FuncId, args: Vec<ValueId> },
+    Call {
+        func: FuncId,
+        args: Vec<ValueId>,
+    },
     /// End of an `if` region.
     Yield(Vec<ValueId>),
     /// Leaves the loop `depth` levels out (0: the innermost) with its results.
-    Break { depth: u32, values: Vec<ValueId> },
+    Break {
+        depth: u32,
+        values: Vec<ValueId>,
+    },
     /// Next trip of the loop `depth` levels out, with its carried values.
-    Continue { depth: u32, values: Vec<ValueId> },
+    Continue {
+        depth: u32,
+        values: Vec<ValueId>,
+    },
     /// Ends the handler or function.
     Return(Vec<ValueId>),
 }

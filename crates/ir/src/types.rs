@@ -16,7 +16,10 @@ entity_impl!(ArrayId, "a");
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// `uN` or `iN`, 1 ≤ N ≤ 64. `u1` is the truth value.
-    Int { bits: u8, signed: bool },
+    Int {
+        bits: u8,
+        signed: bool,
+    },
     Struct(StructId),
     Array(ArrayId),
     /// A linear packet handle.

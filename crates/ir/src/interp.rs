@@ -1,0 +1,280 @@
+//! The reference interpreter: the definition of αIR's meaning.
+//!
+//! [`Interp::run`] takes one event from outside, runs its handler to completion, then the handlers of the internal
+//! events that were generated, in the order they were generated, and gives what went to outside, in order.
+//!
+//! Where the descriptions of the ops leave something open, this is how it is:
+//!
+//! * Values read from packets, byte strings and outside have their padding, and the bits above an integer's width,
+//!   set to zero. A signed bit-field reads sign-extended; writing one cuts off what it has no room for.
+//! * Indices and shift amounts are read as unsigned, so a negative index is beyond the end.
+//! * `trim` shortens the frame for good: `reset` does not bring the bytes back.
+//! * An `emit` that would make the packet longer than 65535 bytes does nothing.
+//! * `dma_write` copies the first `len` bytes of the unread rest, all of it if it is shorter.
+//! * A packet handed on by an internal event keeps its cursor and what was emitted.
+//! * In LRU tables every op that finds or makes an entry counts as a use, and commutative ops evict as `update` does.
+//!   Commutative ops that a full hash table refuses are counted like refused updates.
+//! * `update` of a present key keeps the entry's byte string; a new entry's is empty. `BufGenerate` of an empty
+//!   byte string sends an empty frame.
+//! * There is no kernel to ask, so `fib_lookup` always fails.
+//! * A run may take [`Interp::max_steps`] ops and generate as many internal events; more is an error.
+
+pub mod arith;
+pub mod bits;
+mod control;
+mod exec;
+mod packet;
+mod shapes;
+mod store;
+mod trace;
+
+use std::sync::Arc;
+
+use cranelift_entity::{EntityRef, SecondaryMap};
+
+use crate::io::{Input, InputEvent, Output};
+use crate::program::{Program, ReasonId, TableId};
+use crate::tables::{Entry, Match, TableBackend, TableError};
+use crate::verify::{MAX_FRAME, Verified};
+
+pub use packet::Packet;
+pub use shapes::{Part, Shapes};
+pub use trace::{Access, BodyOf, NoTrace, Step, Tracer};
+
+use store::Store;
+
+/// A value at run time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Val {
+    /// Bits above the type's width are zero.
+    Int(u64),
+    /// A struct or an array.
+    Bytes(Arc<[u8]>),
+    /// Number of a packet of this run.
+    Packet(u32),
+}
+
+/// Why an event could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InterpError {
+    #[error("the program has no handler for `{event}`")]
+    NoHandler { event: &'static str },
+    #[error("a frame of {length} bytes came in; {MAX_FRAME} are the most")]
+    FrameTooLong { length: usize },
+    #[error("a message of {length} bytes came in; the handler takes {expected}")]
+    MessageSize { length: usize, expected: usize },
+    #[error("the run took more than {0} steps; raise the limit if that is right")]
+    TooManySteps(u64),
+}
+
+/// What the interpreter counts from its start.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Frames that came in.
+    pub packets: u64,
+    /// Insertions that a full table refused.
+    pub refused: SecondaryMap<TableId, u64>,
+    pub evicted: SecondaryMap<TableId, u64>,
+    pub drops: SecondaryMap<ReasonId, u64>,
+}
+
+/// An entry that an LRU table gave up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    pub table: TableId,
+    pub key: Vec<u8>,
+}
+
+/// A program with its tables.
+pub struct Interp<'p> {
+    program: &'p Program,
+    shapes: Shapes,
+    state: State,
+    /// A run that executes more ops ends with an error.
+    pub max_steps: u64,
+}
+
+/// What outlives an event.
+struct State {
+    tables: Vec<Store>,
+    counters: Counters,
+    evictions: Vec<Eviction>,
+}
+
+impl<'p> Interp<'p> {
+    /// The program with empty tables.
+    pub fn new(program: &'p Verified<Program>) -> Interp<'p> {
+        let shapes = Shapes::new(program);
+        let tables = program.tables.values().map(|t| Store::new(t.kind, t.capacity, shapes.size(t.value)));
+        let state = State { tables: tables.collect(), counters: Counters::default(), evictions: Vec::new() };
+        Interp { program, shapes, state, max_steps: 100_000_000 }
+    }
+
+    pub fn program(&self) -> &'p Program {
+        self.program
+    }
+
+    /// Runs one event; what it sent to outside, in order.
+    pub fn run(&mut self, event: &InputEvent) -> Result<Vec<Output>, InterpError> {
+        self.run_traced(event, &mut NoTrace)
+    }
+
+    /// The same, watched.
+    pub fn run_traced<T: Tracer + ?Sized>(
+        &mut self,
+        event: &InputEvent,
+        tracer: &mut T,
+    ) -> Result<Vec<Output>, InterpError> {
+        self.state.evictions.clear();
+        let name = match event.input {
+            Input::Net { .. } => "net_recv",
+            Input::Host { .. } => "host_send",
+        };
+        let handler = self.program.event_named(name).and_then(|event| self.program.handler_of(event));
+        let handler = handler.ok_or(InterpError::NoHandler { event: name })?;
+        let mut packets = Vec::new();
+        let args = match &event.input {
+            Input::Net { port, frame } => {
+                if frame.len() > MAX_FRAME as usize {
+                    return Err(InterpError::FrameTooLong { length: frame.len() });
+                }
+                self.state.counters.packets += 1;
+                packets.push(Some(Packet::new(frame.clone(), *port)));
+                vec![Val::Packet(0)]
+            }
+            Input::Host { message } => {
+                let params = &self.program.events[self.program.handlers[handler].event].params;
+                let expected = params.iter().map(|p| self.shapes.size(p.ty)).sum();
+                if message.len() != expected {
+                    return Err(InterpError::MessageSize { length: message.len(), expected });
+                }
+                let mut rest = &message[..];
+                let mut take = |ty| {
+                    let (bytes, after) = rest.split_at(self.shapes.size(ty));
+                    rest = after;
+                    self.shapes.decode(ty, bytes)
+                };
+                params.iter().map(|p| take(p.ty)).collect()
+            }
+        };
+        let mut exec = exec::Exec::new(self.program, &self.shapes, &mut self.state, packets, tracer);
+        exec.set_event(event.time_ns, event.seed, self.max_steps);
+        exec.run(handler, args)
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.state.counters
+    }
+
+    /// What LRU tables evicted during the last event, in order.
+    pub fn evictions(&self) -> &[Eviction] {
+        &self.state.evictions
+    }
+
+    fn store(&self, table: TableId) -> &Store {
+        &self.state.tables[table.index()]
+    }
+
+    /// Checks key, match and value from outside against the table's types.
+    fn check(
+        &self,
+        table: TableId,
+        key: &[u8],
+        matching: &Match,
+        value: Option<&[u8]>,
+    ) -> Result<(), TableError> {
+        let def = &self.program.tables[table];
+        let fail = |message: String| Err(TableError::Target { table: def.name.clone(), message });
+        let size = self.shapes.size(def.key);
+        if key.len() != size {
+            return fail(format!("a key has {size} bytes, not {}", key.len()));
+        }
+        if !self.shapes.is_canonical(def.key, key) {
+            return fail("padding and bits above an integer's width must be zero in the key".to_string());
+        }
+        if let Some(value) = value {
+            let size = self.shapes.size(def.value);
+            if value.len() != size {
+                return fail(format!("a value has {size} bytes, not {}", value.len()));
+            }
+            if !self.shapes.is_canonical(def.value, value) {
+                return fail(
+                    "padding and bits above an integer's width must be zero in the value".to_string(),
+                );
+            }
+        }
+        let kind = def.kind.name();
+        use crate::program::TableKind::{Lpm, Ternary};
+        match (matching, def.kind) {
+            (Match::Exact, _) => Ok(()),
+            (Match::Prefix(bits), Lpm) if *bits as usize <= size * 8 => Ok(()),
+            (Match::Prefix(bits), Lpm) => fail(format!("a prefix of {bits} bits is longer than the key")),
+            (Match::Mask { mask, .. }, Ternary) if mask.len() == size => Ok(()),
+            (Match::Mask { mask, .. }, Ternary) => {
+                fail(format!("a mask has {size} bytes, not {}", mask.len()))
+            }
+            (Match::Prefix(_), _) => fail(format!("{kind} tables do not match prefixes; lpm tables do")),
+            (Match::Mask { .. }, _) => fail(format!("{kind} tables do not match masks; ternary tables do")),
+        }
+    }
+
+    fn in_range(&self, table: TableId, key: &[u8]) -> Result<(), TableError> {
+        if self.store(table).in_range(key) {
+            return Ok(());
+        }
+        let def = &self.program.tables[table];
+        let index = store::index_of(key);
+        Err(TableError::OutOfRange { table: def.name.clone(), index, capacity: def.capacity })
+    }
+}
+
+impl TableBackend for Interp<'_> {
+    fn get(&self, table: TableId, key: &[u8], matching: &Match) -> Result<Option<Entry>, TableError> {
+        self.check(table, key, matching, None)?;
+        self.in_range(table, key)?;
+        let with_buf = self.program.tables[table].buf.is_some();
+        Ok(self.store(table).stored(key, matching).map(|slot| Entry {
+            key: key.to_vec(),
+            matching: matching.clone(),
+            value: slot.value,
+            buf: with_buf.then_some(slot.buf),
+        }))
+    }
+
+    /// An entry without a byte string leaves that of a present one as it is.
+    fn set(&mut self, table: TableId, entry: &Entry) -> Result<(), TableError> {
+        self.check(table, &entry.key, &entry.matching, Some(&entry.value))?;
+        self.in_range(table, &entry.key)?;
+        let def = &self.program.tables[table];
+        if let Some(buf) = &entry.buf {
+            let room = def.buf.unwrap_or(0);
+            if buf.len() > room as usize {
+                let message = format!("a byte string of {} bytes does not fit {room}", buf.len());
+                return Err(TableError::Target { table: def.name.clone(), message });
+            }
+        }
+        match self.state.tables[table.index()].writable(&entry.key, &entry.matching) {
+            Some(slot) => {
+                slot.value.clone_from(&entry.value);
+                if let Some(buf) = &entry.buf {
+                    slot.buf.clone_from(buf);
+                }
+                Ok(())
+            }
+            None => Err(TableError::Full { table: def.name.clone(), capacity: def.capacity }),
+        }
+    }
+
+    fn delete(&mut self, table: TableId, key: &[u8], matching: &Match) -> Result<bool, TableError> {
+        self.check(table, key, matching, None)?;
+        self.in_range(table, key)?;
+        Ok(self.state.tables[table.index()].remove_stored(key, matching))
+    }
+
+    fn dump(&self, table: TableId) -> Result<Vec<Entry>, TableError> {
+        Ok(self.store(table).entries(self.program.tables[table].buf.is_some()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,527 @@
+//! Running one event: frames, and what each op does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cranelift_entity::EntityRef;
+
+use super::store::Inserted;
+use super::trace::{Access, BodyOf, Step, Tracer};
+use super::{Eviction, InterpError, Packet, Shapes, State, Val, arith};
+use crate::io::{self, Output};
+use crate::ops::{BufSource, CmpOp, CommuteOp, Op};
+use crate::program::{Body, Direction, EventId, HandlerId, InstId, Program, TableId, ValueId};
+use crate::types::Type;
+
+/// The values of a body while it runs.
+pub struct Frame<'p> {
+    pub body: &'p Body,
+    pub of: BodyOf,
+    values: Vec<Val>,
+}
+
+impl Frame<'_> {
+    pub fn get(&self, value: ValueId) -> &Val {
+        &self.values[value.index()]
+    }
+
+    pub fn set(&mut self, value: ValueId, to: Val) {
+        self.values[value.index()] = to;
+    }
+
+    /// The bits of an integer value.
+    pub fn int(&self, value: ValueId) -> u64 {
+        match self.get(value) {
+            Val::Int(raw) => *raw,
+            other => unreachable!("{value} is verified to be an integer, not {other:?}"),
+        }
+    }
+}
+
+/// One event being run.
+pub struct Exec<'r, 'p, T: Tracer + ?Sized> {
+    pub program: &'p Program,
+    shapes: &'r Shapes,
+    state: &'r mut State,
+    pub tracer: &'r mut T,
+    packets: Vec<Option<Packet>>,
+    outputs: Vec<Output>,
+    queue: VecDeque<(EventId, Vec<Val>)>,
+    time_ns: u64,
+    seed: u64,
+    /// Random numbers drawn so far.
+    drawn: u64,
+    steps: u64,
+    max_steps: u64,
+    /// Value arrays of finished frames, for reuse.
+    pool: Vec<Vec<Val>>,
+}
+
+impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
+    pub fn new(
+        program: &'p Program,
+        shapes: &'r Shapes,
+        state: &'r mut State,
+        packets: Vec<Option<Packet>>,
+        tracer: &'r mut T,
+    ) -> Exec<'r, 'p, T> {
+        Exec {
+            program,
+            shapes,
+            state,
+            tracer,
+            packets,
+            outputs: Vec::new(),
+            queue: VecDeque::new(),
+            time_ns: 0,
+            seed: 0,
+            drawn: 0,
+            steps: 0,
+            max_steps: 0,
+            pool: Vec::new(),
+        }
+    }
+
+    pub fn set_event(&mut self, time_ns: u64, seed: u64, max_steps: u64) {
+        (self.time_ns, self.seed, self.max_steps) = (time_ns, seed, max_steps);
+    }
+
+    /// Runs a handler, then those of the internal events, first in first out.
+    pub fn run(mut self, handler: HandlerId, args: Vec<Val>) -> Result<Vec<Output>, InterpError> {
+        self.handler(handler, args)?;
+        while let Some((event, args)) = self.queue.pop_front() {
+            self.count_step()?;
+            // The verifier saw to it that generated internal events have handlers.
+            if let Some(handler) = self.program.handler_of(event) {
+                self.handler(handler, args)?;
+            }
+        }
+        Ok(self.outputs)
+    }
+
+    fn handler(&mut self, handler: HandlerId, args: Vec<Val>) -> Result<(), InterpError> {
+        self.tracer.handler(handler, &args);
+        let body = &self.program.handlers[handler].body;
+        let mut frame = self.frame(body, BodyOf::Handler(handler), args);
+        self.block(&mut frame, body.entry())?;
+        self.recycle(frame);
+        Ok(())
+    }
+
+    /// A frame whose entry parameters are `args`.
+    pub fn frame(&mut self, body: &'p Body, of: BodyOf, args: Vec<Val>) -> Frame<'p> {
+        let mut values = self.pool.pop().unwrap_or_default();
+        values.clear();
+        values.resize(body.values.len(), Val::Int(0));
+        let mut frame = Frame { body, of, values };
+        for (param, arg) in body.blocks[body.entry()].params.iter().zip(args) {
+            frame.set(*param, arg);
+        }
+        frame
+    }
+
+    pub fn recycle(&mut self, frame: Frame) {
+        self.pool.push(frame.values);
+    }
+
+    pub fn count_step(&mut self) -> Result<(), InterpError> {
+        self.steps += 1;
+        if self.steps > self.max_steps { Err(InterpError::TooManySteps(self.max_steps)) } else { Ok(()) }
+    }
+
+    pub fn trace_op(&mut self, frame: &Frame, id: InstId) {
+        if !self.tracer.active() {
+            return;
+        }
+        let inst = &frame.body.insts[id];
+        let operands: Vec<Val> = inst.op.operands().iter().map(|v| frame.get(*v).clone()).collect();
+        let done = !matches!(inst.op, Op::If { .. } | Op::Loop { .. } | Op::Call { .. });
+        let results: Vec<Val> = inst.results.iter().filter(|_| done).map(|v| frame.get(*v).clone()).collect();
+        self.tracer.op(&Step { body: frame.of, id, inst, operands: &operands, results: &results });
+    }
+
+    fn output(&mut self, output: Output) {
+        self.tracer.output(&output);
+        self.outputs.push(output);
+    }
+
+    // ---- operands --------------------------------------------------------------------------------------
+
+    fn packet(&mut self, frame: &Frame, value: ValueId) -> &mut Packet {
+        let found = match frame.get(value) {
+            Val::Packet(number) => self.packets[*number as usize].as_mut(),
+            _ => None,
+        };
+        found.expect("packets are verified to be used until they are given away")
+    }
+
+    fn take_packet(&mut self, value: &Val) -> Packet {
+        let found = match value {
+            Val::Packet(number) => self.packets[*number as usize].take(),
+            _ => None,
+        };
+        found.expect("packets are verified to be given away once")
+    }
+
+    fn u32(&self, frame: &Frame, value: ValueId) -> u32 {
+        frame.int(value) as u32
+    }
+
+    /// The bytes of a value.
+    fn bytes(&self, frame: &Frame, value: ValueId) -> Arc<[u8]> {
+        self.shapes.encode(frame.body.ty(value), frame.get(value))
+    }
+
+    /// Width and signedness of an integer value.
+    fn int_type(&self, frame: &Frame, value: ValueId) -> (u8, bool) {
+        match frame.body.ty(value) {
+            Type::Int { bits, signed } => (bits, signed),
+            other => unreachable!("{value} is verified to be an integer, not {other:?}"),
+        }
+    }
+
+    /// `(1, value)` from bytes, or `(0, zero)`, into the two results of an op.
+    fn set_read(&self, frame: &mut Frame, results: &[ValueId], bytes: Option<&[u8]>) {
+        let ty = frame.body.ty(results[1]);
+        let value = bytes.map_or_else(|| self.shapes.zero(ty), |bytes| self.shapes.decode(ty, bytes));
+        frame.set(results[0], Val::Int(bytes.is_some() as u64));
+        frame.set(results[1], value);
+    }
+
+    // ---- ops -------------------------------------------------------------------------------------------
+
+    /// Runs an op that owns no regions and ends none.
+    pub fn op(&mut self, frame: &mut Frame, id: InstId) {
+        let inst = &frame.body.insts[id];
+        let results = &inst.results[..];
+        match &inst.op {
+            Op::Extract { pkt } => {
+                let size = self.shapes.size(frame.body.ty(results[1]));
+                let packet = self.packet(frame, *pkt);
+                let bytes = packet.load(0, size).map(<[u8]>::to_vec);
+                if bytes.is_some() {
+                    packet.skip(size as u32);
+                }
+                self.set_read(frame, results, bytes.as_deref());
+            }
+            Op::Load { pkt, off } => {
+                let (size, off) = (self.shapes.size(frame.body.ty(results[1])), self.u32(frame, *off));
+                let bytes = self.packet(frame, *pkt).load(off, size).map(<[u8]>::to_vec);
+                self.set_read(frame, results, bytes.as_deref());
+            }
+            Op::Store { pkt, off, value } => {
+                let (off, bytes) = (self.u32(frame, *off), self.bytes(frame, *value));
+                let ok = self.packet(frame, *pkt).store(off, &bytes);
+                frame.set(results[0], Val::Int(ok as u64));
+            }
+            Op::Skip { pkt, len } => {
+                let len = self.u32(frame, *len);
+                let ok = self.packet(frame, *pkt).skip(len);
+                frame.set(results[0], Val::Int(ok as u64));
+            }
+            Op::Trim { pkt, len } => {
+                let len = self.u32(frame, *len);
+                let ok = self.packet(frame, *pkt).trim(len);
+                frame.set(results[0], Val::Int(ok as u64));
+            }
+            Op::Emit { pkt, value } => {
+                let bytes = self.bytes(frame, *value);
+                self.packet(frame, *pkt).emit(&bytes);
+            }
+            Op::Reset { pkt } => self.packet(frame, *pkt).reset(),
+            Op::Drop { pkt, reason } => {
+                let packet = frame.get(*pkt).clone();
+                self.take_packet(&packet);
+                self.state.counters.drops[*reason] += 1;
+                self.output(Output::Drop { reason: *reason });
+            }
+            Op::Lookup { .. }
+            | Op::Contains { .. }
+            | Op::Update { .. }
+            | Op::Delete { .. }
+            | Op::Commute { .. }
+            | Op::BufAppend { .. }
+            | Op::BufLen { .. }
+            | Op::BufRead { .. }
+            | Op::BufClear { .. }
+            | Op::BufGenerate { .. } => self.table_op(frame, id),
+            Op::Generate { event, args } => {
+                let args = args.iter().map(|v| frame.get(*v).clone()).collect();
+                self.generate(*event, args);
+            }
+            Op::Log { format, args } => {
+                let text = self.log_text(frame, format, args);
+                self.output(Output::Log { text });
+            }
+            Op::FibLookup { .. } => self.set_read(frame, results, None),
+            _ => {
+                let value = self.value_op(frame, id);
+                frame.set(results[0], value);
+            }
+        }
+    }
+
+    /// The result of an op that gives one value and changes at most the random stream.
+    fn value_op(&mut self, frame: &Frame, id: InstId) -> Val {
+        let inst = &frame.body.insts[id];
+        let result = frame.body.ty(inst.results[0]);
+        let raw = match &inst.op {
+            Op::Int(raw) => *raw,
+            Op::Zero => return self.shapes.zero(result),
+            Op::Bin(op, a, b) => {
+                let (bits, signed) = self.int_type(frame, *a);
+                arith::bin(*op, bits, signed, frame.int(*a), frame.int(*b))
+            }
+            Op::Cmp(op, a, b) => {
+                let (bits, signed) = self.int_type(frame, *a);
+                arith::cmp(*op, bits, signed, frame.int(*a), frame.int(*b)) as u64
+            }
+            Op::Un(op, a) => arith::un(*op, self.int_type(frame, *a).0, frame.int(*a)),
+            Op::Cast(a) => {
+                let (bits, signed) = self.int_type(frame, *a);
+                arith::cast(frame.int(*a), bits, signed, result.bits().unwrap_or(64))
+            }
+            Op::Select { cond, then, other } => {
+                return frame.get(if frame.int(*cond) != 0 { *then } else { *other }).clone();
+            }
+            Op::Get { agg, path } => {
+                let value = frame.get(*agg);
+                let Val::Bytes(bytes) = value else { return value.clone() };
+                let part = self.shapes.locate(frame.body.ty(*agg), path, |v| frame.int(v));
+                return part.map_or_else(|| self.shapes.zero(result), |part| self.shapes.read(bytes, part));
+            }
+            Op::Set { agg, path, value } => {
+                let Val::Bytes(bytes) = frame.get(*agg) else { return frame.get(*value).clone() };
+                return match self.shapes.locate(frame.body.ty(*agg), path, |v| frame.int(v)) {
+                    Some(part) => {
+                        let mut bytes = bytes.to_vec();
+                        self.shapes.write(&mut bytes, part, frame.get(*value));
+                        Val::Bytes(bytes.into())
+                    }
+                    None => Val::Bytes(bytes.clone()),
+                };
+            }
+            Op::ConstElem { array, index } => {
+                let def = &self.program.consts[*array];
+                let (size, index) = (self.shapes.size(def.elem), frame.int(*index));
+                let start = usize::try_from(index).ok().and_then(|i| i.checked_mul(size));
+                let bytes = start.and_then(|start| def.bytes.get(start..)?.get(..size));
+                return bytes.map_or_else(|| self.shapes.zero(result), |b| self.shapes.decode(def.elem, b));
+            }
+            Op::Hash { seed, value } => io::hash(self.u32(frame, *seed), &self.bytes(frame, *value)) as u64,
+            Op::CsumAdd { sum, value } => {
+                io::checksum_add(self.u32(frame, *sum), &self.bytes(frame, *value)) as u64
+            }
+            Op::Now => self.time_ns,
+            Op::Random => {
+                self.drawn += 1;
+                io::random(self.seed, self.drawn - 1) as u64
+            }
+            Op::InPort { pkt } => self.packet(frame, *pkt).port as u64,
+            Op::Len { pkt } => self.packet(frame, *pkt).rest().len() as u64,
+            Op::PktCsum { pkt, sum, len } => {
+                let (sum, len) = (self.u32(frame, *sum), self.u32(frame, *len));
+                io::checksum_add(sum, self.packet(frame, *pkt).prefix(len)) as u64
+            }
+            other => unreachable!("{other:?} is run elsewhere"),
+        };
+        Val::Int(raw)
+    }
+
+    fn log_text(&self, frame: &Frame, format: &str, args: &[ValueId]) -> String {
+        let mut pieces = format.split("{}");
+        let mut text = pieces.next().unwrap_or_default().to_string();
+        for (piece, arg) in pieces.zip(args) {
+            let (bits, signed) = self.int_type(frame, *arg);
+            let raw = frame.int(*arg);
+            let shown = if signed { arith::sign_extend(raw, bits).to_string() } else { raw.to_string() };
+            text.push_str(&shown);
+            text.push_str(piece);
+        }
+        text
+    }
+
+    fn generate(&mut self, event: EventId, args: Vec<Val>) {
+        let def = &self.program.events[event];
+        if def.direction == Direction::Internal {
+            self.queue.push_back((event, args));
+            return;
+        }
+        let output = match (def.name.as_str(), &args[..]) {
+            ("net_send", [pkt, Val::Int(port)]) => {
+                Output::Send { port: *port as u32, frame: self.take_packet(pkt).into_frame() }
+            }
+            ("stack_recv", [pkt]) => Output::Stack { frame: self.take_packet(pkt).into_frame() },
+            ("host_recv", [pkt]) => Output::HostPacket { frame: self.take_packet(pkt).into_frame() },
+            ("host_msg", [message]) => {
+                Output::HostMessage { bytes: self.shapes.encode(def.params[0].ty, message).to_vec() }
+            }
+            ("dma_write", [Val::Packet(number), Val::Int(addr), Val::Int(len)]) => {
+                let packet = self.packets[*number as usize].as_ref();
+                let data = packet.map_or(Vec::new(), |packet| packet.prefix(*len as u32).to_vec());
+                Output::DmaWrite { addr: *addr, data }
+            }
+            (name, _) => unreachable!("the verifier knows every event to outside, and `{name}` is none"),
+        };
+        self.output(output);
+    }
+
+    // ---- tables ----------------------------------------------------------------------------------------
+
+    fn access(&mut self, table: TableId, key: &[u8], hit: bool, writes: bool) {
+        if self.tracer.active() {
+            self.tracer.table(&Access { table, key, hit, writes });
+        }
+    }
+
+    /// Makes sure the entry is there; counts what that cost.
+    fn ensure(&mut self, table: TableId, key: &[u8]) -> bool {
+        match self.state.table(table).ensure(key) {
+            Inserted::Done { evicted } => {
+                if let Some(key) = evicted {
+                    self.state.counters.evicted[table] += 1;
+                    self.state.evictions.push(Eviction { table, key });
+                }
+                true
+            }
+            Inserted::Full => {
+                self.state.counters.refused[table] += 1;
+                false
+            }
+        }
+    }
+
+    fn table_op(&mut self, frame: &mut Frame, id: InstId) {
+        let inst = &frame.body.insts[id];
+        let results = &inst.results[..];
+        match &inst.op {
+            Op::Lookup { table, key } => {
+                let key = self.bytes(frame, *key);
+                let value = self.state.table(*table).find(&key).map(|slot| slot.value.clone());
+                self.access(*table, &key, value.is_some(), false);
+                self.set_read(frame, results, value.as_deref());
+            }
+            Op::Contains { table, key } => {
+                let key = self.bytes(frame, *key);
+                let hit = self.state.table(*table).find(&key).is_some();
+                self.access(*table, &key, hit, false);
+                frame.set(results[0], Val::Int(hit as u64));
+            }
+            Op::Update { table, key, value } => {
+                let (key, value) = (self.bytes(frame, *key), self.bytes(frame, *value));
+                let hit = self.state.table(*table).find(&key).is_some();
+                self.access(*table, &key, hit, true);
+                let ok = self.ensure(*table, &key);
+                if let (true, Some(slot)) = (ok, self.state.table(*table).find(&key)) {
+                    slot.value.copy_from_slice(&value);
+                }
+                frame.set(results[0], Val::Int(ok as u64));
+            }
+            Op::Delete { table, key } => {
+                let key = self.bytes(frame, *key);
+                let existed = self.state.table(*table).remove(&key);
+                self.access(*table, &key, existed, true);
+                frame.set(results[0], Val::Int(existed as u64));
+            }
+            Op::Commute { op, table, key, path, amount } => {
+                let key = self.bytes(frame, *key);
+                let hit = self.state.table(*table).find(&key).is_some();
+                self.access(*table, &key, hit, true);
+                if !self.ensure(*table, &key) {
+                    return;
+                }
+                let value_type = self.program.tables[*table].value;
+                let part = self.shapes.locate(value_type, path, |v| frame.int(v));
+                let (bits, signed) = self.int_type(frame, *amount);
+                if let (Some(part), Some(slot)) = (part, self.state.table(*table).find(&key)) {
+                    let new =
+                        commute(*op, bits, signed, self.shapes.read(&slot.value, part), frame.int(*amount));
+                    self.shapes.write(&mut slot.value, part, &new);
+                }
+            }
+            _ => self.buf_op(frame, id),
+        }
+    }
+
+    /// Ops on the byte strings of entries.
+    fn buf_op(&mut self, frame: &mut Frame, id: InstId) {
+        let inst = &frame.body.insts[id];
+        let results = &inst.results[..];
+        match &inst.op {
+            Op::BufAppend { table, key, source } => {
+                let key = self.bytes(frame, *key);
+                let data = match source {
+                    BufSource::Packet { pkt, len } => {
+                        let len = self.u32(frame, *len);
+                        self.packet(frame, *pkt).prefix(len).to_vec()
+                    }
+                    BufSource::Value(value) => self.bytes(frame, *value).to_vec(),
+                };
+                let room = self.program.tables[*table].buf.unwrap_or(0) as usize;
+                let slot = self.state.table(*table).find(&key);
+                let hit = slot.is_some();
+                let fitting = slot.filter(|slot| slot.buf.len() + data.len() <= room);
+                let ok = fitting.map(|slot| slot.buf.extend_from_slice(&data)).is_some();
+                self.access(*table, &key, hit, true);
+                frame.set(results[0], Val::Int(ok as u64));
+            }
+            Op::BufLen { table, key } => {
+                let key = self.bytes(frame, *key);
+                let len = self.state.table(*table).find(&key).map(|slot| slot.buf.len());
+                self.access(*table, &key, len.is_some(), false);
+                frame.set(results[0], Val::Int(len.unwrap_or(0) as u64));
+            }
+            Op::BufRead { table, key, off } => {
+                let (key, off) = (self.bytes(frame, *key), self.u32(frame, *off) as usize);
+                let size = self.shapes.size(frame.body.ty(results[1]));
+                let slot = self.state.table(*table).find(&key);
+                let hit = slot.is_some();
+                let bytes = slot.and_then(|slot| slot.buf.get(off..)?.get(..size)).map(<[u8]>::to_vec);
+                self.access(*table, &key, hit, false);
+                self.set_read(frame, results, bytes.as_deref());
+            }
+            Op::BufClear { table, key } => {
+                let key = self.bytes(frame, *key);
+                let hit = self.state.table(*table).find(&key).map(|slot| slot.buf.clear()).is_some();
+                self.access(*table, &key, hit, true);
+            }
+            Op::BufGenerate { table, key, port, .. } => {
+                let key = self.bytes(frame, *key);
+                let buf = self.state.table(*table).find(&key).map(|slot| std::mem::take(&mut slot.buf));
+                self.access(*table, &key, buf.is_some(), true);
+                frame.set(results[0], Val::Int(buf.is_some() as u64));
+                if let Some(data) = buf {
+                    self.output(match port {
+                        Some(port) => Output::Send { port: self.u32(frame, *port), frame: data },
+                        None => Output::HostPacket { frame: data },
+                    });
+                }
+            }
+            other => unreachable!("{other:?} is run elsewhere"),
+        }
+    }
+}
+
+/// The new value of an integer under a commutative update.
+fn commute(op: CommuteOp, bits: u8, signed: bool, old: Val, amount: u64) -> Val {
+    let Val::Int(old) = old else { return old };
+    let less = |a, b| arith::cmp(CmpOp::Lt, bits, signed, a, b);
+    Val::Int(match op {
+        CommuteOp::Add => arith::bin(crate::ops::BinOp::Add, bits, signed, old, amount),
+        CommuteOp::Min => {
+            if less(amount, old) {
+                amount
+            } else {
+                old
+            }
+        }
+        CommuteOp::Max => {
+            if less(old, amount) {
+                amount
+            } else {
+                old
+            }
+        }
+        CommuteOp::Or => old | amount,
+    })
+}

@@ -1,0 +1,73 @@
+//! A packet while handlers work on it.
+
+use crate::verify::MAX_FRAME;
+
+/// `emitted ++ data[cursor..]`, and the port it came in by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    data: Vec<u8>,
+    cursor: usize,
+    emitted: Vec<u8>,
+    pub port: u32,
+}
+
+impl Packet {
+    pub fn new(data: Vec<u8>, port: u32) -> Packet {
+        Packet { data, cursor: 0, emitted: Vec::new(), port }
+    }
+
+    /// What was not read yet.
+    pub fn rest(&self) -> &[u8] {
+        &self.data[self.cursor..]
+    }
+
+    /// The first `len` bytes of the rest, or all of it if it is shorter.
+    pub fn prefix(&self, len: u32) -> &[u8] {
+        let rest = self.rest();
+        &rest[..rest.len().min(len as usize)]
+    }
+
+    /// `len` bytes that start `off` bytes behind the cursor, if they are all there.
+    pub fn load(&self, off: u32, len: usize) -> Option<&[u8]> {
+        self.rest().get(off as usize..)?.get(..len)
+    }
+
+    pub fn store(&mut self, off: u32, bytes: &[u8]) -> bool {
+        let rest = &mut self.data[self.cursor..];
+        let target = rest.get_mut(off as usize..).and_then(|rest| rest.get_mut(..bytes.len()));
+        target.map(|target| target.copy_from_slice(bytes)).is_some()
+    }
+
+    pub fn skip(&mut self, len: u32) -> bool {
+        let enough = len as usize <= self.rest().len();
+        self.cursor += if enough { len as usize } else { 0 };
+        enough
+    }
+
+    pub fn trim(&mut self, len: u32) -> bool {
+        let enough = len as usize <= self.rest().len();
+        if enough {
+            self.data.truncate(self.cursor + len as usize);
+        }
+        enough
+    }
+
+    /// Appends to what goes before the rest, unless the frame would become too long.
+    pub fn emit(&mut self, bytes: &[u8]) {
+        if self.emitted.len() + bytes.len() + self.rest().len() <= MAX_FRAME as usize {
+            self.emitted.extend_from_slice(bytes);
+        }
+    }
+
+    pub fn reset(&mut self) {
+        self.emitted.clear();
+        self.cursor = 0;
+    }
+
+    /// The frame as it leaves.
+    pub fn into_frame(self) -> Vec<u8> {
+        let mut frame = self.emitted;
+        frame.extend_from_slice(&self.data[self.cursor..]);
+        frame
+    }
+}

@@ -1,0 +1,464 @@
+//! Program to text.
+
+use std::fmt::Write;
+
+use super::names::{self, ItemNames, ValueNames, Visited, declared, is_identifier, quoted, word};
+use crate::ops::{BufSource, Op, Proj};
+use crate::program::{
+    BlockId, Body, ConstArray, Direction, Event, Func, Handler, Inst, InstId, Program, Side, Table, ValueId,
+};
+use crate::span::Span;
+use crate::types::{StructDef, Type};
+
+/// What a print shows besides the program itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrintOptions {
+    /// Source files and, behind every op and item, its place in them.
+    pub spans: bool,
+}
+
+/// The whole program as text. Never fails: what is broken in a program that nobody verified shows as `?`.
+pub fn print(program: &Program, options: PrintOptions) -> String {
+    let mut printer = Printer { program, options, items: ItemNames::new(program), out: String::new() };
+    printer.program();
+    printer.out
+}
+
+/// One instruction on one line, without its regions: for messages.
+pub fn inst_text(program: &Program, body: &Body, inst: InstId) -> String {
+    let items = ItemNames::new(program);
+    let mut printer = Printer { program, options: PrintOptions::default(), items, out: String::new() };
+    let mut scope = Scope { body, values: ValueNames::new(body), visited: Visited::default() };
+    match body.insts.get(inst) {
+        Some(data) => {
+            printer.results_and_op(&mut scope, data);
+            printer.out
+        }
+        None => "?".to_string(),
+    }
+}
+
+struct Printer<'a> {
+    program: &'a Program,
+    options: PrintOptions,
+    items: ItemNames,
+    out: String,
+}
+
+/// What printing a body needs to know.
+struct Scope<'a> {
+    body: &'a Body,
+    values: ValueNames,
+    visited: Visited,
+}
+
+impl Scope<'_> {
+    fn list(&self, values: &[ValueId]) -> String {
+        values.iter().map(|v| self.values.get(*v)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+macro_rules! put {
+    ($printer:expr, $($arg:tt)*) => {
+        // Writing to a String cannot fail.
+        let _ = write!($printer.out, $($arg)*);
+    };
+}
+
+impl Printer<'_> {
+    fn program(&mut self) {
+        let program = self.program;
+        put!(self, "program {} ports {}\n", declared(&program.name), program.ports);
+        if self.options.spans {
+            for file in program.files.values() {
+                put!(self, "file {}\n", quoted(&file.path));
+            }
+        }
+        program.structs.values().for_each(|def| self.struct_def(def));
+        program.tables.values().for_each(|table| self.table(table));
+        program.consts.values().for_each(|array| self.const_array(array));
+        program.events.values().for_each(|event| self.event(event));
+        for reason in program.reasons.values() {
+            put!(self, "reason {}{}\n", quoted(&reason.text), self.span(reason.span));
+        }
+        program.funcs.values().for_each(|func| self.func(func));
+        program.handlers.values().for_each(|handler| self.handler(handler));
+    }
+
+    fn ty(&self, ty: Type) -> String {
+        self.items.ty(self.program, ty)
+    }
+
+    /// ` @file:start-end`, or nothing.
+    fn span(&self, span: Span) -> String {
+        match span.file {
+            Some(file) if self.options.spans => format!(" @{}:{}-{}", file.as_u32(), span.start, span.end),
+            _ => String::new(),
+        }
+    }
+
+    fn struct_def(&mut self, def: &StructDef) {
+        put!(self, "struct {}{} {{", declared(&def.name), if def.packed { " packed" } else { "" });
+        for (i, field) in def.fields.iter().enumerate() {
+            put!(self, "{} {}: {}", if i == 0 { "" } else { "," }, declared(&field.name), self.ty(field.ty));
+            if let Some(width) = field.bit_width {
+                put!(self, " : {width}");
+            }
+            if field.big_endian {
+                put!(self, " be");
+            }
+        }
+        put!(self, "{}}}\n", if def.fields.is_empty() { "" } else { " " });
+    }
+
+    fn table(&mut self, table: &Table) {
+        put!(self, "table {}: {}", declared(&table.name), table.kind.name());
+        put!(self, "[{} -> {}] capacity {}", self.ty(table.key), self.ty(table.value), table.capacity);
+        if let Some(bytes) = table.buf {
+            put!(self, " buf {bytes}");
+        }
+        if let Some(replicas) = table.max_replicas {
+            put!(self, " replicas {replicas}");
+        }
+        put!(self, "{}\n", self.span(table.span));
+    }
+
+    fn const_array(&mut self, array: &ConstArray) {
+        put!(self, "const {}: {} = ", declared(&array.name), self.ty(array.elem));
+        match int_elements(array) {
+            Some(elements) => {
+                put!(self, "[{}]", elements.join(", "));
+            }
+            None => {
+                let hex: String = array.bytes.iter().map(|b| format!("{b:02x}")).collect();
+                put!(self, "hex \"{hex}\"");
+            }
+        }
+        put!(self, "{}\n", self.span(array.span));
+    }
+
+    fn event(&mut self, event: &Event) {
+        let params: Vec<String> = event
+            .params
+            .iter()
+            .map(|p| {
+                let borrowed = if p.borrowed { " borrowed" } else { "" };
+                format!("{}: {}{borrowed}", declared(&p.name), self.ty(p.ty))
+            })
+            .collect();
+        let direction = match event.direction {
+            Direction::In => "in",
+            Direction::Out => "out",
+            Direction::Internal => "internal",
+        };
+        put!(self, "event {}({}) {direction}\n", declared(&event.name), params.join(", "));
+    }
+
+    fn func(&mut self, func: &Func) {
+        let mut scope = Scope::new(&func.body);
+        put!(self, "\nfunc {}({})", declared(&func.name), self.entry_params(&scope));
+        if !func.results.is_empty() {
+            let results: Vec<String> = func.results.iter().map(|t| self.ty(*t)).collect();
+            put!(self, " -> ({})", results.join(", "));
+        }
+        put!(self, "{} {{\n", self.span(func.span));
+        self.entry_block(&mut scope);
+    }
+
+    fn handler(&mut self, handler: &Handler) {
+        let mut scope = Scope::new(&handler.body);
+        let event = ItemNames::of(&self.items.events, handler.event);
+        put!(self, "\nhandler {} on {event}({})", declared(&handler.name), self.entry_params(&scope));
+        if handler.unordered {
+            put!(self, " unordered");
+        }
+        if let Some(replicas) = handler.max_replicas {
+            put!(self, " replicas {replicas}");
+        }
+        match handler.side {
+            Some(Side::Nic) => self.out.push_str(" side nic"),
+            Some(Side::Host) => self.out.push_str(" side host"),
+            None => {}
+        }
+        put!(self, "{} {{\n", self.span(handler.span));
+        self.entry_block(&mut scope);
+    }
+
+    fn entry_params(&self, scope: &Scope) -> String {
+        let entry = scope.body.entry.and_then(|entry| scope.body.blocks.get(entry));
+        entry.map_or(String::new(), |block| self.typed(scope, &block.params))
+    }
+
+    fn entry_block(&mut self, scope: &mut Scope) {
+        if let Some(entry) = scope.body.entry {
+            self.block(scope, entry, 1, false);
+        }
+        self.out.push_str("}\n");
+    }
+
+    /// `%a: u8, %b: u16`
+    fn typed(&self, scope: &Scope, values: &[ValueId]) -> String {
+        let one = |value: &ValueId| match scope.body.values.get(*value) {
+            Some(data) => format!("{}: {}", scope.values.get(*value), self.ty(data.ty)),
+            None => scope.values.get(*value),
+        };
+        values.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The lines of a region. With `elide`, a last `yield` of nothing stays away.
+    fn block(&mut self, scope: &mut Scope, block: BlockId, indent: usize, elide: bool) {
+        if !scope.visited.enter(block) {
+            put!(self, "{:indent$}?region used twice or nested too deep\n", "", indent = indent * 2);
+            return;
+        }
+        let body = scope.body;
+        let insts = body.blocks.get(block).map_or(&[][..], |b| &b.insts);
+        for (i, &id) in insts.iter().enumerate() {
+            let Some(inst) = body.insts.get(id) else { continue };
+            if elide && i + 1 == insts.len() && self.is_implied(inst) {
+                break;
+            }
+            put!(self, "{:indent$}", "", indent = indent * 2);
+            self.results_and_op(scope, inst);
+            put!(self, "{}", self.span(inst.span));
+            self.regions(scope, inst, indent);
+            self.out.push('\n');
+        }
+        scope.visited.leave();
+    }
+
+    /// A `yield` of nothing that the reader may leave out.
+    fn is_implied(&self, inst: &Inst) -> bool {
+        matches!(&inst.op, Op::Yield(values) if values.is_empty())
+            && inst.results.is_empty()
+            && self.span(inst.span).is_empty()
+    }
+
+    fn regions(&mut self, scope: &mut Scope, inst: &Inst, indent: usize) {
+        match inst.op {
+            Op::If { then, other, .. } => {
+                self.out.push_str(" {\n");
+                self.block(scope, then, indent + 1, true);
+                put!(self, "{:indent$}}}", "", indent = indent * 2);
+                let empty = scope.body.blocks.get(other).is_none_or(|b| {
+                    b.insts.is_empty()
+                        || (b.insts.len() == 1
+                            && scope.body.insts.get(b.insts[0]).is_none_or(|i| self.is_implied(i)))
+                });
+                if !empty {
+                    self.out.push_str(" else {\n");
+                    self.block(scope, other, indent + 1, true);
+                    put!(self, "{:indent$}}}", "", indent = indent * 2);
+                }
+            }
+            Op::Loop { body, .. } => {
+                self.out.push_str(" {\n");
+                self.block(scope, body, indent + 1, false);
+                put!(self, "{:indent$}}}", "", indent = indent * 2);
+            }
+            _ => {}
+        }
+    }
+
+    /// Results, `=` and the op, without span and regions.
+    fn results_and_op(&mut self, scope: &mut Scope, inst: &Inst) {
+        let owns_regions = matches!(inst.op, Op::If { .. } | Op::Loop { .. });
+        if !inst.results.is_empty() && !owns_regions {
+            put!(self, "{} = ", self.typed(scope, &inst.results));
+        }
+        let text = self.op(scope, inst);
+        self.out.push_str(&text);
+        if !inst.results.is_empty() && owns_regions {
+            put!(self, " -> ({})", self.typed(scope, &inst.results));
+        }
+    }
+
+    fn op(&self, scope: &Scope, inst: &Inst) -> String {
+        let v = |value: &ValueId| scope.values.get(*value);
+        let vs = |values: &[ValueId]| scope.list(values);
+        let table = |id| ItemNames::of(&self.items.tables, id);
+        let event = |id| ItemNames::of(&self.items.events, id);
+        let value_type = |value: &ValueId| scope.body.values.get(*value).map(|data| data.ty);
+        match &inst.op {
+            Op::Int(raw) => match inst.results[..] {
+                [result] => int_text(*raw, value_type(&result)),
+                _ => format!("int {raw}"),
+            },
+            Op::Zero => "zero".to_string(),
+            Op::Bin(op, a, b) => format!("{} {}, {}", word(&names::BIN, *op), v(a), v(b)),
+            Op::Cmp(op, a, b) => format!("{} {}, {}", word(&names::CMP, *op), v(a), v(b)),
+            Op::Un(op, a) => format!("{} {}", word(&names::UN, *op), v(a)),
+            Op::Cast(a) => format!("cast {}", v(a)),
+            Op::Select { cond, then, other } => format!("select {}, {}, {}", v(cond), v(then), v(other)),
+            Op::Get { agg, path } => format!("get {}{}", v(agg), self.path(scope, value_type(agg), path)),
+            Op::Set { agg, path, value } => {
+                format!("set {}{}, {}", v(agg), self.path(scope, value_type(agg), path), v(value))
+            }
+            Op::ConstElem { array, index } => {
+                format!("const_elem {}[{}]", ItemNames::of(&self.items.consts, *array), v(index))
+            }
+            Op::Hash { seed, value } => format!("hash {}, {}", v(seed), v(value)),
+            Op::CsumAdd { sum, value } => format!("csum_add {}, {}", v(sum), v(value)),
+            Op::Now => "now".to_string(),
+            Op::Random => "random".to_string(),
+            Op::InPort { pkt } => format!("in_port {}", v(pkt)),
+            Op::Extract { pkt } => format!("extract {}", v(pkt)),
+            Op::Load { pkt, off } => format!("load {}, {}", v(pkt), v(off)),
+            Op::Store { pkt, off, value } => format!("store {}, {}, {}", v(pkt), v(off), v(value)),
+            Op::Skip { pkt, len } => format!("skip {}, {}", v(pkt), v(len)),
+            Op::Trim { pkt, len } => format!("trim {}, {}", v(pkt), v(len)),
+            Op::Emit { pkt, value } => format!("emit {}, {}", v(pkt), v(value)),
+            Op::Reset { pkt } => format!("reset {}", v(pkt)),
+            Op::Len { pkt } => format!("len {}", v(pkt)),
+            Op::PktCsum { pkt, sum, len } => format!("pkt_csum {}, {}, {}", v(pkt), v(sum), v(len)),
+            Op::Drop { pkt, reason } => {
+                format!("drop {}, {}", v(pkt), ItemNames::of(&self.items.reasons, *reason))
+            }
+            Op::Lookup { table: t, key } => format!("lookup {}[{}]", table(*t), v(key)),
+            Op::Contains { table: t, key } => format!("contains {}[{}]", table(*t), v(key)),
+            Op::Update { table: t, key, value } => format!("update {}[{}], {}", table(*t), v(key), v(value)),
+            Op::Delete { table: t, key } => format!("delete {}[{}]", table(*t), v(key)),
+            Op::Commute { op, table: t, key, path, amount } => {
+                let of = self.program.tables.get(*t).map(|table| table.value);
+                let path = self.path(scope, of, path);
+                format!(
+                    "commute {} {}[{}]{path}, {}",
+                    word(&names::COMMUTE, *op),
+                    table(*t),
+                    v(key),
+                    v(amount)
+                )
+            }
+            Op::BufAppend { table: t, key, source } => match source {
+                BufSource::Packet { pkt, len } => {
+                    format!("buf_append {}[{}], packet {}, {}", table(*t), v(key), v(pkt), v(len))
+                }
+                BufSource::Value(value) => format!("buf_append {}[{}], {}", table(*t), v(key), v(value)),
+            },
+            Op::BufLen { table: t, key } => format!("buf_len {}[{}]", table(*t), v(key)),
+            Op::BufRead { table: t, key, off } => format!("buf_read {}[{}], {}", table(*t), v(key), v(off)),
+            Op::BufClear { table: t, key } => format!("buf_clear {}[{}]", table(*t), v(key)),
+            Op::Generate { event: e, args } => format!("generate {}({})", event(*e), vs(args)),
+            Op::BufGenerate { event: e, table: t, key, port } => {
+                let port = port.as_ref().map_or(String::new(), |port| format!(", port {}", v(port)));
+                format!("buf_generate {} {}[{}]{port}", event(*e), table(*t), v(key))
+            }
+            Op::Log { format, args } => format!("log {}({})", quoted(format), vs(args)),
+            Op::FibLookup { query } => format!("fib_lookup {}", v(query)),
+            Op::If { cond, likely, .. } => {
+                let likely = likely.map_or(String::new(), |p| format!(" likely {p}"));
+                format!("if {}{likely}", v(cond))
+            }
+            Op::Loop { init, max_trips, body } => {
+                format!("loop {max_trips}{}", self.carried(scope, init, *body))
+            }
+            Op::Call { func, args } => {
+                format!("call {}({})", ItemNames::of(&self.items.funcs, *func), vs(args))
+            }
+            Op::Yield(values) => spaced("yield", &vs(values)),
+            Op::Break { depth, values } => leaving("break", *depth, &vs(values)),
+            Op::Continue { depth, values } => leaving("continue", *depth, &vs(values)),
+            Op::Return(values) => spaced("return", &vs(values)),
+        }
+    }
+
+    /// ` (%i: u32 = %0, …)`, or nothing if the loop carries nothing.
+    fn carried(&self, scope: &Scope, init: &[ValueId], body: BlockId) -> String {
+        let params = scope.body.blocks.get(body).map_or(&[][..], |b| &b.params);
+        if params.is_empty() && init.is_empty() {
+            return String::new();
+        }
+        // Of a broken loop with unequal numbers the surplus shows as `?`.
+        let parts: Vec<String> = (0..params.len().max(init.len()))
+            .map(|i| {
+                let param = params.get(i).map_or("?".to_string(), |p| self.typed(scope, &[*p]));
+                let init = init.get(i).map_or("?".to_string(), |v| scope.values.get(*v));
+                format!("{param} = {init}")
+            })
+            .collect();
+        format!(" ({})", parts.join(", "))
+    }
+
+    /// `.dst.b[%i]`; a member whose name does not identify it is `.#2`.
+    fn path(&self, scope: &Scope, mut ty: Option<Type>, path: &[Proj]) -> String {
+        let mut text = String::new();
+        for step in path {
+            match step {
+                Proj::Field(index) => {
+                    let def = match ty {
+                        Some(Type::Struct(id)) => self.program.structs.get(id),
+                        _ => None,
+                    };
+                    match def.and_then(|def| field_name(def, *index)) {
+                        Some(name) => text.push_str(&format!(".{name}")),
+                        None => text.push_str(&format!(".#{index}")),
+                    }
+                    ty = def.and_then(|def| def.fields.get(*index as usize)).map(|field| field.ty);
+                }
+                Proj::Index(index) => {
+                    text.push_str(&format!("[{}]", scope.values.get(*index)));
+                    ty = match ty {
+                        Some(Type::Array(id)) => self.program.arrays.get(id).map(|def| def.elem),
+                        _ => None,
+                    };
+                }
+            }
+        }
+        text
+    }
+}
+
+impl<'a> Scope<'a> {
+    fn new(body: &'a Body) -> Scope<'a> {
+        Scope { body, values: ValueNames::new(body), visited: Visited::default() }
+    }
+}
+
+/// A member's name if it is an identifier and the only one of that name.
+fn field_name(def: &StructDef, index: u32) -> Option<&str> {
+    let name = &def.fields.get(index as usize)?.name;
+    let unique = def.fields.iter().filter(|field| field.name == *name).count() == 1;
+    (unique && is_identifier(name)).then_some(name)
+}
+
+fn spaced(word: &str, values: &str) -> String {
+    if values.is_empty() { word.to_string() } else { format!("{word} {values}") }
+}
+
+fn leaving(word: &str, depth: u32, values: &str) -> String {
+    if values.is_empty() { format!("{word} {depth}") } else { format!("{word} {depth} ({values})") }
+}
+
+/// A constant: signed types show their sign.
+fn int_text(raw: u64, ty: Option<Type>) -> String {
+    match ty {
+        Some(Type::Int { bits, signed: true }) if (1..=64).contains(&bits) && fits(raw, bits) => {
+            let shift = 64 - bits;
+            (((raw << shift) as i64) >> shift).to_string()
+        }
+        _ => raw.to_string(),
+    }
+}
+
+fn fits(raw: u64, bits: u8) -> bool {
+    crate::build::mask(raw, bits) == raw
+}
+
+/// The elements of an array of integers, or `None` if the bytes must be shown instead.
+fn int_elements(array: &ConstArray) -> Option<Vec<String>> {
+    let Type::Int { bits, .. } = array.elem else { return None };
+    let size = crate::layout::int_layout(bits).size as usize;
+    if !array.bytes.len().is_multiple_of(size) {
+        return None;
+    }
+    array
+        .bytes
+        .chunks(size)
+        .map(|chunk| {
+            let mut bytes = [0; 8];
+            bytes[..size].copy_from_slice(chunk);
+            let raw = u64::from_le_bytes(bytes);
+            fits(raw, bits).then(|| int_text(raw, Some(array.elem)))
+        })
+        .collect()
+}
