@@ -7,11 +7,14 @@
 //! about them, and each knows [whose fault](fault::Fault) it is.
 
 pub mod compile;
+pub mod control;
+pub mod dev;
 pub mod fault;
 pub mod live;
 pub mod netns;
 pub mod pcap;
 mod ring;
+pub mod socket;
 pub mod xdp;
 
 pub use fault::Fault;

@@ -30,7 +30,8 @@ use crate::netns::{LARGEST_FRAME, Sandbox, StatsReader, XdpStats, xdp_stats};
 use crate::ring::Ring;
 use crate::xdp::bench::{harness_contract, load_harness};
 use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach};
-use socket::{Sender, Tap};
+pub use socket::Sender;
+use socket::Tap;
 
 /// Most frames in flight: half of what veth's ring holds.
 pub const LARGEST_WINDOW: usize = 128;

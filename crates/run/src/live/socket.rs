@@ -38,12 +38,13 @@ fn set(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int
 }
 
 /// Puts frames on interfaces of the namespace it was opened in.
-pub(super) struct Sender {
+pub struct Sender {
     fd: OwnedFd,
 }
 
 impl Sender {
-    pub(super) fn open() -> Result<Sender, XdpError> {
+    /// Opens it in the calling thread's network namespace.
+    pub fn open() -> Result<Sender, XdpError> {
         // Protocol 0 receives nothing.
         let fd = open(0)?;
         set(&fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)
@@ -52,7 +53,7 @@ impl Sender {
     }
 
     /// Sends all frames by one interface, in order.
-    pub(super) fn send(&self, ifindex: u32, frames: &[&[u8]]) -> Result<(), XdpError> {
+    pub fn send(&self, ifindex: u32, frames: &[&[u8]]) -> Result<(), XdpError> {
         // SAFETY: all-zero is a valid value.
         let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         to.sll_family = libc::AF_PACKET as u16;

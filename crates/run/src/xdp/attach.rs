@@ -3,10 +3,11 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
 
+use super::cost::program_info;
 use super::error::XdpError;
 
 /// An attached program; dropping it detaches.
@@ -89,17 +90,13 @@ fn attached(ifindex: u32) -> Result<Option<(u32, String)>, XdpError> {
     if id == 0 {
         return Ok(None);
     }
-    let name = libbpf_rs::Program::fd_from_id(id).ok().and_then(|fd| program_name(&fd)).unwrap_or_default();
+    let name =
+        libbpf_rs::Program::fd_from_id(id).ok().and_then(|fd| program_name(fd.as_fd())).unwrap_or_default();
     Ok(Some((id, name)))
 }
 
-fn program_name(fd: &OwnedFd) -> Option<String> {
-    // SAFETY: all-zero is the defined initial state of the structure.
-    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
-    let mut size = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes at most `size` bytes.
-    let status =
-        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &mut size) };
+fn program_name(fd: BorrowedFd) -> Option<String> {
+    let info = program_info(fd).ok()?;
     let name: Vec<u8> = info.name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
-    (status == 0 && !name.is_empty()).then(|| format!(" ({})", String::from_utf8_lossy(&name)))
+    (!name.is_empty()).then(|| format!(" ({})", String::from_utf8_lossy(&name)))
 }

@@ -41,6 +41,8 @@ pub enum XdpError {
     NoHandler(&'static str),
     #[error("port {port}: the program has ports 0 to {last}")]
     NoPort { port: u32, last: u32 },
+    #[error("the program has {wanted} ports, so it needs {wanted} interfaces; given: {given}")]
+    Ports { wanted: u32, given: String },
     #[error("the packet could not be changed: {0}")]
     NoRoom(String),
     #[error("cannot {what}: {source}")]

@@ -5,6 +5,7 @@
 
 pub mod attach;
 pub mod bench;
+mod cost;
 mod error;
 mod globals;
 mod host_ring;
@@ -14,6 +15,7 @@ mod test_run;
 mod verifier;
 
 pub use attach::{Attached, attach};
+pub use cost::{RunCount, RunStats};
 pub use error::XdpError;
 pub use load::{LoadOptions, Loaded, MAX_PORTS};
 pub use tables::Tables;
