@@ -35,6 +35,7 @@ pub mod diag;
 pub mod effects;
 pub mod interp;
 pub mod io;
+pub mod json;
 pub mod layout;
 pub mod ops;
 pub mod program;
