@@ -34,6 +34,7 @@ pub mod build;
 pub mod effects;
 pub mod interp;
 pub mod io;
+pub mod json;
 pub mod layout;
 pub mod ops;
 pub mod program;
