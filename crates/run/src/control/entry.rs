@@ -1,9 +1,7 @@
 //! One entry of a table as a JSON object.
 
-use nicforge_ir::{Entry, Match, Program, TableId, TableKind};
-use serde_json::{Map, Value, json};
-
-use super::Codec;
+use nicforge_ir::{Entry, Match, Program, TableId, TableKind, json};
+use serde_json::Value;
 
 /// What is wrong with an entry, and in which member.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,17 +35,12 @@ fn members(program: &Program, table: TableId) -> Vec<&'static str> {
 }
 
 /// Reads an entry; `value` may be left out for zero.
-pub fn parse_entry(
-    program: &Program,
-    table: TableId,
-    row: &Value,
-    codec: Codec,
-) -> Result<Entry, EntryError> {
-    let (key, matching) = parse_key(program, table, row, codec)?;
+pub fn parse_entry(program: &Program, table: TableId, row: &Value) -> Result<Entry, EntryError> {
+    let (key, matching) = parse_key(program, table, row)?;
     let def = &program.tables[table];
     let value = match row.get("value") {
         None => vec![0; program.size_of(def.value) as usize],
-        Some(value) => (codec.parse)(program, def.value, value).map_err(at("value"))?,
+        Some(value) => json::parse_value(program, def.value, value).map_err(at("value"))?,
     };
     let buf = match (def.buf, row.get("buf")) {
         (None, _) => None,
@@ -58,12 +51,7 @@ pub fn parse_entry(
 }
 
 /// Reads what identifies an entry: key, prefix or mask and priority.
-pub fn parse_key(
-    program: &Program,
-    table: TableId,
-    row: &Value,
-    codec: Codec,
-) -> Result<(Vec<u8>, Match), EntryError> {
+pub fn parse_key(program: &Program, table: TableId, row: &Value) -> Result<(Vec<u8>, Match), EntryError> {
     let whole = |message: String| EntryError { member: None, message };
     let known = members(program, table);
     let Value::Object(row) = row else {
@@ -82,7 +70,7 @@ pub fn parse_key(
     match program.tables[table].kind {
         TableKind::Lpm => {
             let (key, in_key) = split_prefix(key).map_err(at("key"))?;
-            let key = (codec.parse)(program, ty, &key).map_err(at("key"))?;
+            let key = json::parse_value(program, ty, &key).map_err(at("key"))?;
             let length = match (in_key, row.get("prefix")) {
                 (Some(_), Some(_)) => {
                     return Err(at("prefix")("the key has a prefix length already".to_string()));
@@ -99,41 +87,18 @@ pub fn parse_key(
             Ok((masked(key, &mask), Match::Prefix(length)))
         }
         TableKind::Ternary => {
-            let key = (codec.parse)(program, ty, key).map_err(at("key"))?;
+            let key = json::parse_value(program, ty, key).map_err(at("key"))?;
             let mask = match row.get("mask") {
                 None => vec![0xff; key.len()],
-                Some(mask) => (codec.parse)(program, ty, mask).map_err(at("mask"))?,
+                Some(mask) => json::parse_value(program, ty, mask).map_err(at("mask"))?,
             };
             let priority = row.get("priority").map_or(Ok(0), whole_number).map_err(at("priority"))?;
             Ok((masked(key, &mask), Match::Mask { mask, priority }))
         }
         TableKind::Hash | TableKind::Array | TableKind::Lru => {
-            Ok(((codec.parse)(program, ty, key).map_err(at("key"))?, Match::Exact))
+            Ok((json::parse_value(program, ty, key).map_err(at("key"))?, Match::Exact))
         }
     }
-}
-
-/// The JSON object of an entry, which [`parse_entry`] reads back.
-pub fn entry_json(program: &Program, table: TableId, entry: &Entry, codec: Codec) -> Value {
-    let def = &program.tables[table];
-    let mut row = Map::new();
-    row.insert("key".to_string(), (codec.value)(program, def.key, &entry.key));
-    match &entry.matching {
-        Match::Exact => {}
-        Match::Prefix(length) => {
-            row.insert("prefix".to_string(), json!(length));
-        }
-        Match::Mask { mask, priority } => {
-            row.insert("mask".to_string(), (codec.value)(program, def.key, mask));
-            row.insert("priority".to_string(), json!(priority));
-        }
-    }
-    row.insert("value".to_string(), (codec.value)(program, def.value, &entry.value));
-    if let Some(bytes) = &entry.buf {
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        row.insert("buf".to_string(), json!(hex));
-    }
-    Value::Object(row)
 }
 
 fn at(member: &'static str) -> impl Fn(String) -> EntryError {

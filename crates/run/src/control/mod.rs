@@ -24,22 +24,13 @@ mod file;
 
 use std::path::{Path, PathBuf};
 
-use nicforge_ir::{Entry, Program, TableBackend, TableError, TableId, Type};
+use nicforge_ir::{Entry, Program, TableBackend, TableError, TableId, json};
 use serde_json::{Map, Value};
 
-pub use entry::{EntryError, entry_json, find_table, parse_entry, parse_key};
+pub use entry::{EntryError, find_table, parse_entry, parse_key};
 use file::Place;
 
 use crate::fault::Fault;
-
-/// How values of αIR types are written as JSON.
-#[derive(Clone, Copy)]
-pub struct Codec {
-    /// JSON of a value's bytes.
-    pub value: fn(&Program, Type, &[u8]) -> Value,
-    /// Bytes of a value from JSON; the error says what was expected.
-    pub parse: fn(&Program, Type, &Value) -> Result<Vec<u8>, String>,
-}
 
 /// What is wrong with a table file.
 #[derive(Debug, thiserror::Error)]
@@ -64,14 +55,10 @@ impl ControlError {
 }
 
 /// Reads a table file: JSON if its name ends in `.json`, else TOML. The entries come in the file's order per table.
-pub fn load_tables(
-    program: &Program,
-    path: &Path,
-    codec: Codec,
-) -> Result<Vec<(TableId, Entry)>, ControlError> {
+pub fn load_tables(program: &Program, path: &Path) -> Result<Vec<(TableId, Entry)>, ControlError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ControlError::Io { path: path.into(), source })?;
-    parse_tables(program, path, &text, codec)
+    parse_tables(program, path, &text)
 }
 
 /// Reads a table file's text; `path` names it in errors and decides the format.
@@ -79,7 +66,6 @@ pub fn parse_tables(
     program: &Program,
     path: &Path,
     text: &str,
-    codec: Codec,
 ) -> Result<Vec<(TableId, Entry)>, ControlError> {
     let document = if path.extension().is_some_and(|extension| extension == "json") {
         file::json(path, text)?
@@ -98,7 +84,7 @@ pub fn parse_tables(
                 message,
             };
             let row = row.map_err(|message| problem(&place, message))?;
-            let entry = parse_entry(program, table, &row, codec)
+            let entry = parse_entry(program, table, &row)
                 .map_err(|error| problem(place.member(error.member), error.message))?;
             let same = (table, entry.key.clone(), entry.matching.clone());
             if let Some(before) = known.insert(same, place.clone()) {
@@ -117,26 +103,24 @@ pub fn apply(backend: &mut dyn TableBackend, entries: &[(TableId, Entry)]) -> Re
 }
 
 /// Everything in all tables, as a JSON table file has it; empty tables are there with no entries.
-pub fn dump_json(program: &Program, backend: &dyn TableBackend, codec: Codec) -> Result<Value, TableError> {
+pub fn dump_json(program: &Program, backend: &dyn TableBackend) -> Result<Value, TableError> {
     let mut tables = Map::new();
     for (id, table) in program.tables.iter() {
-        let rows = backend.dump(id)?;
-        let rows = rows.iter().map(|entry| entry_json(program, id, entry, codec)).collect();
-        tables.insert(table.name.clone(), Value::Array(rows));
+        tables.insert(table.name.clone(), json::entries(program, id, &backend.dump(id)?));
     }
     Ok(Value::Object(tables))
 }
 
 /// Entry for fuzzing: the first byte chooses the format, the rest is a table file for a program with a table of each
 /// kind. Anything may come, nothing may panic, and what is read must be written and read back the same.
-pub fn fuzz_tables(program: &Program, codec: Codec, bytes: &[u8]) {
+pub fn fuzz_tables(program: &Program, bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let path = Path::new(if first % 2 == 0 { "fuzz.toml" } else { "fuzz.json" });
-    let Ok(entries) = parse_tables(program, path, text, codec) else { return };
+    let Ok(entries) = parse_tables(program, path, text) else { return };
     for (table, entry) in &entries {
-        let written = entry_json(program, *table, entry, codec);
-        let again = parse_entry(program, *table, &written, codec).expect("a written entry reads back");
+        let written = json::entries(program, *table, std::slice::from_ref(entry));
+        let again = parse_entry(program, *table, &written[0]).expect("a written entry reads back");
         assert_eq!(again, *entry);
     }
 }

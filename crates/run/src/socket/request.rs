@@ -1,10 +1,10 @@
 //! What can be asked, and the answers.
 
-use nicforge_ir::{Program, TableBackend, TableError};
+use nicforge_ir::{Program, TableBackend, TableError, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Value, json as object};
 
-use crate::control::{Codec, EntryError, dump_json, entry_json, find_table, parse_entry, parse_key};
+use crate::control::{EntryError, dump_json, find_table, parse_entry, parse_key};
 
 /// A request. `entry` has the form of an entry in a table file; for `get` and `delete` its key is enough.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,12 +42,12 @@ pub trait ControlTarget {
 }
 
 /// Answers a request; the error is a message for people.
-pub fn answer(target: &mut dyn ControlTarget, request: Request, codec: Codec) -> Result<Value, String> {
+pub fn answer(target: &mut dyn ControlTarget, request: Request) -> Result<Value, String> {
     let (program, tables) = match request {
         Request::Metrics => return Ok(target.metrics()),
         Request::Stop => {
             target.stop();
-            return Ok(json!(true));
+            return Ok(object!(true));
         }
         _ => target.parts(),
     };
@@ -55,35 +55,34 @@ pub fn answer(target: &mut dyn ControlTarget, request: Request, codec: Codec) ->
     let entry_error = |error: EntryError| error.message;
     Ok(match request {
         Request::List | Request::Metrics | Request::Stop => list(program),
-        Request::Dump { table: None } => dump_json(program, tables, codec).map_err(table_error)?,
+        Request::Dump { table: None } => dump_json(program, tables).map_err(table_error)?,
         Request::Dump { table: Some(name) } => {
             let table = find_table(program, &name)?;
-            let entries = tables.dump(table).map_err(table_error)?;
-            entries.iter().map(|entry| entry_json(program, table, entry, codec)).collect()
+            json::entries(program, table, &tables.dump(table).map_err(table_error)?)
         }
         Request::Get { table, entry } => {
             let table = find_table(program, &table)?;
-            let (key, matching) = parse_key(program, table, &entry, codec).map_err(entry_error)?;
+            let (key, matching) = parse_key(program, table, &entry).map_err(entry_error)?;
             let found = tables.get(table, &key, &matching).map_err(table_error)?;
-            found.map_or(Value::Null, |entry| entry_json(program, table, &entry, codec))
+            found.map_or(Value::Null, |entry| json::entries(program, table, &[entry])[0].take())
         }
         Request::Set { table, entry } => {
             let table = find_table(program, &table)?;
-            let entry = parse_entry(program, table, &entry, codec).map_err(entry_error)?;
+            let entry = parse_entry(program, table, &entry).map_err(entry_error)?;
             tables.set(table, &entry).map_err(table_error)?;
-            json!(true)
+            object!(true)
         }
         Request::Delete { table, entry } => {
             let table = find_table(program, &table)?;
-            let (key, matching) = parse_key(program, table, &entry, codec).map_err(entry_error)?;
-            json!(tables.delete(table, &key, &matching).map_err(table_error)?)
+            let (key, matching) = parse_key(program, table, &entry).map_err(entry_error)?;
+            object!(tables.delete(table, &key, &matching).map_err(table_error)?)
         }
     })
 }
 
 fn list(program: &Program) -> Value {
     let row = |table: &nicforge_ir::Table| {
-        json!({
+        object!({
             "table": table.name,
             "kind": table.kind.name(),
             "key": program.type_name(table.key),

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{ControlTarget, Request, SocketError, answer, directory};
-use crate::control::Codec;
 
 /// Longest request; longer ones are no requests.
 const LONGEST_REQUEST: usize = 1 << 20;
@@ -19,7 +18,6 @@ pub struct Server {
     listener: UnixListener,
     path: PathBuf,
     clients: Vec<Client>,
-    codec: Codec,
 }
 
 struct Client {
@@ -31,11 +29,11 @@ struct Client {
 
 impl Server {
     /// Listens for a run of `program` in the user's directory.
-    pub fn start(program: &str, codec: Codec) -> Result<Server, SocketError> {
-        Server::start_in(&directory()?, program, codec)
+    pub fn start(program: &str) -> Result<Server, SocketError> {
+        Server::start_in(&directory()?, program)
     }
 
-    pub(super) fn start_in(directory: &Path, program: &str, codec: Codec) -> Result<Server, SocketError> {
+    pub(super) fn start_in(directory: &Path, program: &str) -> Result<Server, SocketError> {
         let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
         let name: String = program.chars().take(40).map(allowed).collect();
         let pid = std::process::id();
@@ -60,7 +58,7 @@ impl Server {
                 Err(error) => return Err(SocketError::io("make the socket", path)(error)),
             }
         };
-        let server = Server { listener, path, clients: Vec::new(), codec };
+        let server = Server { listener, path, clients: Vec::new() };
         server.listener.set_nonblocking(true).map_err(SocketError::io("listen on", &server.path))?;
         Ok(server)
     }
@@ -80,7 +78,7 @@ impl Server {
         }
         for client in &mut self.clients {
             client.read();
-            client.answer(target, self.codec);
+            client.answer(target);
             client.write();
         }
         self.clients.retain(|client| !client.closed);
@@ -126,12 +124,12 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, target: &mut dyn ControlTarget, codec: Codec) {
+    fn answer(&mut self, target: &mut dyn ControlTarget) {
         while let Some(end) = self.asked.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.asked.drain(..=end).collect();
             let result = serde_json::from_slice::<Request>(&line)
                 .map_err(|error| format!("not a request: {error}"))
-                .and_then(|request| answer(target, request, codec));
+                .and_then(|request| answer(target, request));
             let reply = match result {
                 Ok(value) => json!({ "ok": value }),
                 Err(message) => json!({ "error": message }),

@@ -6,15 +6,6 @@ use nicforge_ir::{Entry, Match, Program, Span, Table, TableBackend, TableError, 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::control::Codec;
-
-const CODEC: Codec = Codec {
-    value: |_, _, bytes| json!(bytes[0]),
-    parse: |_, _, value| match value.as_u64() {
-        Some(byte @ 0..256) => Ok(vec![byte as u8]),
-        _ => Err(format!("expected a byte, not {value}")),
-    },
-};
 
 /// A program of one table with byte keys and values.
 struct Target {
@@ -64,7 +55,7 @@ fn target() -> Target {
 /// Runs a server until it is stopped, while `ask` talks to it.
 fn serve(ask: impl FnOnce(&std::path::Path) + Send) -> Target {
     let dir = tempfile::tempdir().unwrap();
-    let mut server = Server::start_in(dir.path(), "my prog.c", CODEC).unwrap();
+    let mut server = Server::start_in(dir.path(), "my prog.c").unwrap();
     let path = server.path().to_path_buf();
     assert!(path.file_name().unwrap().to_str().unwrap().starts_with("my_prog_c."));
     let mut target = target();
@@ -107,7 +98,7 @@ fn every_request() {
             (&json!("bytes"), &json!("hash"), &json!("u8"))
         );
         let error = set(1, 256).unwrap_err().to_string();
-        assert_eq!(error, "the run answered: `value`: expected a byte, not 256");
+        assert_eq!(error, "the run answered: `value`: 256 is not between 0 and 255");
         let error = ask(&json!({"op": "dump", "table": "none"})).unwrap_err().to_string();
         assert!(error.contains("no table `none`; it has `bytes`"), "{error}");
     });
@@ -142,8 +133,8 @@ fn bad_clients_do_no_harm() {
 fn runs_are_found_and_dead_ones_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(client::list_in(dir.path()).unwrap(), []);
-    let first = Server::start_in(dir.path(), "a", CODEC).unwrap();
-    let second = Server::start_in(dir.path(), "a", CODEC).unwrap();
+    let first = Server::start_in(dir.path(), "a").unwrap();
+    let second = Server::start_in(dir.path(), "a").unwrap();
     let dead = dir.path().join("gone.1.sock");
     drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
     std::fs::write(dir.path().join("readme"), "not a run").unwrap();
