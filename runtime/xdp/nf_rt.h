@@ -27,8 +27,8 @@ typedef __s64 s64;
 
 #define NF_INLINE static __attribute__((always_inline, unused))
 #define NF_UNUSED __attribute__((unused))
-/* Locals whose address goes to the kernel are stored eight bytes at a time. */
-#define NF_LOCAL __attribute__((aligned(8)))
+/* Locals whose address goes to the kernel are stored eight bytes at a time. Some are only there for reading. */
+#define NF_LOCAL __attribute__((aligned(8), unused))
 
 /* ---- What the loader sets and reads ---------------------------------------------------------------------- */
 

@@ -142,6 +142,9 @@ pub struct Run {
     /// Print the program's counters as Prometheus text at the end
     #[arg(long)]
     pub metrics: bool,
+    /// Keep the program and its tables after the capture, until Ctrl-C
+    #[arg(long, conflicts_with = "dev")]
+    pub hold: bool,
     /// Print every output event
     #[arg(long)]
     pub events: bool,

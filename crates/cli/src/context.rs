@@ -1,7 +1,7 @@
 //! What all commands share: failures with their exit status, and the runtime files this binary carries.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use include_dir::{Dir, include_dir};
 use nicforge_run::Fault;
@@ -75,10 +75,4 @@ impl Runtime {
 /// Whether diagnostics may be coloured.
 pub fn color() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
-
-/// A path as the user should see it: relative to where they are, if it is below.
-pub fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }

@@ -35,11 +35,6 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// `1 packet`, `2 packets`.
-pub fn count(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
-}
-
 /// A rate with a unit prefix: `1.25 M`.
 pub fn si(value: f64) -> String {
     match value {

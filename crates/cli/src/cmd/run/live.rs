@@ -7,7 +7,8 @@ use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, InputEvent, Output, Program};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session};
-use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError, bench};
+use nicforge_run::xdp::bench::{FrameCost, bench};
+use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
 
 use super::control::Control;
 use super::stopped;
@@ -110,7 +111,7 @@ fn compare_drops(program: &Program, expected: &[Vec<Output>], got: &Summary, agr
 }
 
 fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
-    let mut show = |output: Output| println!("{}", compare::describe(program, &output));
+    let show = |output: Output| println!("{}", compare::describe(program, &output));
     for (port, frames) in streams.sent.iter().enumerate() {
         frames.iter().for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
     }
@@ -146,7 +147,7 @@ fn cost(
         return Ok(None);
     }
     let costs = bench(&fresh, &frames, 2000, includes)?;
-    let mean = |of: &dyn Fn(&nicforge_run::xdp::FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
+    let mean = |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
     Ok(Some(Cost {
         mean_ns: mean(&|c| c.ns.max(0.0)),
         worst_ns: costs.iter().map(|c| c.ns).fold(0.0, f64::max),
