@@ -204,7 +204,7 @@ fn declare(program: &mut Program, options: Options) {
         packed: false,
         fields: vec![field("lo", Type::U16), field("hi", Type::U16)],
     });
-    let key = program.structs.keys().last().map(Type::Struct).unwrap_or(Type::U32);
+    let key = program.structs.keys().next_back().map(Type::Struct).unwrap_or(Type::U32);
     let mut table = |name: &str, kind, key, value, buf| {
         let name = name.to_string();
         program.tables.push(Table {
