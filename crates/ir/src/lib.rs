@@ -31,6 +31,7 @@
 //! [effects](Op::effects) may be merged, moved or dropped.
 
 pub mod build;
+pub mod diag;
 pub mod effects;
 pub mod interp;
 pub mod io;
@@ -45,6 +46,7 @@ pub mod types;
 pub mod verify;
 
 pub use build::BodyBuilder;
+pub use diag::{Diagnostic, Label, Severity};
 pub use effects::Effects;
 pub use interp::{Interp, InterpError};
 pub use io::{Input, InputEvent, Output};
