@@ -13,6 +13,8 @@ pub mod fault;
 pub mod live;
 pub mod netns;
 pub mod pcap;
+mod pin;
+pub mod rate;
 mod ring;
 pub mod socket;
 pub mod xdp;

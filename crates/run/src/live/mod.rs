@@ -15,18 +15,19 @@
 mod report;
 mod socket;
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::MapCore as _;
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{Input, InputEvent, Output, Program};
-use std::os::fd::AsFd;
 
 pub use report::{LiveError, LiveOutputs, LiveReport, LiveRun, Streams};
 
 use crate::compile::{Mode, compile_bpf};
 use crate::netns::{LARGEST_FRAME, Sandbox, StatsReader, XdpStats, xdp_stats};
+use crate::pin::Pinned;
 use crate::ring::Ring;
 use crate::xdp::bench::{harness_contract, load_harness};
 use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach};
@@ -376,35 +377,5 @@ impl Session {
 
     fn drop_counts(&self) -> Vec<u64> {
         self.loaded.drops().into_iter().map(|(_, _, count)| count).collect()
-    }
-}
-
-/// Keeps the calling thread on the CPU it is on; dropping it gives it back its CPUs.
-struct Pinned(Option<libc::cpu_set_t>);
-
-impl Pinned {
-    fn to_this_cpu() -> Pinned {
-        // SAFETY: all-zero is a valid set; the sets live through the calls.
-        unsafe {
-            let mut before: libc::cpu_set_t = std::mem::zeroed();
-            if libc::sched_getaffinity(0, size_of_val(&before), &mut before) != 0 {
-                return Pinned(None);
-            }
-            let mut one: libc::cpu_set_t = std::mem::zeroed();
-            let cpu = libc::sched_getcpu();
-            libc::CPU_SET(usize::try_from(cpu).unwrap_or(0), &mut one);
-            // Order does not hang on it: a refusal (a container's policy) only costs speed.
-            libc::sched_setaffinity(0, size_of_val(&one), &one);
-            Pinned(Some(before))
-        }
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            // SAFETY: a set that lives through the call.
-            unsafe { libc::sched_setaffinity(0, size_of_val(before), before) };
-        }
     }
 }
