@@ -268,6 +268,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             let local = if self.body.ty(class).is_aggregate() { " NF_LOCAL" } else { " NF_UNUSED" };
             let local = if self.is_used(value) && !self.body.ty(class).is_aggregate() { "" } else { local };
             format!("{}{local} = {init};", self.declaration(class))
+        } else if init == "{0}" {
+            format!("{} = ({}){{0}};", self.vars.name(value), self.types.name(self.body.ty(value)))
         } else {
             format!("{} = {init};", self.vars.name(value))
         };

@@ -80,7 +80,7 @@ impl<'a> Generator<'a> {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let uses_host_ring = functions.contains("nf_host");
+        let uses_host_ring = functions.contains("nf_host") || functions.contains("nf_buf_deliver");
         let source = self.file(&functions, uses_host_ring);
         let mut tables: Vec<XdpTable> = self.maps.into_values().collect();
         tables.sort_by_key(|t| t.table);
@@ -238,7 +238,7 @@ impl<'a> Generator<'a> {
         let _ = writeln!(out, "    u8 *data NF_UNUSED = (u8 *)(long)ctx->data;");
         let _ = writeln!(out, "    u8 *end NF_UNUSED = (u8 *)(long)ctx->data_end;");
         if dialect.uses_cursor {
-            out.push_str("    u64 cursor = 0;\n");
+            out.push_str("    u64 cursor NF_UNUSED = 0;\n");
         }
         if dialect.uses_staging {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");
