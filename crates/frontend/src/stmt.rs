@@ -12,8 +12,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// A statement; nothing if it is not reached.
     pub fn stmt(&mut self, node: &'a Node) {
         if self.reachable {
-            // What failed is reported; there is nothing to undo.
-            let _ = self.at(node.span, |f| f.try_stmt(node));
+            self.failed |= self.at(node.span, |f| f.try_stmt(node)).is_err();
         }
     }
 
