@@ -104,7 +104,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         // Both arms are looked at even if the condition has an error.
         let cond = match self.cond(cond) {
             Ok(cond) => cond,
-            Err(Failed) => self.b.int(0, Type::BOOL),
+            Err(Failed) => {
+                self.failed = true;
+                self.b.int(0, Type::BOOL)
+            }
         };
         let arm = |f: &mut Self, number: usize| {
             if let Some(stmt) = arms.get(number) {
@@ -119,7 +122,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         let value = match (node.inner.first(), self.result) {
             (Some(value), Some(ty)) => match self.expr(value) {
                 Ok(value) => Some(value),
-                Err(Failed) => Some(self.zero(ty)),
+                Err(Failed) => {
+                    self.failed = true;
+                    Some(self.zero(ty))
+                }
             },
             (Some(value), None) => {
                 // `return f();` in a void function.
