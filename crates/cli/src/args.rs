@@ -5,7 +5,12 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
-#[command(name = "nicforge", version, about = "Write a packet program once; run it on any NIC", max_term_width = 110)]
+#[command(
+    name = "nicforge",
+    version,
+    about = "Write a packet program once; run it on any NIC",
+    max_term_width = 110
+)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,

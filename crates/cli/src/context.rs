@@ -55,7 +55,8 @@ pub struct Runtime {
 impl Runtime {
     /// Unpacks what the binary carries.
     pub fn unpack() -> Result<Runtime, Failure> {
-        let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
+        let fail =
+            |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
         let dir = tempfile::Builder::new().prefix("nicforge-runtime-").tempdir().map_err(fail)?;
         RUNTIME.extract(dir.path()).map_err(fail)?;
         Ok(Runtime { dir })

@@ -73,11 +73,18 @@ pub fn write(out: &Path, sent: &[Vec<(u64, Vec<u8>)>]) -> Result<(), Failure> {
     for (port, list) in sent.iter().enumerate() {
         let path = match sent.len() {
             1 => out.to_path_buf(),
-            _ => out.with_extension(format!("{port}.{}", out.extension().map_or("pcap".into(), |e| e.to_string_lossy()))),
+            _ => out.with_extension(format!(
+                "{port}.{}",
+                out.extension().map_or("pcap".into(), |e| e.to_string_lossy())
+            )),
         };
         let frames: Vec<Frame> = list
             .iter()
-            .map(|(time_ns, data)| Frame { time_ns: *time_ns, original_length: data.len() as u32, data: data.clone() })
+            .map(|(time_ns, data)| Frame {
+                time_ns: *time_ns,
+                original_length: data.len() as u32,
+                data: data.clone(),
+            })
             .collect();
         let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", path.display()));
         let mut file = std::io::BufWriter::new(std::fs::File::create(&path).map_err(fail)?);

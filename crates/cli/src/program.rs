@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use nicforge_frontend as frontend;
 use nicforge_codegen::Unsupported;
+use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{Diagnostic, Program, Span, text};
 use nicforge_passes::{PassError, PassManager};
@@ -41,7 +41,8 @@ pub fn locate(path: &Path) -> Result<PathBuf, Failure> {
 pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
-        let content = std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        let content =
+            std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         let program = text::parse(&content)
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
         return Ok(Loaded { program: check(program)?, path, warnings: String::new() });
@@ -62,8 +63,7 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
 pub fn check(program: Program) -> Result<Verified<Program>, Failure> {
     let copy = program.clone();
     verify(program).map_err(|errors| {
-        let list: Vec<String> =
-            errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
+        let list: Vec<String> = errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
         Failure::user(format!("the program breaks αIR's rules:\n{}", list.join("\n")))
     })
 }
@@ -89,7 +89,11 @@ pub fn pass_failure(error: PassError) -> Failure {
 pub fn unsupported(program: &Program, errors: &[Unsupported]) -> Failure {
     let list: Vec<Diagnostic> = errors
         .iter()
-        .map(|e| Diagnostic::error("NF0900", e.span, e.message.clone()).label("not on this target").help(e.help.clone()))
+        .map(|e| {
+            Diagnostic::error("NF0900", e.span, e.message.clone())
+                .label("not on this target")
+                .help(e.help.clone())
+        })
         .collect();
     Failure::rendered(frontend::render_all(&list, &program.files, color()))
 }

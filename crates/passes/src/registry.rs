@@ -10,8 +10,7 @@ use crate::thread_branches::ThreadBranches;
 use crate::unroll::Unroll;
 
 /// All passes, in the order in which they are listed to users.
-pub const PASSES: [&dyn Pass; 7] =
-    [&Inline, &Fold, &ThreadBranches, &SimplifyControl, &Cse, &Dce, &Unroll];
+pub const PASSES: [&dyn Pass; 7] = [&Inline, &Fold, &ThreadBranches, &SimplifyControl, &Cse, &Dce, &Unroll];
 
 /// What runs first, once.
 pub const PREPARE: [&str; 1] = ["inline"];

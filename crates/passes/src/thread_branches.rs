@@ -63,7 +63,9 @@ fn find(body: &Body, block: BlockId) -> Option<Step> {
     let insts = &body.blocks[block].insts;
     for (second, &inst) in insts.iter().enumerate() {
         let Op::If { cond, then, other, .. } = body.insts[inst].op else { continue };
-        let Some(first) = (0..second).rev().find(|at| !body.insts[insts[*at]].op.effects().is_pure()) else { continue };
+        let Some(first) = (0..second).rev().find(|at| !body.insts[insts[*at]].op.effects().is_pure()) else {
+            continue;
+        };
         let Op::If { then: a, other: b, .. } = body.insts[insts[first]].op else { continue };
         for arm in [a, b] {
             let Some(Op::Yield(values)) = body.terminator(arm).map(|t| &t.op) else { continue };
@@ -98,10 +100,9 @@ fn apply(body: &mut Body, block: BlockId, step: &Step) {
     let Op::Yield(values) = body.insts[end].op.clone() else { return };
     let results = body.insts[insts[step.first]].results.clone();
     let mut map: HashMap<ValueId, ValueId> = results.into_iter().zip(values).collect();
-    let between = body.blocks.push(nicforge_ir::Block {
-        params: Vec::new(),
-        insts: insts[step.first + 1..step.second].to_vec(),
-    });
+    let between = body
+        .blocks
+        .push(nicforge_ir::Block { params: Vec::new(), insts: insts[step.first + 1..step.second].to_vec() });
     for region in [between, step.leaving] {
         let copy = copy_region(None, region, body, &mut map);
         let copied = std::mem::take(&mut body.blocks[copy].insts);

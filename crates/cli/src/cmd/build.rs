@@ -35,8 +35,11 @@ pub fn run(args: Build) -> Result<(), Failure> {
     }
 
     let wanted: Vec<&str> = args.print_after.iter().map(String::as_str).collect();
-    if let Some(unknown) = wanted.iter().find(|name| **name != "all" && registry::pass_named(name).is_none()) {
-        return Err(Failure::usage(format!("--print-after {unknown}: there is no such pass; see --list-passes")));
+    if let Some(unknown) = wanted.iter().find(|name| **name != "all" && registry::pass_named(name).is_none())
+    {
+        return Err(Failure::usage(format!(
+            "--print-after {unknown}: there is no such pass; see --list-passes"
+        )));
     }
     let mut manager = PassManager::new();
     manager.print_after(|pass, program| {
@@ -53,7 +56,9 @@ pub fn run(args: Build) -> Result<(), Failure> {
         let rows: Vec<Vec<String>> = manager
             .times()
             .iter()
-            .map(|t| vec![t.pass.to_string(), t.runs.to_string(), format!("{:.2}", t.total.as_secs_f64() * 1e3)])
+            .map(|t| {
+                vec![t.pass.to_string(), t.runs.to_string(), format!("{:.2}", t.total.as_secs_f64() * 1e3)]
+            })
             .collect();
         eprint!("{}", text::table(&["pass", "runs", "ms"], &rows));
     }
@@ -78,7 +83,9 @@ pub fn run(args: Build) -> Result<(), Failure> {
 
 fn write(args: &Build, bytes: &[u8]) -> Result<(), Failure> {
     match &args.output {
-        Some(path) => std::fs::write(path, bytes).map_err(|e| Failure::user(format!("{}: {e}", path.display()))),
+        Some(path) => {
+            std::fs::write(path, bytes).map_err(|e| Failure::user(format!("{}: {e}", path.display())))
+        }
         // A closed pipe (| head) is no failure of ours.
         None => match std::io::stdout().write_all(bytes) {
             Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::user(e.to_string())),

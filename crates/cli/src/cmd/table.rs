@@ -24,7 +24,9 @@ pub fn run(args: Table) -> Result<(), Failure> {
         TableAction::Set { table, key, value } => {
             Request::Set { table: table.clone(), entry: entry(key, Some(value)) }
         }
-        TableAction::Delete { table, key } => Request::Delete { table: table.clone(), entry: entry(key, None) },
+        TableAction::Delete { table, key } => {
+            Request::Delete { table: table.clone(), entry: entry(key, None) }
+        }
         TableAction::Dump { table } => Request::Dump { table: Some(table.clone()) },
     };
     let answer = request(&run.path, &question).map_err(|e| Failure::of(e.fault(), e))?;

@@ -173,9 +173,11 @@ impl<'a> Generator<'a> {
                 key_type = format!("struct nf_lpm_{map}");
             }
             XdpMapShape::TernaryList => {
+                let at = |ty| format!(" __attribute__((aligned({})))", self.program.layout(ty).align);
+                let (key_at, value_at) = (at(table.key), at(table.value));
                 let _ = writeln!(
                     out,
-                    "struct nf_rule_{map} {{\n    u32 used;\n    u32 priority;\n    {key} key;\n    {key} mask;\n    {value} value;\n}};\n"
+                    "struct nf_rule_{map} {{\n    u32 used;\n    u32 priority;\n    {key} key{key_at};\n    {key} mask{key_at};\n    {value} value{value_at};\n}};\n"
                 );
                 key_type = "u32".to_string();
                 value_type = format!("struct nf_rule_{map}");
@@ -298,7 +300,9 @@ fn buf_place(program: &Program, table: &Table) -> Option<XdpBuf> {
     table.buf.map(|capacity| {
         let len_offset = program.size_of(table.value).next_multiple_of(8);
         // `nf_len` (4, padded to 8) and the record head (16) stand in front of the bytes.
-        XdpBuf { capacity, len_offset, bytes_offset: len_offset + 8 + 16 }
+        let bytes_offset = len_offset + 8 + 16;
+        let value_size = (bytes_offset + capacity + BUF_SLACK).next_multiple_of(8);
+        XdpBuf { capacity, len_offset, bytes_offset, value_size }
     })
 }
 

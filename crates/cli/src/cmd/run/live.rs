@@ -58,7 +58,11 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: &Runtime) -> Result<(), Failure
             print_events(source, streams);
         }
         if let Some(out) = &args.out {
-            let sent = streams.sent.iter().map(|list| list.iter().map(|f| (0, f.clone())).collect()).collect::<Vec<_>>();
+            let sent = streams
+                .sent
+                .iter()
+                .map(|list| list.iter().map(|f| (0, f.clone())).collect())
+                .collect::<Vec<_>>();
             events::write(out, &sent)?;
         }
     }
@@ -96,7 +100,12 @@ fn summarise(program: &Program, result: &LiveRun) -> Summary {
 }
 
 /// Drops leave nothing but a counter; the counters must be the interpreter's.
-fn compare_drops(program: &Program, expected: &[Vec<Output>], got: &Summary, agreement: &mut compare::Agreement) {
+fn compare_drops(
+    program: &Program,
+    expected: &[Vec<Output>],
+    got: &Summary,
+    agreement: &mut compare::Agreement,
+) {
     let mut want = Summary::new("interp", String::new(), program);
     for output in expected.iter().flatten() {
         want.count(program, output);
