@@ -23,7 +23,7 @@ pub struct XdpArtifact {
     pub tables: Vec<XdpTable>,
     /// Text of each drop reason, by counter index in `nf_drops`. The last one is the runtime's own: no room for headers.
     pub reasons: Vec<(Option<ReasonId>, String)>,
-    /// Format of each `nf_log`, by its number in log records.
+    /// Format of each `nf_log`, by its number in log records: `{}` stands for an unsigned argument, `{i}` for a signed one.
     pub logs: Vec<String>,
     /// Whether any handler reads the time or the random stream.
     pub uses_time_or_random: bool,

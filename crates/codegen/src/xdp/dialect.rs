@@ -173,7 +173,15 @@ impl<'a> Xdp<'a> {
 
     fn log(e: &mut Emitter<'_, Self>, format: &str, args: &[ValueId]) {
         let id = e.dialect.logs.len();
-        e.dialect.logs.push(format.to_string());
+        // Records carry 64-bit words; the format says which are to be read as signed.
+        let mut text = String::new();
+        for (i, part) in format.split("{}").enumerate() {
+            if let Some(arg) = i.checked_sub(1).map(|n| args.get(n)) {
+                text.push_str(if arg.is_some_and(|a| e.body.ty(*a).is_signed()) { "{i}" } else { "{}" });
+            }
+            text.push_str(part);
+        }
+        e.dialect.logs.push(text);
         let record = e.names.fresh("record");
         let words: Vec<String> = args
             .iter()

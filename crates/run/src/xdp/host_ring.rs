@@ -43,18 +43,30 @@ pub(super) fn decode(record: &[u8], formats: &[String]) -> Result<Output, XdpErr
     })
 }
 
-/// `format` with each `{}` replaced by the next argument.
+/// `format` with each `{}` replaced by the next argument, each `{i}` by the next one read as signed.
 fn format_log(format: &str, args: &[u64]) -> String {
-    let mut parts = format.split("{}");
-    let mut text = parts.next().unwrap_or("").to_string();
+    let mut text = String::new();
     let mut args = args.iter();
-    for part in parts {
-        match args.next() {
+    let mut rest = format;
+    while let Some(at) = rest.find('{') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (mark, signed) = if rest.starts_with("{}") {
+            ("{}", false)
+        } else if rest.starts_with("{i}") {
+            ("{i}", true)
+        } else {
+            ("{", false)
+        };
+        rest = &rest[mark.len()..];
+        let arg = if mark == "{" { None } else { args.next() };
+        match arg {
+            Some(arg) if signed => text.push_str(&(*arg as i64).to_string()),
             Some(arg) => text.push_str(&arg.to_string()),
-            None => text.push_str("{}"),
+            None => text.push_str(mark),
         }
-        text.push_str(part);
     }
+    text.push_str(rest);
     text
 }
 
@@ -75,6 +87,12 @@ mod tests {
         assert_eq!(read(3, 9, b"dma"), Output::DmaWrite { addr: 9, data: b"dma".to_vec() });
         let log = [&[0u8; 8][..], &7u64.to_le_bytes(), &u64::MAX.to_le_bytes()].concat();
         assert_eq!(read(4, 0, &log), Output::Log { text: "flow 7 of 18446744073709551615".to_string() });
+    }
+
+    #[test]
+    fn signed_arguments() {
+        assert_eq!(format_log("{a} {i} {}", &[u64::MAX, 1]), "{a} -1 1");
+        assert_eq!(format_log("{} {i}", &[5]), "5 {i}");
     }
 
     #[test]
