@@ -27,8 +27,8 @@ typedef __s64 s64;
 
 #define NF_INLINE static __attribute__((always_inline, unused))
 #define NF_UNUSED __attribute__((unused))
-/* Locals whose address goes to the kernel are stored eight bytes at a time. */
-#define NF_LOCAL __attribute__((aligned(8)))
+/* Locals whose address goes to the kernel are stored eight bytes at a time. Some are only there for reading. */
+#define NF_LOCAL __attribute__((aligned(8), unused))
 
 /* ---- What the loader sets and reads ---------------------------------------------------------------------- */
 
@@ -409,14 +409,19 @@ NF_INLINE void nf_host_frame(struct xdp_md *ctx, u32 kind, u64 addr, u32 off, u3
         n = want;
     if (n > NF_RECORD_BYTES)
         n = NF_RECORD_BYTES;
-    NF_PIN(n);
     scratch->head.kind = kind;
     scratch->head.length = n;
     scratch->head.addr = addr;
-    if (n > 0 && n <= NF_RECORD_BYTES && bpf_xdp_load_bytes(ctx, off, scratch->bytes, n))
-        return;
-    if (n <= NF_RECORD_BYTES)
-        bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + n, 0);
+    u64 last = n - 1;
+    if (n > 0) {
+        /* The verifier sees 1 to NF_RECORD_BYTES, which n is. */
+        asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
+        if (bpf_xdp_load_bytes(ctx, off, scratch->bytes, last + 1))
+            return;
+    }
+    u64 whole = n;
+    asm volatile("%0 &= %1" : "+r"(whole) : "i"(2 * NF_RECORD_BYTES - 1));
+    bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + whole, 0);
 }
 #endif
 
@@ -495,14 +500,15 @@ NF_INLINE bool nf_buf_append_frame(struct xdp_md *ctx, u32 off, u32 want, u8 *bu
     if (n > want)
         n = want;
     if (n == 0)
-        return at <= capacity;
-    if (at + n > capacity)
+        return true;
+    if (n > NF_RECORD_BYTES || at + n > capacity)
         return false;
+    u64 last = n - 1;
+    asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
     NF_PIN(at);
-    NF_PIN(n);
-    if (at > capacity || n == 0 || n > NF_RECORD_BYTES)
+    if (at > capacity)
         return false;
-    if (bpf_xdp_load_bytes(ctx, off, buf + at, n))
+    if (bpf_xdp_load_bytes(ctx, off, buf + at, last + 1))
         return false;
     *used = at + n;
     return true;

@@ -5,7 +5,12 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
-#[command(name = "nicforge", version, about = "Write a packet program once; run it on any NIC", max_term_width = 110)]
+#[command(
+    name = "nicforge",
+    version,
+    about = "Write a packet program once; run it on any NIC",
+    max_term_width = 110
+)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
@@ -142,6 +147,9 @@ pub struct Run {
     /// Print the program's counters as Prometheus text at the end
     #[arg(long)]
     pub metrics: bool,
+    /// Keep the program and its tables after the capture, until Ctrl-C
+    #[arg(long, conflicts_with = "dev")]
+    pub hold: bool,
     /// Print every output event
     #[arg(long)]
     pub events: bool,

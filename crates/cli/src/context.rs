@@ -1,7 +1,7 @@
 //! What all commands share: failures with their exit status, and the runtime files this binary carries.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use include_dir::{Dir, include_dir};
 use nicforge_run::Fault;
@@ -55,7 +55,8 @@ pub struct Runtime {
 impl Runtime {
     /// Unpacks what the binary carries.
     pub fn unpack() -> Result<Runtime, Failure> {
-        let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
+        let fail =
+            |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
         let dir = tempfile::Builder::new().prefix("nicforge-runtime-").tempdir().map_err(fail)?;
         RUNTIME.extract(dir.path()).map_err(fail)?;
         Ok(Runtime { dir })
@@ -75,10 +76,4 @@ impl Runtime {
 /// Whether diagnostics may be coloured.
 pub fn color() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
-
-/// A path as the user should see it: relative to where they are, if it is below.
-pub fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nicforge_ir::{Entry, InputEvent, Program, TableBackend, TableId};
-use nicforge_run::pcap::{self, SourceKind};
+use nicforge_run::pcap::{self, Frame, SourceKind};
 
 use crate::args::Inputs;
 use crate::context::Failure;
@@ -64,6 +64,32 @@ pub fn tables(inputs: &Inputs, program: &Program, path: &Path) -> Result<Vec<(Ta
 pub fn fill(backend: &mut dyn TableBackend, entries: &[(TableId, Entry)]) -> Result<(), Failure> {
     for (table, entry) in entries {
         backend.set(*table, entry).map_err(|e| Failure::user(e.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Writes sent frames: one capture, or NAME.PORT.pcap for each port of several.
+pub fn write(out: &Path, sent: &[Vec<(u64, Vec<u8>)>]) -> Result<(), Failure> {
+    for (port, list) in sent.iter().enumerate() {
+        let path = match sent.len() {
+            1 => out.to_path_buf(),
+            _ => out.with_extension(format!(
+                "{port}.{}",
+                out.extension().map_or("pcap".into(), |e| e.to_string_lossy())
+            )),
+        };
+        let frames: Vec<Frame> = list
+            .iter()
+            .map(|(time_ns, data)| Frame {
+                time_ns: *time_ns,
+                original_length: data.len() as u32,
+                data: data.clone(),
+            })
+            .collect();
+        let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", path.display()));
+        let mut file = std::io::BufWriter::new(std::fs::File::create(&path).map_err(fail)?);
+        pcap::write(&mut file, &frames).map_err(fail)?;
+        std::io::Write::flush(&mut file).map_err(fail)?;
     }
     Ok(())
 }

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use nicforge_codegen::Unsupported;
 use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
-use nicforge_ir::{Program, text};
+use nicforge_ir::{Diagnostic, Program, Span, text};
+use nicforge_passes::{PassError, PassManager};
+use nicforge_run::xdp::XdpError;
 
 use crate::args::Source;
 use crate::context::{Failure, Runtime, color};
@@ -38,7 +41,8 @@ pub fn locate(path: &Path) -> Result<PathBuf, Failure> {
 pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
-        let content = std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        let content =
+            std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         let program = text::parse(&content)
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
         return Ok(Loaded { program: check(program)?, path, warnings: String::new() });
@@ -59,8 +63,64 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
 pub fn check(program: Program) -> Result<Verified<Program>, Failure> {
     let copy = program.clone();
     verify(program).map_err(|errors| {
-        let list: Vec<String> =
-            errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
+        let list: Vec<String> = errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
         Failure::user(format!("the program breaks αIR's rules:\n{}", list.join("\n")))
     })
+}
+
+/// The program as code generators want it: calls inlined, simplified.
+pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+    PassManager::new().run_default(program.clone()).map_err(pass_failure)
+}
+
+/// A pass that broke a program is our bug: it names itself and leaves what reproduces it.
+pub fn pass_failure(error: PassError) -> Failure {
+    let PassError::Broken { pass, program, .. } = &error else { return Failure::usage(error.to_string()) };
+    let path = std::env::temp_dir().join(format!("nicforge-{pass}-{}.air", std::process::id()));
+    let reproducer = text::print(program, text::PrintOptions { spans: false });
+    let saved = match std::fs::write(&path, reproducer) {
+        Ok(()) => format!("\n  reproducer: nicforge build -p {pass} --emit passes {}", path.display()),
+        Err(_) => String::new(),
+    };
+    Failure::user(format!("{error}{saved}"))
+}
+
+/// What a target cannot do, as diagnostics on source lines.
+pub fn unsupported(program: &Program, errors: &[Unsupported]) -> Failure {
+    let list: Vec<Diagnostic> = errors
+        .iter()
+        .map(|e| {
+            Diagnostic::error("NF0900", e.span, e.message.clone())
+                .label("not on this target")
+                .help(e.help.clone())
+        })
+        .collect();
+    Failure::rendered(frontend::render_all(&list, &program.files, color()))
+}
+
+/// A kernel error; a refusal by the verifier becomes a diagnostic on the user's line.
+pub fn kernel_failure(program: &Program, error: XdpError) -> Failure {
+    if let XdpError::Refused { source_line: Some((file, line)), reason, log_path, .. } = &error
+        && let Some(span) = line_span(program, file, *line)
+    {
+        let diagnostic = Diagnostic::error("NF0901", span, "the kernel's verifier refuses the program here")
+            .label(reason.clone())
+            .note(format!("the kernel's complete log is in {}", log_path.display()));
+        return Failure::rendered(frontend::render_all(&[diagnostic], &program.files, color()));
+    }
+    Failure::of(error.fault(), error)
+}
+
+/// The code on a line of one of the program's files.
+fn line_span(program: &Program, file: &str, line: u32) -> Option<Span> {
+    let (id, source) = program.files.iter().find(|(_, s)| s.path.ends_with(file))?;
+    let mut start = 0usize;
+    for (number, text) in source.text.split_inclusive('\n').enumerate() {
+        if number as u32 + 1 == line {
+            let indent = text.len() - text.trim_start().len();
+            return Some(Span::new(id, (start + indent) as u32, (start + text.trim_end().len()) as u32));
+        }
+        start += text.len();
+    }
+    None
 }

@@ -10,7 +10,10 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         }
     }
     let numeric: Vec<bool> = (0..columns)
-        .map(|i| !rows.is_empty() && rows.iter().all(|r| r[i].is_empty() || r[i].starts_with(|c: char| c.is_ascii_digit())))
+        .map(|i| {
+            !rows.is_empty()
+                && rows.iter().all(|r| r[i].is_empty() || r[i].starts_with(|c: char| c.is_ascii_digit()))
+        })
         .collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut text = String::from(" ");
@@ -33,11 +36,6 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         out.push_str(&line(&mut row.iter().map(String::as_str)));
     }
     out
-}
-
-/// `1 packet`, `2 packets`.
-pub fn count(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
 /// A rate with a unit prefix: `1.25 M`.

@@ -60,6 +60,8 @@ pub struct XdpBuf {
     pub len_offset: u32,
     /// Offset of the first byte.
     pub bytes_offset: u32,
+    /// Size of the whole map value; behind the bytes there is slack.
+    pub value_size: u32,
 }
 
 /// Layout of map keys and values.

@@ -5,7 +5,7 @@
 //! [`decode`] walks the document in order, keeps that state, and gives every node one [`Span`]: the expansion, unless
 //! the text is a macro argument that the user wrote, which is then where the user sees it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::PrimaryMap;
 use nicforge_ir::{FileId, SourceFile, Span};
@@ -132,6 +132,11 @@ pub struct Files<'r> {
 impl<'r> Files<'r> {
     pub fn new(read: &'r dyn Fn(&str) -> SourceFile, is_user: &'r dyn Fn(&str) -> bool) -> Files<'r> {
         Files { map: PrimaryMap::new(), by_path: HashMap::new(), read, is_user }
+    }
+
+    /// The files that the user wrote.
+    pub fn user_files(&self) -> HashSet<FileId> {
+        self.by_path.iter().filter(|(path, _)| (self.is_user)(path)).map(|(_, id)| *id).collect()
     }
 
     /// The file of a path of clang's, read on first use.

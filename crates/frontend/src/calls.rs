@@ -8,12 +8,16 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind, is_struct_named};
 use crate::place::{Place, Root};
-use crate::unit::{Failed, Lowered, ParamKind};
+use crate::unit::{Failed, Global, Lowered, ParamKind};
 
 impl<'a> FnLower<'_, 'a, '_> {
     /// A call; `None` if it returns nothing.
     pub fn call(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
         let Some(callee) = node.callee() else {
+            let named = node.inner[0].strip_casts().referenced.as_ref();
+            if named.is_some_and(|r| matches!(self.unit.globals.get(&r.id), Some(Global::Broken))) {
+                return Err(Failed);
+            }
             return Err(self.refuse(
                 codes::FUNCTION_POINTER,
                 node.span,
@@ -196,6 +200,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let inner = node.strip_casts();
         match (&inner.kind[..], &inner.value) {
             ("StringLiteral", Some(value)) => Ok(unescape(value)),
+            _ if self.is_broken(inner) => Err(Failed),
             _ => {
                 let message = format!("{what} must be a string literal");
                 Err(self.refuse(codes::STRING, node.span, message, &format!("write {example}")))

@@ -111,10 +111,11 @@ fn line_start(text: &str, line: usize) -> usize {
     text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum()
 }
 
-/// Length of the word at `start`, or 1.
+/// Length of the word at `start`, or 1; 0 at the end of a line.
 fn token_len(text: &str, start: usize) -> usize {
     let rest = text.as_bytes().get(start..).unwrap_or_default();
-    rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count().max(1)
+    let word = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    word.max(usize::from(rest.first().is_some_and(|b| *b != b'\n')))
 }
 
 #[cfg(test)]

@@ -130,8 +130,10 @@ impl Parser<'_> {
     fn tag(&mut self) -> String {
         let mut tag = String::new();
         loop {
-            tag.push_str(&self.word());
-            if self.eat("(") {
+            let word = self.word();
+            tag.push_str(&word);
+            // Behind a name a parenthesis starts a function's parameters.
+            if word.is_empty() && self.eat("(") {
                 let inner = self.balanced('(', ')');
                 return format!("{tag}({inner})");
             }
@@ -326,6 +328,7 @@ mod tests {
             matches!(read("int (*)(int)"), CType::Pointer { to, .. } if matches!(*to, CType::Function { .. }))
         );
         assert_eq!(read("nf_pkt"), CType::Packet);
+        assert!(matches!(read("struct s (struct s)"), CType::Function { result, .. } if *result == s()));
     }
 
     #[test]

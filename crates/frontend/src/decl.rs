@@ -8,7 +8,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{Signature, lower_body, signature};
-use crate::unit::{Failed, Global, Lowered, ParamKind, Unit};
+use crate::unit::{Failed, Global, Lowered, ParamKind, Unit, is_table_record};
 
 /// Most ports, replicas: more than any NIC or host has.
 const MAX_COUNT: i128 = 65_536;
@@ -61,6 +61,12 @@ impl<'a> Unit<'a> {
         }
         self.misplaced(&pending);
         self.check_strangers(root);
+        for node in &root.inner {
+            let is_user = node.name_span.file.is_some_and(|file| self.user_files.contains(&file));
+            if is_user && matches!(node.kind.as_str(), "FunctionDecl" | "VarDecl") {
+                self.check_byte_order(node);
+            }
+        }
         let found = !handlers.is_empty();
         for (node, annotations) in handlers {
             // What failed is reported.
@@ -143,8 +149,7 @@ impl<'a> Unit<'a> {
     fn table_record(&self, node: &Node) -> Option<&'a Node> {
         let place = node.ty.strip_prefix("struct (unnamed struct at ")?.strip_suffix(')')?;
         let record = self.index.record_at(place)?;
-        let first = record.inner.iter().find(|n| n.kind == "FieldDecl")?;
-        first.name.starts_with("nf_kind_").then_some(record)
+        is_table_record(record).then_some(record)
     }
 
     fn table(&mut self, node: &'a Node, record: &'a Node) -> Lowered<Global> {
@@ -238,8 +243,7 @@ impl<'a> Unit<'a> {
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
         let signature = signature(self, node)?;
         let event = self.handler_event(node, &signature)?;
-        let errors = self.error_count();
-        let (body, _) = lower_body(self, node, &signature);
+        let (body, _) = lower_body(self, node, &signature)?;
         let handler = self.prog.handlers.push(Handler {
             name: node.name.clone(),
             event,
@@ -249,10 +253,7 @@ impl<'a> Unit<'a> {
             side: annotations.side.map(|(side, _)| side),
             span: node.name_span,
         });
-        // After an error the body may lack the call that gives a packet away.
-        if self.error_count() == errors {
-            self.check_handler_packets(handler);
-        }
+        self.check_handler_packets(handler);
         Ok(())
     }
 

@@ -36,6 +36,9 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// The value of an expression, `None` if its type is `void`.
     fn expr_or_nothing(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
+        if matches!(self.ctype(node), CType::Refused(_)) && self.is_broken(node) {
+            return Err(Failed);
+        }
         if let Some(value) = self.unit.eval(node) {
             let ty = self.type_of(node)?;
             return Ok(Some(self.b.int(value as u64, ty)));
@@ -84,6 +87,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             "AddrLabelExpr" => {
                 Err(self.refuse(codes::GOTO, node.span, "labels have no address", "use if, switch and loops"))
             }
+            "UnaryExprOrTypeTraitExpr" | "OffsetOfExpr" => {
+                let help = "take the size of an integer, struct or array type";
+                Err(self.refuse(codes::EXPRESSION, node.span, "only types of values have a size", help))
+            }
             kind => {
                 let message = format!("this expression is outside the subset ({kind})");
                 Err(self.refuse(
@@ -127,6 +134,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 Ok(self.b.cast(value, ty))
             }
             "IntegralToBoolean" => self.cond(inner),
+            "FloatingToIntegral" | "FloatingToBoolean" if self.is_broken(inner) => Err(Failed),
             "FloatingToIntegral" | "IntegralToFloating" | "FloatingCast" | "FloatingToBoolean" => {
                 let float = if node.cast == "IntegralToFloating" { node } else { inner };
                 self.unit.value_type("double", float.span)?;
@@ -303,6 +311,9 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Refuses pointers and floats as operands before they cause stranger messages.
     fn check_arithmetic(&mut self, node: &Node) -> Lowered<()> {
+        if self.is_broken(node) {
+            return Err(Failed);
+        }
         for side in std::iter::once(node).chain(&node.inner) {
             match self.ctype(side) {
                 CType::Pointer { .. } => return Err(self.pointer_use(node.span)),

@@ -15,7 +15,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::{self, Code};
 use crate::ranges::Fact;
-use crate::unit::{Failed, FuncInfo, FuncState, Lowered, ParamKind, Unit};
+use crate::unit::{Failed, FuncInfo, FuncState, Global, Lowered, ParamKind, Unit};
 
 /// A variable of the function.
 pub struct Var {
@@ -60,6 +60,8 @@ pub struct FnLower<'u, 'a, 'b> {
     pub vars: Vec<Var>,
     pub var_of: HashMap<u64, VarIndex>,
     pub env: Vec<ValueId>,
+    /// Whether a statement failed; its error is reported.
+    pub failed: bool,
     /// Whether control gets to the place being lowered.
     pub reachable: bool,
     pub controls: Vec<Control<'a>>,
@@ -87,6 +89,16 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// The αIR type of an expression's value.
     pub fn type_of(&mut self, node: &Node) -> Lowered<Type> {
         self.unit.value_type(&node.ty, node.span)
+    }
+
+    /// Whether an expression uses a variable whose declaration was refused: then there is nothing new to say.
+    pub fn is_broken(&self, node: &Node) -> bool {
+        let mut broken = false;
+        node.walk(&mut |n| {
+            let global = n.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));
+            broken |= matches!(global, Some(Global::Broken));
+        });
+        broken
     }
 
     /// Appends an op with one result at the current span.
@@ -378,10 +390,17 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
     if failed { Err(Failed) } else { Ok(Signature { params, result }) }
 }
 
-/// Lowers a function's body into a new [`Body`]; errors inside are reported and leave a valid body.
+/// Lowers a function's body into a new [`Body`].
 ///
 /// Returns the body and the types of all results: the C result, then the pointer parameters' targets.
-pub fn lower_body<'a>(unit: &mut Unit<'a>, node: &'a Node, signature: &Signature) -> (Body, Vec<Type>) {
+///
+/// # Errors
+/// If a statement failed; all of them were looked at and reported.
+pub fn lower_body<'a>(
+    unit: &mut Unit<'a>,
+    node: &'a Node,
+    signature: &Signature,
+) -> Lowered<(Body, Vec<Type>)> {
     let mut body = Body::default();
     let mut lower = FnLower {
         b: BodyBuilder::new(&mut body),
@@ -389,6 +408,7 @@ pub fn lower_body<'a>(unit: &mut Unit<'a>, node: &'a Node, signature: &Signature
         vars: Vec::new(),
         var_of: HashMap::new(),
         env: Vec::new(),
+        failed: false,
         reachable: true,
         controls: Vec::new(),
         facts: Vec::new(),
@@ -421,7 +441,7 @@ pub fn lower_body<'a>(unit: &mut Unit<'a>, node: &'a Node, signature: &Signature
         }
     }
     let results = lower.result.into_iter().chain(lower.outputs.iter().map(|v| lower.vars[*v].ty)).collect();
-    (body, results)
+    if lower.failed { Err(Failed) } else { Ok((body, results)) }
 }
 
 impl<'a> Unit<'a> {
@@ -487,15 +507,11 @@ impl<'a> Unit<'a> {
 
     fn lower_function(&mut self, node: &'a Node) -> Lowered<FuncInfo> {
         let signature = signature(self, node)?;
-        let errors = self.error_count();
-        let (body, results) = lower_body(self, node, &signature);
+        let (body, results) = lower_body(self, node, &signature)?;
         let params = signature.params;
         let func = nicforge_ir::Func { name: node.name.clone(), results, body, span: node.name_span };
         let id: FuncId = self.prog.funcs.push(func);
-        let mut consumes = vec![None; params.len()];
-        if self.error_count() == errors {
-            consumes = self.check_function_packets(id);
-        }
+        let consumes = self.check_function_packets(id)?;
         self.consumes.insert(id, consumes);
         Ok(FuncInfo { id, params, result: signature.result })
     }

@@ -16,6 +16,7 @@ pub mod diagnostics;
 mod expr;
 mod func;
 mod linear;
+mod order;
 mod place;
 mod ranges;
 mod stmt;
@@ -153,8 +154,9 @@ fn run_here(input: &clang::Input, main: SourceFile, options: &Options) -> Result
     };
     let name = Path::new(&main.path).file_stem().map_or("program".into(), |stem| stem.to_string_lossy());
     let mut program = Program::new(&name);
+    let user_files = files.user_files();
     program.files = files.map;
-    let mut unit = unit::Unit::new(program, &root);
+    let mut unit = unit::Unit::new(program, user_files, &root);
     unit.lower(&root);
     let (program, mut diagnostics) = (unit.prog, unit.diagnostics);
     diag::sort(&mut diagnostics);

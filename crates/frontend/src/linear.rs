@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use nicforge_ir::{BlockId, Body, BufSource, Diagnostic, Event, FuncId, HandlerId, Op, Span, Type, ValueId};
 
 use crate::diagnostics::codes;
-use crate::unit::Unit;
+use crate::unit::{Failed, Lowered, Unit};
 
 /// Where a packet is on the paths that lead here.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -232,7 +232,10 @@ impl Unit<'_> {
     }
 
     /// Checks a function's packets. Returns, for each parameter, where it is given away if every path does so.
-    pub fn check_function_packets(&mut self, func: FuncId) -> Vec<Option<Span>> {
+    ///
+    /// # Errors
+    /// If something was reported: then callers cannot be checked.
+    pub fn check_function_packets(&mut self, func: FuncId) -> Lowered<Vec<Option<Span>>> {
         let def = &self.prog.funcs[func];
         let body = &def.body;
         let Walked { packets, returns, mut found, reported } = check(self, body);
@@ -262,7 +265,8 @@ impl Unit<'_> {
                 );
             }
         }
+        let clean = found.is_empty();
         self.diagnostics.extend(found);
-        consumes
+        if clean { Ok(consumes) } else { Err(Failed) }
     }
 }

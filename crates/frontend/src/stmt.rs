@@ -12,8 +12,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// A statement; nothing if it is not reached.
     pub fn stmt(&mut self, node: &'a Node) {
         if self.reachable {
-            // What failed is reported; there is nothing to undo.
-            let _ = self.at(node.span, |f| f.try_stmt(node));
+            self.failed |= self.at(node.span, |f| f.try_stmt(node)).is_err();
         }
     }
 
@@ -105,7 +104,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         // Both arms are looked at even if the condition has an error.
         let cond = match self.cond(cond) {
             Ok(cond) => cond,
-            Err(Failed) => self.b.int(0, Type::BOOL),
+            Err(Failed) => {
+                self.failed = true;
+                self.b.int(0, Type::BOOL)
+            }
         };
         let arm = |f: &mut Self, number: usize| {
             if let Some(stmt) = arms.get(number) {
@@ -120,7 +122,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         let value = match (node.inner.first(), self.result) {
             (Some(value), Some(ty)) => match self.expr(value) {
                 Ok(value) => Some(value),
-                Err(Failed) => Some(self.zero(ty)),
+                Err(Failed) => {
+                    self.failed = true;
+                    Some(self.zero(ty))
+                }
             },
             (Some(value), None) => {
                 // `return f();` in a void function.

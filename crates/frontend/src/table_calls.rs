@@ -213,9 +213,13 @@ impl<'a> FnLower<'_, 'a, '_> {
         let def = &self.unit.prog.tables[table];
         let (name, span) = (def.name.clone(), def.span);
         let what = if code.id == codes::TABLE_KEY.id { "key" } else { "value" };
-        let prog = &self.unit.prog;
-        let (want_name, given_name) = (prog.type_name(want), prog.type_name(given));
-        let help = if want.is_int() && given.is_int() {
+        let (want_name, given_name) = (self.unit.prog.type_name(want), self.unit.prog.type_name(given));
+        let help = if matches!(self.unit.ctype(&node.ty), CType::Pointer { .. }) {
+            format!(
+                "declare the variable as `{}`",
+                if want.is_int() { c_name(want) } else { want_name.clone() }
+            )
+        } else if want.is_int() && given.is_int() {
             format!("convert it if no bits are lost: `({})...`", c_name(want))
         } else {
             format!("pass a `{want_name}`")

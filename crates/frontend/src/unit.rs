@@ -1,10 +1,11 @@
 //! One translation unit while it is lowered: the program so far, the declarations by name and id, and what was
 //! reported.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{
-    ConstId, Diagnostic, EventId, Field, FuncId, Param, Program, Span, StructDef, StructId, TableId, Type,
+    ConstId, Diagnostic, EventId, Field, FileId, FuncId, Param, Program, Span, StructDef, StructId, TableId,
+    Type,
 };
 
 use crate::ast::Node;
@@ -140,6 +141,8 @@ pub enum FuncState {
 /// The unit.
 pub struct Unit<'a> {
     pub prog: Program,
+    /// Files that are the user's, not the runtime's or clang's.
+    pub user_files: HashSet<FileId>,
     pub diagnostics: Vec<Diagnostic>,
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
@@ -152,9 +155,10 @@ pub struct Unit<'a> {
 }
 
 impl<'a> Unit<'a> {
-    pub fn new(prog: Program, root: &'a Node) -> Unit<'a> {
+    pub fn new(prog: Program, user_files: HashSet<FileId>, root: &'a Node) -> Unit<'a> {
         Unit {
             prog,
+            user_files,
             diagnostics: Vec::new(),
             index: Index::new(root),
             globals: HashMap::new(),
@@ -328,6 +332,9 @@ impl<'a> Unit<'a> {
             return known.map_or(refused, CType::Struct);
         }
         let Some(record) = self.index.records.get(&id).copied() else { return refused };
+        if is_table_record(record) {
+            return refused;
+        }
         if record.tag == "union" {
             return CType::Refused(Refusal::Union);
         }
@@ -395,11 +402,7 @@ impl<'a> Unit<'a> {
             }
             bit_width = Some(width as u8);
         }
-        let big_endian = match &declared {
-            CType::Int { network, .. } => *network,
-            CType::Array(element, _) => matches!(**element, CType::Int { network: true, .. }),
-            _ => false,
-        };
+        let big_endian = matches!(declared, CType::Int { network: true, .. });
         let name = if node.name.is_empty() { format!("unnamed{number}") } else { node.name.clone() };
         Ok(Field { name, ty, bit_width, big_endian })
     }
@@ -425,6 +428,12 @@ impl<'a> Unit<'a> {
             .collect();
         self.prog.events.push(nicforge_ir::Event { name: name.to_string(), direction, params })
     }
+}
+
+/// Whether a struct is what NF_TABLE makes, which is no type of values.
+pub fn is_table_record(record: &Node) -> bool {
+    let first = record.inner.iter().find(|n| n.kind == "FieldDecl");
+    first.is_some_and(|field| field.name.starts_with("nf_kind_"))
 }
 
 impl Names for Unit<'_> {

@@ -33,6 +33,7 @@
 pub mod build;
 pub mod diag;
 pub mod effects;
+pub mod generate;
 pub mod interp;
 pub mod io;
 pub mod json;

@@ -42,4 +42,3 @@ pub fn run(args: Check) -> Result<(), Failure> {
 fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
-

@@ -56,7 +56,9 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
                     let next = got.sent.get(at).and_then(|list| list.get(sent[at]));
                     if let Some(next) = next {
                         sent[at] += 1;
-                        (next == frame).then_some(()).ok_or(Some(Output::Send { port: *port, frame: next.clone() }))
+                        (next == frame)
+                            .then_some(())
+                            .ok_or(Some(Output::Send { port: *port, frame: next.clone() }))
                     } else {
                         Err(None)
                     }
@@ -84,7 +86,8 @@ pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Ag
         }
         result.matching += usize::from(good);
     }
-    let surplus: usize = got.sent.iter().zip(&sent).map(|(list, used)| list.len().saturating_sub(*used)).sum();
+    let surplus: usize =
+        got.sent.iter().zip(&sent).map(|(list, used)| list.len().saturating_sub(*used)).sum();
     if surplus > 0 {
         result.matching = result.matching.saturating_sub(surplus);
         result.differ(format!("{surplus} frames were sent that the reference does not send"));
@@ -180,7 +183,13 @@ fn header_at(frame: &[u8], at: usize) -> &'static str {
         (30, 34, "ip.dst"),
     ];
     let ports = [(34, 36, "l4.sport"), (36, 38, "l4.dport")];
-    let tcp = [(38, 42, "tcp.seq"), (42, 46, "tcp.ack"), (46, 48, "tcp.flags"), (48, 50, "tcp.window"), (50, 52, "tcp.csum")];
+    let tcp = [
+        (38, 42, "tcp.seq"),
+        (42, 46, "tcp.ack"),
+        (46, 48, "tcp.flags"),
+        (48, 50, "tcp.window"),
+        (50, 52, "tcp.csum"),
+    ];
     let udp = [(38, 40, "udp.length"), (40, 42, "udp.csum")];
     let find = |fields: &[(usize, usize, &'static str)]| {
         fields.iter().find(|(from, to, _)| (*from..*to).contains(&at)).map(|(_, _, name)| *name)

@@ -12,9 +12,12 @@ const STARTER: &str = include_str!("starter.c");
 /// Makes the folder NAME with NAME.c and traffic.pcap.
 pub fn run(args: New) -> Result<(), Failure> {
     let name = &args.name;
-    let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
+    let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !name.starts_with(|c: char| c.is_ascii_digit());
     if name.is_empty() || !legal {
-        return Err(Failure::usage(format!("`{name}` cannot be a program's name: use letters, digits and underscores")));
+        return Err(Failure::usage(format!(
+            "`{name}` cannot be a program's name: use letters, digits and underscores"
+        )));
     }
     let folder = Path::new(name);
     let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", folder.display()));

@@ -15,18 +15,18 @@ pub fn run(args: Trace) -> Result<(), Failure> {
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     if args.packet == 0 || args.packet > events.len() {
-        return Err(Failure::usage(format!("--packet {}: the events are numbered 1 to {}", args.packet, events.len())));
+        return Err(Failure::usage(format!(
+            "--packet {}: the events are numbered 1 to {}",
+            args.packet,
+            events.len()
+        )));
     }
     let mut interp = Interp::new(&loaded.program);
     events::fill(&mut interp, &entries)?;
     for (i, event) in events[..args.packet - 1].iter().enumerate() {
         interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
     }
-    let mut printer = Printer {
-        program: &loaded.program,
-        shapes: Shapes::new(&loaded.program),
-        last: None,
-    };
+    let mut printer = Printer { program: &loaded.program, shapes: Shapes::new(&loaded.program), last: None };
     let event = &events[args.packet - 1];
     println!("event {} at {} ns", args.packet, event.time_ns);
     interp.run_traced(event, &mut printer).map_err(|e| Failure::user(e.to_string()))?;
@@ -76,7 +76,13 @@ impl Tracer for Printer<'_> {
         self.line(step.inst.span);
         let quiet = matches!(
             step.inst.op,
-            Op::Int(_) | Op::Zero | Op::Yield(_) | Op::Break { .. } | Op::Continue { .. } | Op::If { .. } | Op::Loop { .. }
+            Op::Int(_)
+                | Op::Zero
+                | Op::Yield(_)
+                | Op::Break { .. }
+                | Op::Continue { .. }
+                | Op::If { .. }
+                | Op::Loop { .. }
         );
         if quiet || step.results.is_empty() {
             return;
@@ -97,7 +103,11 @@ impl Tracer for Printer<'_> {
         let table = &self.program.tables[access.table];
         let what = if access.writes { "writes" } else { "reads" };
         let hit = if access.hit { "hit" } else { "miss" };
-        println!("        {what} {}[{}]: {hit}", table.name, json::value(self.program, table.key, access.key));
+        println!(
+            "        {what} {}[{}]: {hit}",
+            table.name,
+            json::value(self.program, table.key, access.key)
+        );
     }
 
     fn output(&mut self, output: &Output) {

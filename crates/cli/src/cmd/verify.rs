@@ -22,7 +22,8 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
     }
     let compiled = program::lower(&loaded.program)?;
-    let artifact = xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
+    let artifact =
+        xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
     let of = |e: XdpError| Failure::of(e.fault(), e);
     let object = compile_bpf(&compiled.name, &artifact.source, Mode::Replay, &runtime.target_headers("xdp"))
         .map_err(|e| Failure::of(e.fault(), e))?;
@@ -87,7 +88,9 @@ fn report(args: &Verify, result: &Agreement, beyond: usize) {
         println!("{difference}");
     }
     if beyond > 0 {
-        println!("{beyond} events are beyond what the kernel takes (frames under 14 or over 3520 bytes) and were left out");
+        println!(
+            "{beyond} events are beyond what the kernel takes (frames under 14 or over 3520 bytes) and were left out"
+        );
     }
     println!(
         "xdp matches the reference: {} of {} events, {} of {} tables",

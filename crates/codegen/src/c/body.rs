@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Span, Type, ValueId};
+use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
 
 use super::names::Names;
 use super::types::CTypes;
@@ -268,6 +268,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             let local = if self.body.ty(class).is_aggregate() { " NF_LOCAL" } else { " NF_UNUSED" };
             let local = if self.is_used(value) && !self.body.ty(class).is_aggregate() { "" } else { local };
             format!("{}{local} = {init};", self.declaration(class))
+        } else if init == "{0}" {
+            format!("{} = ({}){{0}};", self.vars.name(value), self.types.name(self.body.ty(value)))
         } else {
             format!("{} = {init};", self.vars.name(value))
         };
@@ -361,7 +363,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             Op::Get { agg, path } => {
                 let (place, checks) = self.place(*agg, path);
                 self.declare_value(inst, result);
-                self.assign_part(result, &place, &checks);
+                self.assign_part(result, &place, &checks, copy_macro(path));
             }
             Op::ConstElem { array, index } => {
                 let name = self.const_names[array].clone();
@@ -369,7 +371,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 self.declare_value(inst, result);
                 let place = format!("{name}[{}]", self.text(*index));
                 let check = format!("{} < {len}", self.operand(*index));
-                self.assign_part(result, &place, &[check]);
+                self.assign_part(result, &place, &[check], "__builtin_memcpy");
             }
             Op::Set { agg, path, value } => {
                 if !self.vars.same(*agg, result) {
@@ -382,7 +384,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let (place, checks) = self.place_from(name, ty, path);
                 let part = self.body.ty(*value);
                 let store = if part.is_aggregate() {
-                    format!("NF_MOVE(&{place}, &{}, sizeof({place}));", self.text(*value))
+                    let copy = copy_macro(path);
+                    format!("{copy}(&{place}, &{}, sizeof({place}));", self.text(*value))
                 } else {
                     format!("{place} = {};", self.text(*value))
                 };
@@ -398,9 +401,9 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         true
     }
 
-    fn assign_part(&mut self, result: ValueId, place: &str, checks: &[String]) {
+    fn assign_part(&mut self, result: ValueId, place: &str, checks: &[String], copy: &str) {
         let name = self.vars.name(result).to_string();
-        let copy = format!("NF_MOVE(&{name}, &{place}, sizeof({name}));");
+        let copy = format!("{copy}(&{name}, &{place}, sizeof({name}));");
         if checks.is_empty() {
             self.line(&copy);
         } else {
@@ -568,6 +571,12 @@ fn negated<D: Dialect>(e: &Emitter<'_, D>, cond: ValueId) -> String {
         Some(rest) if !text.atom => rest.to_string(),
         _ => format!("!{}", text.operand()),
     }
+}
+
+/// How a part is copied: in words, unless its place is computed, where words may be misaligned.
+fn copy_macro(path: &[Proj]) -> &'static str {
+    let computed = path.iter().any(|step| matches!(step, Proj::Index(_)));
+    if computed { "__builtin_memcpy" } else { "NF_MOVE" }
 }
 
 /// A region without its braces: all names of a body differ, so its declarations may join those around it.

@@ -299,8 +299,13 @@ impl Dialect for Xdp<'_> {
     }
 
     fn source(e: &Emitter<'_, Self>, agg: ValueId) -> Option<String> {
-        let (_, pointer, bytes) = e.state.wire.iter().find(|(value, ..)| *value == agg)?;
-        (*bytes <= e.state.proved).then(|| format!("(*{pointer})"))
+        if let Some((_, pointer, bytes)) = e.state.wire.iter().find(|(value, ..)| *value == agg) {
+            return (*bytes <= e.state.proved).then(|| format!("(*{pointer})"));
+        }
+        let holds =
+            |entry: &&super::state::EntryPointer| entry.content == Some(agg) && entry.known == Some(true);
+        let entry = e.state.entries.iter().find(holds)?;
+        Some(tables::value_of(e, entry.table, &entry.name))
     }
 
     fn join(e: &mut Emitter<'_, Self>, a: &State, b: &State) -> Joined<Self> {

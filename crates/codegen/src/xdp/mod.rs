@@ -80,7 +80,7 @@ impl<'a> Generator<'a> {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let uses_host_ring = functions.contains("nf_host");
+        let uses_host_ring = functions.contains("nf_host") || functions.contains("nf_buf_deliver");
         let source = self.file(&functions, uses_host_ring);
         let mut tables: Vec<XdpTable> = self.maps.into_values().collect();
         tables.sort_by_key(|t| t.table);
@@ -173,9 +173,11 @@ impl<'a> Generator<'a> {
                 key_type = format!("struct nf_lpm_{map}");
             }
             XdpMapShape::TernaryList => {
+                let at = |ty| format!(" __attribute__((aligned({})))", self.program.layout(ty).align);
+                let (key_at, value_at) = (at(table.key), at(table.value));
                 let _ = writeln!(
                     out,
-                    "struct nf_rule_{map} {{\n    u32 used;\n    u32 priority;\n    {key} key;\n    {key} mask;\n    {value} value;\n}};\n"
+                    "struct nf_rule_{map} {{\n    u32 used;\n    u32 priority;\n    {key} key{key_at};\n    {key} mask{key_at};\n    {value} value{value_at};\n}};\n"
                 );
                 key_type = "u32".to_string();
                 value_type = format!("struct nf_rule_{map}");
@@ -238,7 +240,7 @@ impl<'a> Generator<'a> {
         let _ = writeln!(out, "    u8 *data NF_UNUSED = (u8 *)(long)ctx->data;");
         let _ = writeln!(out, "    u8 *end NF_UNUSED = (u8 *)(long)ctx->data_end;");
         if dialect.uses_cursor {
-            out.push_str("    u64 cursor = 0;\n");
+            out.push_str("    u64 cursor NF_UNUSED = 0;\n");
         }
         if dialect.uses_staging {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");
@@ -298,7 +300,9 @@ fn buf_place(program: &Program, table: &Table) -> Option<XdpBuf> {
     table.buf.map(|capacity| {
         let len_offset = program.size_of(table.value).next_multiple_of(8);
         // `nf_len` (4, padded to 8) and the record head (16) stand in front of the bytes.
-        XdpBuf { capacity, len_offset, bytes_offset: len_offset + 8 + 16 }
+        let bytes_offset = len_offset + 8 + 16;
+        let value_size = (bytes_offset + capacity + BUF_SLACK).next_multiple_of(8);
+        XdpBuf { capacity, len_offset, bytes_offset, value_size }
     })
 }
 

@@ -20,7 +20,10 @@ type E<'a, 'b> = Emitter<'a, Xdp<'b>>;
 /// The C type of a map's value and the way from the entry pointer to the αIR value.
 fn entry_type(e: &E<'_, '_>, table: TableId) -> (String, &'static str) {
     let map = &e.dialect.maps[&table].map;
-    let value = e.types.name(e.program.tables[table].value);
+    let value = match e.program.tables[table].value {
+        Type::Struct(id) => e.types.at_name(id),
+        other => e.types.name(other),
+    };
     if e.dialect.maps[&table].buf.is_some() {
         (format!("struct nf_entry_{map}"), "->value")
     } else {
@@ -28,8 +31,8 @@ fn entry_type(e: &E<'_, '_>, table: TableId) -> (String, &'static str) {
     }
 }
 
-/// C lvalue of the αIR value in an entry.
-fn value_of(e: &E<'_, '_>, table: TableId, pointer: &str) -> String {
+/// C lvalue of the αIR value in the entry that a C variable points to.
+pub fn value_of(e: &E<'_, '_>, table: TableId, pointer: &str) -> String {
     match entry_type(e, table).1 {
         "" => format!("(*{pointer})"),
         member => format!("{pointer}{member}"),

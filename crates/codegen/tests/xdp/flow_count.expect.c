@@ -99,7 +99,7 @@ int nf_net_recv(struct xdp_md *ctx)
     }
     ip.ttl = (u8)(ttl - 1);
     u32 src = ip.src;
-    struct t_stats *flows_entry = bpf_map_lookup_elem(&flows, &src);
+    t_stats_at *flows_entry = bpf_map_lookup_elem(&flows, &src);
     struct t_stats s NF_LOCAL = {0};
     if (flows_entry)
         NF_GET(s, &(*flows_entry));

@@ -126,7 +126,7 @@ impl TableMap {
         let value_at = (mask_at + key.size).next_multiple_of(value.align);
         let with_buf = match table.buf {
             None => value.size,
-            Some(buf) => buf.bytes_offset + buf.capacity,
+            Some(buf) => buf.value_size,
         };
         let expected = match table.shape {
             XdpMapShape::Exact => (key.size, with_buf),

@@ -44,7 +44,8 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         }
     }
     let refused = &interp.counters().refused;
-    summary.refused = program.tables.iter().map(|(id, t)| (t.name.clone(), refused[id])).filter(|r| r.1 > 0).collect();
+    summary.refused =
+        program.tables.iter().map(|(id, t)| (t.name.clone(), refused[id])).filter(|r| r.1 > 0).collect();
     summary.read_tables(program, &interp)?;
     if let Some(out) = &args.out {
         events::write(out, &sent)?;

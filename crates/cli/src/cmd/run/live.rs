@@ -7,7 +7,8 @@ use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, InputEvent, Output, Program};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session};
-use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError, bench};
+use nicforge_run::xdp::bench::{FrameCost, bench};
+use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
 
 use super::control::Control;
 use super::stopped;
@@ -57,7 +58,11 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: &Runtime) -> Result<(), Failure
             print_events(source, streams);
         }
         if let Some(out) = &args.out {
-            let sent = streams.sent.iter().map(|list| list.iter().map(|f| (0, f.clone())).collect()).collect::<Vec<_>>();
+            let sent = streams
+                .sent
+                .iter()
+                .map(|list| list.iter().map(|f| (0, f.clone())).collect())
+                .collect::<Vec<_>>();
             events::write(out, &sent)?;
         }
     }
@@ -95,7 +100,12 @@ fn summarise(program: &Program, result: &LiveRun) -> Summary {
 }
 
 /// Drops leave nothing but a counter; the counters must be the interpreter's.
-fn compare_drops(program: &Program, expected: &[Vec<Output>], got: &Summary, agreement: &mut compare::Agreement) {
+fn compare_drops(
+    program: &Program,
+    expected: &[Vec<Output>],
+    got: &Summary,
+    agreement: &mut compare::Agreement,
+) {
     let mut want = Summary::new("interp", String::new(), program);
     for output in expected.iter().flatten() {
         want.count(program, output);
@@ -110,7 +120,7 @@ fn compare_drops(program: &Program, expected: &[Vec<Output>], got: &Summary, agr
 }
 
 fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
-    let mut show = |output: Output| println!("{}", compare::describe(program, &output));
+    let show = |output: Output| println!("{}", compare::describe(program, &output));
     for (port, frames) in streams.sent.iter().enumerate() {
         frames.iter().for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
     }
@@ -146,7 +156,7 @@ fn cost(
         return Ok(None);
     }
     let costs = bench(&fresh, &frames, 2000, includes)?;
-    let mean = |of: &dyn Fn(&nicforge_run::xdp::FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
+    let mean = |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
     Ok(Some(Cost {
         mean_ns: mean(&|c| c.ns.max(0.0)),
         worst_ns: costs.iter().map(|c| c.ns).fold(0.0, f64::max),

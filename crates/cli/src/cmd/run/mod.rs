@@ -27,7 +27,9 @@ pub fn run(args: Run) -> Result<(), Failure> {
     ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))?;
     match (args.target, args.dev.is_empty()) {
-        (Target::Interp, false) => Err(Failure::usage("--dev needs a target that has interfaces, such as xdp")),
+        (Target::Interp, false) => {
+            Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"))
+        }
         (Target::Interp, true) => interp::run(&args, &loaded),
         (Target::Xdp, true) => live::run(&args, &loaded, &runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, &runtime),

@@ -99,12 +99,18 @@ impl Summary {
     /// The report for people.
     pub fn print(&self, program: &Program) {
         println!("{} on {} ({})\n", program.name, self.target, self.setting);
-        let mut rows: Vec<(String, u64, String)> = vec![("packets in".into(), self.packets_in, String::new())];
+        let mut rows: Vec<(String, u64, String)> =
+            vec![("packets in".into(), self.packets_in, String::new())];
         if self.messages_in > 0 {
             rows.push(("messages from the host".into(), self.messages_in, String::new()));
         }
-        let ports: Vec<String> =
-            self.sent.iter().enumerate().filter(|(_, n)| **n > 0).map(|(p, n)| format!("port {p}: {n}")).collect();
+        let ports: Vec<String> = self
+            .sent
+            .iter()
+            .enumerate()
+            .filter(|(_, n)| **n > 0)
+            .map(|(p, n)| format!("port {p}: {n}"))
+            .collect();
         rows.push(("sent".into(), self.sent.iter().sum(), ports.join(", ")));
         rows.push(("to the operating system".into(), self.stack, String::new()));
         for (name, n) in [
@@ -128,10 +134,19 @@ impl Summary {
             let row = |t: &TableSize| {
                 let refused = self.refused.iter().find(|(name, _)| *name == t.name).map_or(0, |r| r.1);
                 let refused = if refused > 0 { refused.to_string() } else { String::new() };
-                vec![t.name.clone(), t.kind.to_string(), t.entries.to_string(), t.capacity.to_string(), refused]
+                vec![
+                    t.name.clone(),
+                    t.kind.to_string(),
+                    t.entries.to_string(),
+                    t.capacity.to_string(),
+                    refused,
+                ]
             };
             let rows: Vec<_> = self.tables.iter().map(row).collect();
-            println!("\n{}", text::table(&["table", "kind", "entries", "capacity", "refused"], &rows).trim_end());
+            println!(
+                "\n{}",
+                text::table(&["table", "kind", "entries", "capacity", "refused"], &rows).trim_end()
+            );
         }
         println!();
         if let Some(cost) = &self.cost {
@@ -166,7 +181,9 @@ impl Summary {
 
     /// The same as JSON.
     pub fn json(&self, program: &Program) -> Value {
-        let list = |items: &[(String, u64)]| -> Value { items.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>().into() };
+        let list = |items: &[(String, u64)]| -> Value {
+            items.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<serde_json::Map<_, _>>().into()
+        };
         json!({
             "schema": "nicforge/run", "version": 1,
             "program": program.name, "target": self.target,
@@ -201,11 +218,21 @@ impl Summary {
                 out.push_str(&format!("nicforge_{metric}{{program=\"{name}\"{labels}}} {value}\n"));
             }
         };
-        metric("packets_in_total", "counter", "Packets that came in.", &[(String::new(), self.packets_in as f64)]);
+        metric(
+            "packets_in_total",
+            "counter",
+            "Packets that came in.",
+            &[(String::new(), self.packets_in as f64)],
+        );
         let sent: Vec<_> =
             self.sent.iter().enumerate().map(|(p, n)| (format!(",port=\"{p}\""), *n as f64)).collect();
         metric("packets_sent_total", "counter", "Packets sent, by port.", &sent);
-        metric("packets_stack_total", "counter", "Packets to the operating system.", &[(String::new(), self.stack as f64)]);
+        metric(
+            "packets_stack_total",
+            "counter",
+            "Packets to the operating system.",
+            &[(String::new(), self.stack as f64)],
+        );
         let host = [("packet", self.host_packets), ("message", self.host_messages), ("dma", self.dma_writes)];
         let host: Vec<_> = host.iter().map(|(k, n)| (format!(",kind=\"{k}\""), *n as f64)).collect();
         metric("host_events_total", "counter", "Events for the host side, by kind.", &host);
@@ -215,8 +242,11 @@ impl Summary {
         let refused: Vec<_> =
             self.refused.iter().map(|(t, n)| (format!(",table=\"{}\"", label(t)), *n as f64)).collect();
         metric("table_refused_total", "counter", "Inserts that full tables refused.", &refused);
-        let sizes: Vec<_> =
-            self.tables.iter().map(|t| (format!(",table=\"{}\"", label(&t.name)), t.entries as f64)).collect();
+        let sizes: Vec<_> = self
+            .tables
+            .iter()
+            .map(|t| (format!(",table=\"{}\"", label(&t.name)), t.entries as f64))
+            .collect();
         metric("table_entries", "gauge", "Entries in each table.", &sizes);
         out
     }
