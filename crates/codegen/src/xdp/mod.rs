@@ -16,7 +16,7 @@ use nicforge_ir::{
     CommuteOp, ConstId, Direction, Handler, Op, Program, ReasonId, Table, TableId, TableKind, Type,
 };
 
-use crate::artifact::{XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
+use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use crate::c::types::CTypes;
@@ -214,7 +214,7 @@ impl<'a> Generator<'a> {
         handler: &Handler,
         name: &str,
         clock: (bool, bool),
-        logs: &mut Vec<String>,
+        logs: &mut Vec<LogFormat>,
     ) -> Result<String, Unsupported> {
         let program = self.program;
         let event = &program.events[handler.event];
