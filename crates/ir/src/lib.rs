@@ -38,6 +38,7 @@
 //! Architecture invariant: nothing here knows a source language, a target or a plan.
 
 pub mod build;
+pub mod diag;
 pub mod effects;
 pub mod generate;
 pub mod interp;
@@ -53,6 +54,7 @@ pub mod types;
 pub mod verify;
 
 pub use build::BodyBuilder;
+pub use diag::{Diagnostic, Label, Severity};
 pub use effects::Effects;
 pub use interp::{Interp, InterpError};
 pub use io::{Input, InputEvent, Output};

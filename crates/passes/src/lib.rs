@@ -16,6 +16,7 @@ mod inline;
 mod manager;
 mod rewrite;
 mod simplify_control;
+mod thread_branches;
 mod unroll;
 
 pub use manager::{PassError, PassManager, PassTime};

@@ -1,0 +1,448 @@
+//! Calls: the packet, event and helper functions of `nicforge.h`, and the user's own functions. Table operations are in
+//! [`crate::table_calls`].
+
+use nicforge_ir::{Diagnostic, Direction, DropReason, FuncId, Op, Proj, Span, Type, UnOp, ValueId};
+
+use crate::ast::Node;
+use crate::ctypes::CType;
+use crate::diagnostics::codes;
+use crate::func::{FnLower, VarKind, is_struct_named};
+use crate::place::{Place, Root};
+use crate::unit::{Failed, Global, Lowered, ParamKind};
+
+impl<'a> FnLower<'_, 'a, '_> {
+    /// A call; `None` if it returns nothing.
+    pub fn call(&mut self, node: &'a Node) -> Lowered<Option<ValueId>> {
+        let Some(callee) = node.callee() else {
+            let named = node.inner[0].strip_casts().referenced.as_ref();
+            if named.is_some_and(|r| matches!(self.unit.globals.get(&r.id), Some(Global::Broken))) {
+                return Err(Failed);
+            }
+            return Err(self.refuse(
+                codes::FUNCTION_POINTER,
+                node.span,
+                "only functions can be called, not pointers to them",
+                "call the function by its name; choose between functions with `if` or `switch`",
+            ));
+        };
+        let args = &node.inner[1..];
+        let name = callee.name.as_str();
+        if let Some(result) = self.packet_call(name, node, args) {
+            return result;
+        }
+        if let Some(result) = self.helper_call(name, node, args) {
+            return result;
+        }
+        if let Some(result) = self.table_call(name, node, args) {
+            return result;
+        }
+        self.user_call(name, node, args)
+    }
+
+    /// Checks the number of arguments of a function with a variable part.
+    pub fn expect_args(&mut self, node: &Node, args: &[Node], count: usize, usage: &str) -> Lowered<()> {
+        if args.len() == count {
+            return Ok(());
+        }
+        let message = format!("this call has {} arguments, not {count}", args.len());
+        Err(self.refuse(codes::ARGUMENTS, node.span, message, &format!("write {usage}")))
+    }
+
+    /// The packet a call works on.
+    pub fn packet(&mut self, node: &'a Node) -> Lowered<ValueId> {
+        let inner = node.strip_casts();
+        let var = inner.referenced.as_ref().and_then(|r| self.var_of.get(&r.id)).copied();
+        match var {
+            Some(var) if self.vars[var].kind == VarKind::Packet => Ok(self.env[var]),
+            // A refused copy of a packet was reported where it is declared.
+            _ if self.ctype(inner) == CType::Packet && inner.kind == "DeclRefExpr" => Err(Failed),
+            _ => Err(self.refuse(
+                codes::PACKET_EXPECTED,
+                node.span,
+                "this is not a packet",
+                "pass the handler's or function's nf_pkt parameter",
+            )),
+        }
+    }
+
+    fn ok(&mut self, op: Op) -> Option<ValueId> {
+        Some(self.op(op, Type::BOOL))
+    }
+
+    /// `nf_` functions on packets and events.
+    fn packet_call(
+        &mut self,
+        name: &str,
+        node: &'a Node,
+        args: &'a [Node],
+    ) -> Option<Lowered<Option<ValueId>>> {
+        Some(match name {
+            "nf_extract" => self.extract(node, args),
+            "nf_load" => self.load(node, args),
+            "nf_emit" => self.emit(args).map(|()| None),
+            "nf_store" => self.store(args),
+            "nf_strip" | "nf_trim" => self.packet_and_int(args).map(|(pkt, len)| {
+                self.ok(if name == "nf_strip" { Op::Skip { pkt, len } } else { Op::Trim { pkt, len } })
+            }),
+            "nf_reset" => self.packet(&args[0]).map(|pkt| {
+                self.b.push0(Op::Reset { pkt });
+                None
+            }),
+            "nf_len" => self.packet(&args[0]).map(|pkt| Some(self.op(Op::Len { pkt }, Type::U32))),
+            "nf_port" => self.packet(&args[0]).map(|pkt| Some(self.op(Op::InPort { pkt }, Type::U32))),
+            "nf_csum_payload" => self.packet_csum(args).map(Some),
+            "nf_send" => self.packet_and_int(args).map(|(pkt, port)| {
+                let event = self.net_send();
+                self.b.push0(Op::Generate { event, args: vec![pkt, port] });
+                None
+            }),
+            "nf_pass" => self.give("stack_recv", args),
+            "nf_to_host" => self.give("host_recv", args),
+            "nf_drop" => self.drop(node, args).map(|()| None),
+            "__nf_host_msg" => self.host_message(node, args).map(|()| None),
+            "nf_dma_write" => self.dma_write(args).map(|()| None),
+            _ => return None,
+        })
+    }
+
+    pub fn net_send(&mut self) -> nicforge_ir::EventId {
+        self.unit.event("net_send", Direction::Out, &[("pkt", Type::Packet), ("port", Type::U32)])
+    }
+
+    fn packet_and_int(&mut self, args: &'a [Node]) -> Lowered<(ValueId, ValueId)> {
+        let pkt = self.packet(&args[0]);
+        let value = self.expr(&args[1])?;
+        Ok((pkt?, value))
+    }
+
+    fn give(&mut self, event: &str, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        let pkt = self.packet(&args[0])?;
+        let event = self.unit.event(event, Direction::Out, &[("pkt", Type::Packet)]);
+        self.b.push0(Op::Generate { event, args: vec![pkt] });
+        Ok(None)
+    }
+
+    fn extract(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        let pkt = self.packet(&args[0]);
+        let target = self.target(&args[1])?;
+        let (ok, value) = self.b.push2(Op::Extract { pkt: pkt? }, Type::BOOL, target.ty);
+        self.write(&target, value, node.span)?;
+        Ok(Some(ok))
+    }
+
+    fn load(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        let pkt = self.packet(&args[0]);
+        let off = self.expr(&args[1])?;
+        let target = self.target(&args[2])?;
+        let (ok, value) = self.b.push2(Op::Load { pkt: pkt?, off }, Type::BOOL, target.ty);
+        self.write(&target, value, node.span)?;
+        Ok(Some(ok))
+    }
+
+    fn emit(&mut self, args: &'a [Node]) -> Lowered<()> {
+        let pkt = self.packet(&args[0]);
+        let place = self.target(&args[1])?;
+        let value = self.read(&place);
+        self.b.push0(Op::Emit { pkt: pkt?, value });
+        Ok(())
+    }
+
+    fn store(&mut self, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        let pkt = self.packet(&args[0]);
+        let off = self.expr(&args[1])?;
+        let place = self.target(&args[2])?;
+        let value = self.read(&place);
+        Ok(self.ok(Op::Store { pkt: pkt?, off, value }))
+    }
+
+    fn packet_csum(&mut self, args: &'a [Node]) -> Lowered<ValueId> {
+        let pkt = self.packet(&args[0]);
+        let sum = self.expr(&args[1])?;
+        let len = self.expr(&args[2])?;
+        Ok(self.op(Op::PktCsum { pkt: pkt?, sum, len }, Type::U32))
+    }
+
+    fn dma_write(&mut self, args: &'a [Node]) -> Lowered<()> {
+        let pkt = self.packet(&args[0]);
+        let addr = self.expr(&args[1])?;
+        let len = self.expr(&args[2])?;
+        let params = [("pkt", Type::Packet), ("addr", Type::U64), ("len", Type::U32)];
+        let event = self.unit.event("dma_write", Direction::Out, &params);
+        self.b.push0(Op::Generate { event, args: vec![pkt?, addr, len] });
+        Ok(())
+    }
+
+    fn drop(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
+        let pkt = self.packet(&args[0]);
+        if args.len() > 2 {
+            self.expect_args(node, args, 2, "nf_drop(pkt, \"reason\")")?;
+        }
+        let text = match args.get(1) {
+            Some(arg) => self.literal(arg, "the reason of nf_drop", "nf_drop(pkt, \"no such flow\")")?,
+            None => format!("dropped at {}", self.line_of(node.span)),
+        };
+        let known = self.unit.prog.reasons.iter().find(|(_, r)| r.text == text).map(|(id, _)| id);
+        let reason =
+            known.unwrap_or_else(|| self.unit.prog.reasons.push(DropReason { text, span: node.span }));
+        self.b.push0(Op::Drop { pkt: pkt?, reason });
+        Ok(())
+    }
+
+    /// `file:line` of a span, without directories: reasons are shown in statistics.
+    fn line_of(&self, span: Span) -> String {
+        let place = self.unit.prog.place(span);
+        let file_and_line = place.rsplit_once(':').map_or(place.as_str(), |(head, _)| head);
+        file_and_line.rsplit('/').next().unwrap_or_default().to_string()
+    }
+
+    /// The text of a string literal argument.
+    fn literal(&mut self, node: &Node, what: &str, example: &str) -> Lowered<String> {
+        let inner = node.strip_casts();
+        match (&inner.kind[..], &inner.value) {
+            ("StringLiteral", Some(value)) => Ok(unescape(value)),
+            _ if self.is_broken(inner) => Err(Failed),
+            _ => {
+                let message = format!("{what} must be a string literal");
+                Err(self.refuse(codes::STRING, node.span, message, &format!("write {example}")))
+            }
+        }
+    }
+
+    fn host_message(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
+        self.expect_args(node, args, 2, "nf_host_msg(message)")?;
+        let value = self.expr(&args[1])?;
+        let ty = self.b.body.ty(value);
+        if !matches!(ty, Type::Struct(_)) {
+            let help = "put the values into a struct";
+            return Err(self.refuse(codes::HOST_MESSAGE, args[1].span, "a host message is a struct", help));
+        }
+        let event = self.unit.event("host_msg", Direction::Out, &[("msg", ty)]);
+        let declared = self.unit.prog.events[event].params[0].ty;
+        if declared != ty {
+            let names = (self.unit.prog.type_name(declared), self.unit.prog.type_name(ty));
+            let diagnostic = Diagnostic::error(
+                codes::HOST_MESSAGE.id,
+                args[1].span,
+                format!("this message is a `{}`, others are a `{}`", names.1, names.0),
+            )
+            .note("the host side reads messages of one type")
+            .help("use one struct for all messages, with a member that says which kind it is");
+            return Err(self.report(diagnostic));
+        }
+        self.b.push0(Op::Generate { event, args: vec![value] });
+        Ok(())
+    }
+
+    /// Hashes, checksums, time, logging and compiler builtins.
+    fn helper_call(
+        &mut self,
+        name: &str,
+        node: &'a Node,
+        args: &'a [Node],
+    ) -> Option<Lowered<Option<ValueId>>> {
+        Some(match name {
+            "nf_hash" => self
+                .seeded(node, args, "nf_hash(seed, value)")
+                .map(|(seed, value)| Some(self.op(Op::Hash { seed, value }, Type::U32))),
+            "nf_csum_add" => self
+                .seeded(node, args, "nf_csum_add(sum, value)")
+                .map(|(sum, value)| Some(self.op(Op::CsumAdd { sum, value }, Type::U32))),
+            "nf_now" => Ok(Some(self.op(Op::Now, Type::U64))),
+            "nf_random" => Ok(Some(self.op(Op::Random, Type::U32))),
+            "nf_log" => self.log(node, args).map(|()| None),
+            "nf_fib_lookup" => self.fib_lookup(node, args),
+            "__nf_bound" => Err(self.refuse(
+                codes::BOUND_MISUSE,
+                node.span,
+                "NF_BOUND belongs to a loop",
+                "make it the first statement of the loop's body",
+            )),
+            "__builtin_bswap16" | "__builtin_bswap32" | "__builtin_bswap64" => {
+                self.expr(&args[0]).map(|value| {
+                    let ty = self.b.body.ty(value);
+                    Some(self.op(Op::Un(UnOp::Bswap, value), ty))
+                })
+            }
+            "__builtin_expect" | "__builtin_expect_with_probability" => self.expr(&args[0]).map(Some),
+            _ => return None,
+        })
+    }
+
+    fn seeded(&mut self, node: &'a Node, args: &'a [Node], usage: &str) -> Lowered<(ValueId, ValueId)> {
+        self.expect_args(node, args, 2, usage)?;
+        let seed = self.expr(&args[0])?;
+        let value = self.expr(unpromoted(&args[1]))?;
+        Ok((seed, value))
+    }
+
+    fn log(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<()> {
+        let format = self.literal(&args[0], "the format of nf_log", "nf_log(\"flow {}\", id)")?;
+        let mut values = Vec::new();
+        for arg in &args[1..] {
+            let arg = unpromoted(arg);
+            let value = self.expr(arg)?;
+            if !self.b.body.ty(value).is_int() {
+                let help = "log its members one by one";
+                return Err(self.refuse(codes::LOG_FORMAT, arg.span, "only integers can be logged", help));
+            }
+            values.push(value);
+        }
+        let holes = format.matches("{}").count();
+        if holes != values.len() {
+            let message = format!("the format has {holes} `{{}}`, but there are {} values", values.len());
+            let help = "write one `{}` for each value";
+            return Err(self.refuse(codes::LOG_FORMAT, node.span, message, help));
+        }
+        self.b.push0(Op::Log { format, args: values });
+        Ok(())
+    }
+
+    fn fib_lookup(&mut self, node: &'a Node, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        let query = self.target(&args[0])?;
+        let answer = self.target(&args[1])?;
+        let prog = &self.unit.prog;
+        if !is_struct_named(prog, query.ty, "nf_fib_query")
+            || !is_struct_named(prog, answer.ty, "nf_fib_answer")
+        {
+            return Err(self.pointer_use(node.span));
+        }
+        let query = self.read(&query);
+        let (ok, value) = self.b.push2(Op::FibLookup { query }, Type::BOOL, answer.ty);
+        self.write(&answer, value, node.span)?;
+        Ok(Some(ok))
+    }
+
+    /// A call of a function of the program.
+    fn user_call(&mut self, name: &str, node: &'a Node, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        let info = self.unit.function(name, node.span)?;
+        let (mut values, mut targets) = (Vec::new(), Vec::new());
+        let mut failed = false;
+        for (arg, kind) in args.iter().zip(&info.params) {
+            let value = match kind {
+                ParamKind::Packet => self.packet(arg),
+                ParamKind::Value(_) => self.expr(arg),
+                ParamKind::InOut { ty, read_only } => self.target(arg).and_then(|place| {
+                    if place.ty != *ty {
+                        return Err(self.pointer_use(arg.span));
+                    }
+                    let value = self.read(&place);
+                    targets.push((place, *read_only, arg.span));
+                    Ok(value)
+                }),
+            };
+            match value {
+                Ok(value) => values.push(value),
+                Err(Failed) => failed = true,
+            }
+        }
+        if failed || values.len() != info.params.len() {
+            return Err(Failed);
+        }
+        self.check_aliases(&targets)?;
+        self.emit_call(info.id, values, info.result.is_some(), targets, node.span)
+    }
+
+    fn emit_call(
+        &mut self,
+        func: FuncId,
+        args: Vec<ValueId>,
+        has_result: bool,
+        targets: Vec<(Place, bool, Span)>,
+        span: Span,
+    ) -> Lowered<Option<ValueId>> {
+        let types = self.unit.prog.funcs[func].results.clone();
+        let inst = self.b.push(Op::Call { func, args }, &types);
+        let mut results = self.b.body.insts[inst].results.clone().into_iter();
+        let value = if has_result { results.next() } else { None };
+        let outputs = targets.into_iter().filter(|(_, read_only, _)| !read_only);
+        for ((place, _, _), result) in outputs.zip(results) {
+            self.write(&place, result, span)?;
+        }
+        Ok(value)
+    }
+
+    /// Refuses a call that gets one variable by two pointers of which one may write: with values instead of memory,
+    /// writes by one would not be seen by the other.
+    fn check_aliases(&mut self, targets: &[(Place, bool, Span)]) -> Lowered<()> {
+        for (number, (place, read_only, span)) in targets.iter().enumerate() {
+            for (earlier, earlier_read_only, earlier_span) in &targets[..number] {
+                if !(*read_only && *earlier_read_only) && overlap(place, earlier) {
+                    let message = "two arguments point to the same variable";
+                    let diagnostic = Diagnostic::error(codes::ALIAS.id, *span, message)
+                        .also(*earlier_span, "the other pointer")
+                        .help("pass a copy for one of them");
+                    return Err(self.report(diagnostic));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two places may share bytes.
+fn overlap(a: &Place, b: &Place) -> bool {
+    let same_root = matches!((a.root, b.root), (Root::Var(x), Root::Var(y)) if x == y);
+    let distinct =
+        a.path.iter().zip(&b.path).any(|(x, y)| matches!((x, y), (Proj::Field(x), Proj::Field(y)) if x != y));
+    same_root && !distinct
+}
+
+/// An argument of a variable part without C's default promotion: the value the user wrote.
+pub fn unpromoted(node: &Node) -> &Node {
+    let stripped = node.strip();
+    if stripped.kind == "ImplicitCastExpr" && stripped.cast == "IntegralCast" {
+        stripped.inner[0].strip()
+    } else {
+        stripped
+    }
+}
+
+/// The text of a C string literal as clang prints it, quotes included.
+fn unescape(literal: &str) -> String {
+    let inner = literal.split_once('"').map_or(literal, |(_, rest)| rest);
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
+    let mut bytes = Vec::new();
+    let mut chars = inner.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            bytes.extend(c.to_string().bytes());
+            continue;
+        }
+        match chars.next() {
+            Some('n') => bytes.push(b'\n'),
+            Some('t') => bytes.push(b'\t'),
+            Some('r') => bytes.push(b'\r'),
+            Some('x') => {
+                let mut value = 0u32;
+                while let Some(digit) = chars.peek().and_then(|c| c.to_digit(16)) {
+                    value = value * 16 + digit;
+                    chars.next();
+                }
+                bytes.push(value as u8);
+            }
+            Some(digit @ '0'..='7') => {
+                let mut value = digit.to_digit(8).unwrap_or(0);
+                for _ in 0..2 {
+                    let Some(digit) = chars.peek().and_then(|c| c.to_digit(8)) else { break };
+                    value = value * 8 + digit;
+                    chars.next();
+                }
+                bytes.push(value as u8);
+            }
+            Some(other) => bytes.extend(other.to_string().bytes()),
+            None => {}
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_literals_lose_their_escapes() {
+        assert_eq!(unescape(r#""a \"b\"\n\x41\101\\""#), "a \"b\"\nAA\\");
+        assert_eq!(unescape(r#"u8"é""#), "é");
+    }
+}

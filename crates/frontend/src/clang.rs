@@ -1,0 +1,140 @@
+//! Running clang: source in, syntax tree or diagnostics out.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use nicforge_ir::{Diagnostic, Span};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Options;
+use crate::ast::{self, Files, Node};
+use crate::diagnostics::codes;
+
+/// What clang compiles.
+pub enum Input<'a> {
+    /// A file, named to clang as given.
+    Path(&'a str),
+    /// Text on standard input, which clang names `<stdin>`.
+    Text(&'a str),
+}
+
+/// Runs clang on one source file.
+///
+/// # Errors
+/// clang's own errors, an error that names the program that could not be started, or output that is not clang's.
+pub fn parse(input: &Input, options: &Options, files: &mut Files) -> Result<Node, Vec<Diagnostic>> {
+    let fail = |message: String| vec![Diagnostic::error(codes::CLANG_MISSING.id, Span::default(), message)];
+    let mut command = Command::new(&options.clang);
+    command.args(["--target=x86_64-linux-gnu", "-std=gnu11", "-ffreestanding", "-nostdlibinc"]);
+    command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-fno-color-diagnostics", "-w"]);
+    // One line per message: the frame is drawn by us. The tag tells this front end to shared headers.
+    command.args(["-fno-caret-diagnostics", "-ferror-limit=100", "-D__NICFORGE__=1"]);
+    command.arg("-I").arg(&options.include_dir).args(&options.clang_args);
+    match input {
+        Input::Path(path) => command.arg("--").arg(path),
+        Input::Text(_) => command.args(["-x", "c", "-"]),
+    };
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let name = options.clang.display();
+    let mut child = command.spawn().map_err(|e| {
+        let diagnostic = fail(format!("cannot start `{name}`: {e}")).remove(0);
+        vec![diagnostic.help("install clang 19 (`apt install clang-19`) or name another with `--clang`")]
+    })?;
+    let mut stdin = child.stdin.take();
+    let text = match input {
+        Input::Text(text) => text.as_bytes(),
+        Input::Path(_) => &[],
+    };
+    // Written from a thread of its own: clang may fill its output pipe before it has read all its input.
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.as_mut().map(|pipe| pipe.write_all(text)));
+        child.wait_with_output()
+    });
+    let output = output.map_err(|e| fail(format!("cannot read the output of `{name}`: {e}")))?;
+    let messages = String::from_utf8_lossy(&output.stderr);
+    let errors = parse_messages(&messages, files);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    if !output.status.success() {
+        return Err(fail(format!("`{name}` failed ({}): {}", output.status, messages.trim())));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(&output.stdout);
+    reader.disable_recursion_limit();
+    let document =
+        Value::deserialize(&mut reader).map_err(|e| fail(format!("`{name}` printed no syntax tree: {e}")))?;
+    Ok(ast::decode(&document, files))
+}
+
+/// Reads clang's `path:line:column: error: text` lines; a `note:` joins the error before it.
+fn parse_messages(messages: &str, files: &mut Files) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = Vec::new();
+    for line in messages.lines() {
+        if let Some((place, text)) =
+            line.split_once(": error: ").or_else(|| line.split_once(": fatal error: "))
+        {
+            let span = place_span(place, files);
+            found.push(Diagnostic::error(codes::CLANG.id, span, text));
+        } else if let Some((place, text)) = line.split_once(": note: ")
+            && let Some(last) = found.last_mut()
+        {
+            let span = place_span(place, files);
+            if span.file.is_some() {
+                last.secondary.push(nicforge_ir::Label { span, text: text.to_string() });
+            } else {
+                last.notes.push(text.to_string());
+            }
+        } else if let Some(text) =
+            line.strip_prefix("error: ").or(line.split_once("clang: error: ").map(|p| p.1))
+        {
+            found.push(Diagnostic::error(codes::CLANG.id, Span::default(), text));
+        }
+    }
+    found
+}
+
+/// The span of the token at `path:line:column`.
+fn place_span(place: &str, files: &mut Files) -> Span {
+    let mut parts = place.rsplitn(3, ':');
+    let (Some(col), Some(line), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+        return Span::default();
+    };
+    let (Ok(col), Ok(line)) = (col.parse::<usize>(), line.parse::<usize>()) else { return Span::default() };
+    let file = files.open(path);
+    let text = &files.map[file].text;
+    let start = line_start(text, line) + col.saturating_sub(1);
+    Span::new(file, start as u32, (start + token_len(text, start)) as u32)
+}
+
+fn line_start(text: &str, line: usize) -> usize {
+    text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum()
+}
+
+/// Length of the word at `start`, or 1; 0 at the end of a line.
+fn token_len(text: &str, start: usize) -> usize {
+    let rest = text.as_bytes().get(start..).unwrap_or_default();
+    let word = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    word.max(usize::from(rest.first().is_some_and(|b| *b != b'\n')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nicforge_ir::SourceFile;
+
+    #[test]
+    fn messages_become_diagnostics_with_notes() {
+        let read = |path: &str| SourceFile { path: path.into(), text: "int a;\nint foo = b;\n".into() };
+        let is_user = |_: &str| true;
+        let mut files = Files::new(&read, &is_user);
+        let found = parse_messages(
+            "a.c:2:11: error: use of undeclared identifier 'b'\na.c:1:5: note: 'a' declared here\n1 error generated.\n",
+            &mut files,
+        );
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].message, "use of undeclared identifier 'b'");
+        assert_eq!((found[0].primary.span.start, found[0].primary.span.end), (17, 18));
+        assert_eq!(found[0].secondary[0].span.start, 4);
+    }
+}

@@ -1,0 +1,313 @@
+//! What stands outside functions: tables, constants, annotations, handlers.
+
+use std::collections::HashSet;
+
+use nicforge_ir::{ConstArray, Diagnostic, Direction, Handler, Side, Span, Table, TableKind, Type};
+
+use crate::ast::Node;
+use crate::ctypes::CType;
+use crate::diagnostics::codes;
+use crate::func::{Signature, lower_body, signature};
+use crate::unit::{Failed, Global, Lowered, ParamKind, Unit, is_table_record};
+
+/// Most ports, replicas: more than any NIC or host has.
+const MAX_COUNT: i128 = 65_536;
+
+/// Most entries of a table.
+const MAX_ENTRIES: u32 = 1 << 30;
+
+/// Annotations that wait for the handler or table they stand before.
+#[derive(Default)]
+struct Pending {
+    max_replicas: Option<(u32, Span)>,
+    unordered: Option<Span>,
+    side: Option<(Side, Span)>,
+}
+
+impl Pending {
+    fn places(&self) -> Vec<Span> {
+        let replicas = self.max_replicas.map(|(_, span)| span);
+        replicas.into_iter().chain(self.unordered).chain(self.side.map(|(_, span)| span)).collect()
+    }
+}
+
+impl<'a> Unit<'a> {
+    /// Lowers a whole translation unit.
+    pub fn lower(&mut self, root: &'a Node) {
+        self.prog.ports = 2;
+        let mut pending = Pending::default();
+        let mut handlers = Vec::new();
+        for node in &root.inner {
+            match node.kind.as_str() {
+                "StaticAssertDecl" => self.annotation(node, &mut pending),
+                "VarDecl" => {
+                    let is_table = self.global(node);
+                    self.attach(node, is_table, &mut pending);
+                }
+                "FunctionDecl" if node.has("CompoundStmt") => {
+                    let annotations = std::mem::take(&mut pending);
+                    if is_handler_name(&node.name) {
+                        handlers.push((node, annotations));
+                    } else {
+                        self.misplaced(&annotations);
+                    }
+                }
+                "FileScopeAsmDecl" => {
+                    let help = "write it with C's operators";
+                    self.refuse(codes::ASM, node.span, "inline assembly is outside the subset", help);
+                }
+                _ => {}
+            }
+        }
+        self.misplaced(&pending);
+        self.check_strangers(root);
+        for node in &root.inner {
+            let is_user = node.name_span.file.is_some_and(|file| self.user_files.contains(&file));
+            if is_user && matches!(node.kind.as_str(), "FunctionDecl" | "VarDecl") {
+                self.check_byte_order(node);
+            }
+        }
+        let found = !handlers.is_empty();
+        for (node, annotations) in handlers {
+            // What failed is reported.
+            let _ = self.handler(node, &annotations);
+        }
+        if !found && self.error_count() == 0 {
+            let span =
+                root.inner.iter().rev().find(|n| n.name_span.file == first_file()).map(|n| n.name_span);
+            let diagnostic = Diagnostic::error(
+                codes::NO_HANDLER.id,
+                span.unwrap_or_default(),
+                "the program has no handler",
+            )
+            .help("define `void net_recv(nf_pkt pkt)`: it runs for every packet that comes in");
+            self.report(diagnostic);
+        }
+    }
+
+    fn misplaced(&mut self, pending: &Pending) {
+        for span in pending.places() {
+            let help = "put it directly before a handler or an NF_TABLE";
+            self.refuse(codes::ANNOTATION, span, "this annotation belongs to no handler or table", help);
+        }
+    }
+
+    fn annotation(&mut self, node: &'a Node, pending: &mut Pending) {
+        let text = node.inner.iter().find(|n| n.kind == "StringLiteral").and_then(|n| n.value.as_deref());
+        let Some(name) = text.unwrap_or_default().trim_matches('"').strip_prefix("nf.") else { return };
+        // The macros test `(n) > 0`.
+        let condition = node.inner.first().map(Node::strip_casts);
+        let count = condition.and_then(|c| c.inner.first()).and_then(|n| self.eval(n)).unwrap_or(1);
+        let span = node.name_span;
+        if !(1..=MAX_COUNT).contains(&count) {
+            let message = format!("{count} is out of range: at most {MAX_COUNT}");
+            self.refuse(codes::ANNOTATION, span, message, "give a smaller number");
+            return;
+        }
+        match name {
+            "ports" => self.prog.ports = count as u32,
+            "max_replicas" => pending.max_replicas = Some((count as u32, span)),
+            "unordered" => pending.unordered = Some(span),
+            "on.nic" => pending.side = Some((Side::Nic, span)),
+            "on.host" => pending.side = Some((Side::Host, span)),
+            _ => {
+                let message = format!("`{}` is no side", name.trim_start_matches("on."));
+                self.refuse(codes::ANNOTATION, span, message, "write NF_ON(nic) or NF_ON(host)");
+            }
+        }
+    }
+
+    /// Gives a table the annotations before it.
+    fn attach(&mut self, node: &Node, is_table: bool, pending: &mut Pending) {
+        let annotations = std::mem::take(pending);
+        match (self.globals.get(&node.id), is_table) {
+            (Some(Global::Table(id)), _) => {
+                let id = *id;
+                self.prog.tables[id].max_replicas = annotations.max_replicas.map(|(n, _)| n);
+                for span in annotations.unordered.into_iter().chain(annotations.side.map(|(_, s)| s)) {
+                    let help = "put it before the handler";
+                    self.refuse(codes::ANNOTATION, span, "this annotation is for handlers, not tables", help);
+                }
+            }
+            (_, true) => {}
+            _ => self.misplaced(&annotations),
+        }
+    }
+
+    /// A variable outside functions (or a static one inside). Returns whether it was meant as a table.
+    pub fn global(&mut self, node: &'a Node) -> bool {
+        let table = self.table_record(node);
+        let global = match table {
+            Some(record) => self.table(node, record),
+            None => self.constant(node),
+        };
+        self.globals.insert(node.id, global.unwrap_or(Global::Broken));
+        table.is_some()
+    }
+
+    /// The struct that NF_TABLE made, if the variable is a table.
+    fn table_record(&self, node: &Node) -> Option<&'a Node> {
+        let place = node.ty.strip_prefix("struct (unnamed struct at ")?.strip_suffix(')')?;
+        let record = self.index.record_at(place)?;
+        is_table_record(record).then_some(record)
+    }
+
+    fn table(&mut self, node: &'a Node, record: &'a Node) -> Lowered<Global> {
+        let span = node.name_span;
+        let fields: Vec<&Node> = record.inner.iter().filter(|n| n.kind == "FieldDecl").collect();
+        let kind_name = fields[0].name.trim_start_matches("nf_kind_");
+        let Some(kind) = TableKind::ALL.into_iter().find(|kind| kind.name() == kind_name) else {
+            let known: Vec<&str> = TableKind::ALL.into_iter().map(TableKind::name).collect();
+            let message = format!("there is no table kind `{kind_name}`");
+            let help = format!("use one of {}", known.join(", "));
+            return Err(self.refuse(codes::TABLE_KIND, span, message, &help));
+        };
+        let field = |name: &str| fields.iter().find(|f| f.name == name).map(|f| f.ty.as_str());
+        let key = self.table_type(field("key"), span);
+        let value = self.table_type(field("value"), span);
+        let capacity = self.table_count(field("capacity"), span, "entries");
+        let buf = match field("buf") {
+            Some(text) => self.table_count(Some(text), span, "bytes").map(Some),
+            None => Ok(None),
+        };
+        let (key, value, capacity, buf) = (key?, value?, capacity?, buf?);
+        if kind == TableKind::Array && key != Type::U32 {
+            let message = format!("the key of an array is a `u32`, not a `{}`", self.prog.type_name(key));
+            return Err(self.refuse(codes::TABLE_KEY, span, message, "write uint32_t as the key's type"));
+        }
+        let name = node.name.clone();
+        let table = Table { name, kind, key, value, capacity, buf, max_replicas: None, span };
+        Ok(Global::Table(self.prog.tables.push(table)))
+    }
+
+    /// The type behind NF_TABLE's `type *` member.
+    fn table_type(&mut self, text: Option<&str>, span: Span) -> Lowered<Type> {
+        match self.ctype(text.unwrap_or_default()) {
+            CType::Pointer { to, .. } => self.value_type_of(&to, span),
+            ty => self.value_type_of(&ty, span),
+        }
+    }
+
+    /// The number behind NF_TABLE's `char (*)[number]` member.
+    fn table_count(&mut self, text: Option<&str>, span: Span, what: &str) -> Lowered<u32> {
+        let CType::Pointer { to, .. } = self.ctype(text.unwrap_or_default()) else { return Err(Failed) };
+        match *to {
+            CType::Array(_, count @ 1..=MAX_ENTRIES) => Ok(count),
+            CType::Array(_, 0) => {
+                let message = format!("a table needs room for at least 1 of its {what}");
+                Err(self.refuse(codes::TABLE_CAPACITY, span, message, "give a capacity of at least 1"))
+            }
+            _ => {
+                let message = format!("a table's number of {what} is a constant from 1 to {MAX_ENTRIES}");
+                Err(self.refuse(codes::TABLE_CAPACITY, span, message, "give a smaller capacity"))
+            }
+        }
+    }
+
+    fn constant(&mut self, node: &'a Node) -> Lowered<Global> {
+        let span = node.name_span;
+        let ty = self.ctype(&node.ty);
+        if !matches!(ty, CType::Refused(_) | CType::Packet) && !is_const(&node.ty) {
+            let message = format!("`{}` is a variable outside functions", node.name);
+            let diagnostic = Diagnostic::error(codes::GLOBAL.id, span, message)
+                .note("packets may be handled by several cores, and each would see its own")
+                .help(
+                    "keep state in a table: NF_TABLE(array, name, uint32_t, type, 1); make constants `const`",
+                );
+            return Err(self.report(diagnostic));
+        }
+        let ir = self.value_type_of(&ty, span)?;
+        let Some(init) = node.inner.iter().find(|n| !n.kind.ends_with("Attr")) else {
+            let help = "write its value here";
+            return Err(self.refuse(codes::CONST_INIT, span, "a constant needs an initialiser", help));
+        };
+        if ir.is_int() {
+            return match self.eval(init) {
+                Some(value) => Ok(Global::ConstInt(value)),
+                None => {
+                    self.init_bytes(init, ir)?;
+                    Err(Failed)
+                }
+            };
+        }
+        let bytes = self.init_bytes(init, ir)?;
+        let elem = match ir {
+            Type::Array(id) => self.prog.arrays[id].elem,
+            ty => ty,
+        };
+        let array = ConstArray { name: node.name.clone(), elem, bytes, span };
+        let id = self.prog.consts.push(array);
+        Ok(if ir == elem { Global::ConstStruct(id) } else { Global::ConstArray(id) })
+    }
+
+    fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
+        let signature = signature(self, node)?;
+        let event = self.handler_event(node, &signature)?;
+        let (body, _) = lower_body(self, node, &signature)?;
+        let handler = self.prog.handlers.push(Handler {
+            name: node.name.clone(),
+            event,
+            body,
+            max_replicas: annotations.max_replicas.map(|(n, _)| n),
+            unordered: annotations.unordered.is_some(),
+            side: annotations.side.map(|(side, _)| side),
+            span: node.name_span,
+        });
+        self.check_handler_packets(handler);
+        Ok(())
+    }
+
+    fn handler_event(&mut self, node: &'a Node, signature: &Signature) -> Lowered<nicforge_ir::EventId> {
+        let Signature { params, result } = signature;
+        let is_static = node.storage == "static";
+        match (node.name.as_str(), &params[..], result) {
+            ("net_recv", [ParamKind::Packet], None) if !is_static => {
+                Ok(self.event("net_recv", Direction::In, &[("pkt", Type::Packet)]))
+            }
+            ("host_send", [ParamKind::Value(ty @ Type::Struct(_))], None) if !is_static => {
+                Ok(self.event("host_send", Direction::In, &[("msg", *ty)]))
+            }
+            (name, _, _) => {
+                let usage = match name {
+                    "net_recv" => "void net_recv(nf_pkt pkt)",
+                    _ => "void host_send(struct T message)",
+                };
+                let message = format!("`{name}` is the handler of an event and must look like it");
+                Err(self.refuse(codes::HANDLER_TYPE, node.name_span, message, &format!("write `{usage}`")))
+            }
+        }
+    }
+
+    /// Functions that look like handlers of events that do not exist: not static, with a packet, and never called.
+    fn check_strangers(&mut self, root: &'a Node) {
+        let mut called = HashSet::new();
+        root.walk(&mut |n| {
+            if let Some(callee) = n.callee() {
+                called.insert(callee.name.as_str());
+            }
+        });
+        for node in &root.inner {
+            let external = node.kind == "FunctionDecl" && node.storage.is_empty() && node.has("CompoundStmt");
+            if !external || is_handler_name(&node.name) || called.contains(node.name.as_str()) {
+                continue;
+            }
+            let message = format!("there is no event `{}`", node.name);
+            let help = "handlers are net_recv and host_send; make a function of your own `static`";
+            self.refuse(codes::HANDLER_NAME, node.name_span, message, help);
+        }
+    }
+}
+
+fn is_handler_name(name: &str) -> bool {
+    matches!(name, "net_recv" | "host_send")
+}
+
+/// Whether a declared type is constant as a whole: `const T`, `const T[4]`; not `const T *`.
+fn is_const(text: &str) -> bool {
+    text.starts_with("const ") && !text.contains('*')
+}
+
+/// The main source file is the first that is opened.
+fn first_file() -> Option<nicforge_ir::FileId> {
+    Some(nicforge_ir::FileId::from_u32(0))
+}

@@ -1,0 +1,317 @@
+//! Places: what an lvalue denotes. Aggregates are values, so a place is a variable and a path into it.
+
+use nicforge_ir::{ConstId, Op, Proj, Span, Type, ValueId};
+
+use crate::ast::Node;
+use crate::ctypes::CType;
+use crate::diagnostics::codes;
+use crate::func::{FnLower, VarIndex, VarKind};
+use crate::unit::{Failed, Global, Lowered};
+
+/// Where a place starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Root {
+    Var(VarIndex),
+    /// An element of a constant array.
+    Const(ConstId, ValueId),
+    /// Part of a value that is no variable, such as a function's result.
+    Value(ValueId),
+}
+
+/// A variable or a part of one.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub root: Root,
+    pub path: Vec<Proj>,
+    /// Type of the part.
+    pub ty: Type,
+    /// Type of the root.
+    root_ty: Type,
+    /// The part is a bit-field, which does not keep all bits of its type.
+    pub narrow: bool,
+}
+
+impl Place {
+    pub fn of_value(value: ValueId, ty: Type) -> Place {
+        Place { root: Root::Value(value), path: Vec::new(), ty, root_ty: ty, narrow: false }
+    }
+}
+
+const ADDRESS_HELP: &str =
+    "take addresses only in a call's arguments: `f(&variable)`; elsewhere use the variable itself";
+
+impl<'a> FnLower<'_, 'a, '_> {
+    /// The place an lvalue denotes.
+    pub fn place(&mut self, node: &'a Node) -> Lowered<Place> {
+        let node = node.strip();
+        match node.kind.as_str() {
+            "DeclRefExpr" => self.named_place(node),
+            "MemberExpr" => {
+                let mut place =
+                    if node.flags.arrow { self.target(&node.inner[0])? } else { self.place(&node.inner[0])? };
+                // Reading the type declares its members.
+                self.unit.ctype(&node.inner[0].ty);
+                let (Type::Struct(id), Some(field)) = (place.ty, self.unit.field(node.member)) else {
+                    return Err(Failed);
+                };
+                let def = &self.unit.prog.structs[id].fields[field as usize];
+                place.ty = def.ty;
+                place.narrow = def.bit_width.is_some();
+                place.path.push(Proj::Field(field));
+                Ok(place)
+            }
+            "ArraySubscriptExpr" => self.element_place(node),
+            "UnaryOperator" if node.opcode == "*" => self.target(&node.inner[0]),
+            "UnaryOperator" if node.opcode == "__extension__" => self.place(&node.inner[0]),
+            "CompoundLiteralExpr" => {
+                let ty = self.type_of(node)?;
+                let value = self.initial_value(&node.inner[0], ty)?;
+                Ok(Place::of_value(value, ty))
+            }
+            "StringLiteral" | "PredefinedExpr" => Err(self.refuse(
+                codes::STRING,
+                node.span,
+                "a string cannot be a value",
+                "strings may only be the format of nf_log and the reason of nf_drop",
+            )),
+            // Reading a member of a call's result, of `a = b`, of `c ? a : b`.
+            _ => {
+                let ty = self.type_of(node)?;
+                let value = self.expr(node)?;
+                Ok(Place::of_value(value, ty))
+            }
+        }
+    }
+
+    fn named_place(&mut self, node: &'a Node) -> Lowered<Place> {
+        let Some(referenced) = node.referenced.as_ref() else { return Err(Failed) };
+        if let Some(&var) = self.var_of.get(&referenced.id) {
+            let ty = self.vars[var].ty;
+            if matches!(self.vars[var].kind, VarKind::Target { .. }) {
+                return Err(self.pointer_param_use(node));
+            }
+            return Ok(Place { root: Root::Var(var), path: Vec::new(), ty, root_ty: ty, narrow: false });
+        }
+        match self.unit.globals.get(&referenced.id) {
+            Some(Global::ConstStruct(id)) => {
+                let id = *id;
+                let ty = self.unit.prog.consts[id].elem;
+                let index = self.b.int(0, Type::U32);
+                Ok(Place { root: Root::Const(id, index), path: Vec::new(), ty, root_ty: ty, narrow: false })
+            }
+            Some(Global::ConstInt(value)) => {
+                let value = *value as u64;
+                let ty = self.type_of(node)?;
+                let value = self.b.int(value, ty);
+                Ok(Place::of_value(value, ty))
+            }
+            Some(Global::ConstArray(id)) => {
+                let array = *id;
+                // The whole array as a value: rare, but initialisers of structs may copy one.
+                let ty = self.type_of(node)?;
+                let Type::Array(def) = ty else { return Err(Failed) };
+                let def = self.unit.prog.arrays[def];
+                let mut value = self.zero(ty);
+                for number in 0..def.len {
+                    let index = self.b.int(number.into(), Type::U32);
+                    let element = self.op(Op::ConstElem { array, index }, def.elem);
+                    value =
+                        self.op(Op::Set { agg: value, path: vec![Proj::Index(index)], value: element }, ty);
+                }
+                Ok(Place::of_value(value, ty))
+            }
+            Some(Global::Table(_)) => Err(self.refuse(
+                codes::TABLE_USE,
+                node.span,
+                format!("table `{}` is used outside a table operation", referenced.name),
+                "use nf_lookup(&table, key, &value), nf_update(&table, key, value) and their like",
+            )),
+            Some(Global::Broken) => Err(Failed),
+            None if referenced.kind == "FunctionDecl" => Err(self.refuse(
+                codes::FUNCTION_POINTER,
+                node.span,
+                format!("function `{}` is used as a value", referenced.name),
+                "call the function by its name; choose between functions with `if` or `switch`",
+            )),
+            // Its declaration was refused and reported.
+            None => Err(Failed),
+        }
+    }
+
+    fn element_place(&mut self, node: &'a Node) -> Lowered<Place> {
+        let [base, index] = &node.inner[..] else { return Err(Failed) };
+        let base = base.strip();
+        let index_type = self.ctype(index);
+        if base.cast != "ArrayToPointerDecay" || !matches!(index_type, CType::Int { .. }) {
+            return Err(self.refuse(
+                codes::POINTER_USE,
+                node.span,
+                "only arrays can be indexed",
+                "put the array into a struct and pass the struct's address",
+            ));
+        }
+        let array = base.inner[0].strip();
+        let named = array.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));
+        if let Some(Global::ConstArray(id)) = named {
+            let id = *id;
+            let ty = self.unit.prog.consts[id].elem;
+            let index = self.index(index)?;
+            return Ok(Place {
+                root: Root::Const(id, index),
+                path: Vec::new(),
+                ty,
+                root_ty: ty,
+                narrow: false,
+            });
+        }
+        let mut place = self.place(array)?;
+        let Type::Array(id) = place.ty else { return Err(Failed) };
+        let index = self.index(index)?;
+        place.ty = self.unit.prog.arrays[id].elem;
+        place.narrow = false;
+        place.path.push(Proj::Index(index));
+        Ok(place)
+    }
+
+    /// An array index as `u32`; indices that `u32` cannot hold become the largest `u32`, which is beyond any end.
+    fn index(&mut self, node: &'a Node) -> Lowered<ValueId> {
+        if let Some(value) = self.unit.eval(node) {
+            let value = u32::try_from(value).unwrap_or(u32::MAX);
+            return Ok(self.b.int(value.into(), Type::U32));
+        }
+        // The conversion to a wider type says nothing more about the value.
+        let value = self.expr(node)?;
+        let ty = self.b.body.ty(value);
+        if ty.bits().is_some_and(|bits| bits <= 32) {
+            return Ok(self.b.cast(value, Type::U32));
+        }
+        let wide = self.b.cast(value, Type::U64);
+        let limit = self.b.int(u32::MAX.into(), Type::U64);
+        let fits = self.b.cmp(nicforge_ir::CmpOp::Lt, wide, limit);
+        let low = self.b.cast(wide, Type::U32);
+        let beyond = self.b.int(u32::MAX.into(), Type::U32);
+        Ok(self.op(Op::Select { cond: fits, then: low, other: beyond }, Type::U32))
+    }
+
+    /// The place a pointer-valued argument points to: `&place`, or a pointer parameter handed on.
+    pub fn target(&mut self, node: &'a Node) -> Lowered<Place> {
+        let mut node = node.strip();
+        while matches!(node.kind.as_str(), "ImplicitCastExpr" | "CStyleCastExpr") {
+            match node.cast.as_str() {
+                "BitCast" | "NoOp" | "LValueToRValue" => node = node.inner[0].strip(),
+                "ArrayToPointerDecay" if node.inner[0].strip().kind == "StringLiteral" => {
+                    return self.place(&node.inner[0]);
+                }
+                "ArrayToPointerDecay" => {
+                    return Err(self.refuse(
+                        codes::DECAY,
+                        node.span,
+                        "an array cannot be used as a pointer to its first element",
+                        "pass the address of the whole array (`&array`) or of a struct that holds it",
+                    ));
+                }
+                _ => return Err(self.pointer_use(node.span)),
+            }
+        }
+        match node.kind.as_str() {
+            "UnaryOperator" if node.opcode == "&" => self.place(&node.inner[0]),
+            "DeclRefExpr" => {
+                let referenced = node.referenced.as_ref().ok_or(Failed)?;
+                match self.var_of.get(&referenced.id) {
+                    Some(&var) if matches!(self.vars[var].kind, VarKind::Target { .. }) => {
+                        let ty = self.vars[var].ty;
+                        Ok(Place { root: Root::Var(var), path: Vec::new(), ty, root_ty: ty, narrow: false })
+                    }
+                    Some(&var) if self.vars[var].kind == VarKind::Packet => Err(self.refuse(
+                        codes::ADDRESS_OF,
+                        node.span,
+                        "a packet's memory cannot be reached by a pointer",
+                        "read it with nf_extract or nf_load, write it with nf_emit or nf_store",
+                    )),
+                    Some(_) => Err(self.pointer_use(node.span)),
+                    None => self.named_place(node),
+                }
+            }
+            _ => Err(self.pointer_use(node.span)),
+        }
+    }
+
+    pub fn pointer_use(&mut self, span: Span) -> Failed {
+        self.refuse(
+            codes::POINTER_USE,
+            span,
+            "there are no general pointers: a NIC has no common memory",
+            ADDRESS_HELP,
+        )
+    }
+
+    pub fn pointer_param_use(&mut self, node: &Node) -> Failed {
+        let name = node.referenced.as_ref().map(|r| r.name.as_str()).unwrap_or_default();
+        self.refuse(
+            codes::POINTER_PARAM,
+            node.span,
+            format!("pointer parameter `{name}` is used as a value"),
+            &format!("write `*{name}` or `{name}->member`, or hand it on to a function: `f({name})`"),
+        )
+    }
+
+    /// The value at a place.
+    pub fn read(&mut self, place: &Place) -> ValueId {
+        let agg = match place.root {
+            Root::Var(var) => self.env[var],
+            Root::Const(array, index) => self.op(Op::ConstElem { array, index }, place.root_ty),
+            Root::Value(value) => value,
+        };
+        if place.path.is_empty() {
+            return agg;
+        }
+        self.op(Op::Get { agg, path: place.path.clone() }, place.ty)
+    }
+
+    /// Puts `value` at a place.
+    ///
+    /// # Errors
+    /// Reports places that cannot change.
+    pub fn write(&mut self, place: &Place, value: ValueId, span: Span) -> Lowered<()> {
+        let Root::Var(var) = place.root else {
+            let help = "copy it into a local variable first";
+            return Err(self.refuse(
+                codes::EXPRESSION,
+                span,
+                "this is not a variable and cannot be assigned",
+                help,
+            ));
+        };
+        match self.vars[var].kind {
+            VarKind::Packet => return Err(self.packet_copied(span)),
+            VarKind::Target { read_only: true } => {
+                let name = self.vars[var].name.clone();
+                let message = format!("`{name}` points to a constant");
+                return Err(self.refuse(
+                    codes::POINTER_PARAM,
+                    span,
+                    message,
+                    "remove `const` from the parameter",
+                ));
+            }
+            VarKind::Local | VarKind::Target { .. } => {}
+        }
+        let new = if place.path.is_empty() {
+            value
+        } else {
+            let (agg, ty) = (self.env[var], self.vars[var].ty);
+            self.op(Op::Set { agg, path: place.path.clone(), value }, ty)
+        };
+        self.assign(var, new);
+        Ok(())
+    }
+
+    pub fn packet_copied(&mut self, span: Span) -> Failed {
+        self.refuse(
+            codes::PACKET_COPIED,
+            span,
+            "a packet handle cannot be stored, copied or compared",
+            "use the parameter itself; a function may take an nf_pkt parameter",
+        )
+    }
+}

@@ -1,0 +1,374 @@
+//! Ranges of integer values, for loop bounds and for keys and values that fit.
+//!
+//! An interval is computed from an expression's operators or, for a variable, from the SSA value it holds; then it is
+//! cut by the *facts* that hold at this place: conditions of the `if`s around it, and of earlier `if`s whose arm left
+//! (`if (n > 16) return;`). SSA values never change, so a fact stays true wherever it is in scope. Everything that is
+//! not understood has the range of its type, so an interval is always an over-approximation.
+
+use nicforge_ir::{BinOp, Body, CmpOp, Op, Type, UnOp, ValueDef, ValueId};
+
+use crate::ast::Node;
+use crate::consts::limits;
+use crate::ctypes::CType;
+use crate::func::FnLower;
+
+/// A closed interval of integers.
+pub type Range = (i128, i128);
+
+/// How many definitions are followed; ranges of longer chains are those of their types.
+const DEPTH: u32 = 24;
+
+impl<'a> FnLower<'_, 'a, '_> {
+    /// Range of an integer expression here.
+    pub fn range(&mut self, node: &Node) -> Range {
+        self.range_without(node, &|_| false)
+    }
+
+    /// The same if the declarations for which `changes` holds may have any value.
+    pub fn range_without(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Range {
+        let node = node.strip();
+        if let Some(value) = self.unit.eval(node) {
+            return (value, value);
+        }
+        let CType::Int { bits, signed, .. } = self.ctype(node) else { return (i128::MIN, i128::MAX) };
+        let whole = limits(bits, signed);
+        let fit = |range: Range| if range.0 >= whole.0 && range.1 <= whole.1 { range } else { whole };
+        match node.kind.as_str() {
+            "ImplicitCastExpr" | "CStyleCastExpr" if node.cast == "IntegralCast" => {
+                fit(self.range_without(&node.inner[0], changes))
+            }
+            "ImplicitCastExpr" if node.cast == "LValueToRValue" => {
+                fit(self.range_of_object(&node.inner[0], changes))
+            }
+            "BinaryOperator" => {
+                let [left, right] = &node.inner[..] else { return whole };
+                let Some(op) = bin_op(&node.opcode) else { return fit((0, 1)) };
+                let a = self.range_without(left, changes);
+                let b = self.range_without(right, changes);
+                fit(interval(op, a, b).unwrap_or(whole))
+            }
+            "ConditionalOperator" => {
+                let [cond, then, other] = &node.inner[..] else { return whole };
+                let (a, b) = (self.range_without(then, changes), self.range_without(other, changes));
+                let joined = (a.0.min(b.0), a.1.max(b.1));
+                fit(if is_minimum(cond, then, other) { (joined.0, a.1.min(b.1)) } else { joined })
+            }
+            "UnaryOperator" if node.opcode == "!" => (0, 1),
+            _ => whole,
+        }
+    }
+
+    fn range_of_object(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Range {
+        let node = node.strip();
+        if node.kind == "MemberExpr" {
+            return self.range_of_member(node);
+        }
+        let everything = (i128::MIN, i128::MAX);
+        let Some(referenced) = &node.referenced else { return everything };
+        match self.var_of.get(&referenced.id) {
+            Some(&var) if !changes(referenced.id) => self.range_of_value(self.env[var]),
+            _ => everything,
+        }
+    }
+
+    /// A bit-field has few values; other members those of their type.
+    fn range_of_member(&mut self, node: &Node) -> Range {
+        let mut base = self.ctype(&node.inner[0]);
+        if let CType::Pointer { to, .. } = base {
+            base = *to;
+        }
+        let (CType::Struct(id), Some(field)) = (base, self.unit.field(node.member)) else {
+            return (i128::MIN, i128::MAX);
+        };
+        let field = &self.unit.prog.structs[id].fields[field as usize];
+        match (field.ty, field.bit_width) {
+            (Type::Int { signed, bits }, width) => limits(width.unwrap_or(bits), signed),
+            _ => (i128::MIN, i128::MAX),
+        }
+    }
+
+    /// Range of a value, by its definition and the facts that hold here.
+    pub fn range_of_value(&self, value: ValueId) -> Range {
+        Values { body: self.b.body, facts: &self.facts, fields: &|agg, path| self.bit_field_range(agg, path) }
+            .range(value, DEPTH)
+    }
+
+    fn bit_field_range(&self, agg: Type, path: &[nicforge_ir::Proj]) -> Option<Range> {
+        let (last, front) = path.split_last()?;
+        let Some(Type::Struct(id)) = self.unit.prog.project(agg, front) else { return None };
+        let nicforge_ir::Proj::Field(number) = last else { return None };
+        let field = self.unit.prog.structs[id].fields.get(*number as usize)?;
+        Some(limits(field.bit_width?, field.ty.is_signed()))
+    }
+}
+
+/// A condition that holds here: a `u1` value and its truth.
+pub type Fact = (ValueId, bool);
+
+struct Values<'b> {
+    body: &'b Body,
+    facts: &'b [Fact],
+    fields: &'b dyn Fn(Type, &[nicforge_ir::Proj]) -> Option<Range>,
+}
+
+impl Values<'_> {
+    fn range(&self, value: ValueId, depth: u32) -> Range {
+        let Type::Int { bits, signed } = self.body.ty(value) else { return (i128::MIN, i128::MAX) };
+        let whole = limits(bits, signed);
+        if depth == 0 {
+            return whole;
+        }
+        let defined = self.by_definition(value, depth).unwrap_or(whole);
+        let mut range = if defined.0 >= whole.0 && defined.1 <= whole.1 { defined } else { whole };
+        for (cond, truth) in self.facts {
+            range = self.cut(range, value, *cond, *truth, depth);
+        }
+        range
+    }
+
+    fn by_definition(&self, value: ValueId, depth: u32) -> Option<Range> {
+        let below = |v: ValueId| self.range(v, depth - 1);
+        let Type::Int { bits, signed } = self.body.ty(value) else { return None };
+        match self.body.def_op(value)? {
+            Op::Int(raw) => {
+                let exact = crate::consts::wrap(i128::from(*raw), bits, signed);
+                Some((exact, exact))
+            }
+            Op::Zero => Some((0, 0)),
+            Op::Cast(inner) => Some(below(*inner)),
+            Op::Bin(op, a, b) => interval(*op, below(*a), below(*b)),
+            Op::Get { agg, path } => (self.fields)(self.body.ty(*agg), path),
+            Op::Select { then, other, .. } => Some(join(below(*then), below(*other))),
+            Op::If { cond, then, other, .. } => {
+                let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
+                let arm = |block, truth| {
+                    let Op::Yield(values) = &self.body.terminator(block)?.op else { return None };
+                    let yielded = *values.get(number as usize)?;
+                    Some(self.cut(below(yielded), yielded, *cond, truth, depth - 1))
+                };
+                match (arm(*then, true), arm(*other, false)) {
+                    (Some(a), Some(b)) => Some(join(a, b)),
+                    (one, two) => one.or(two),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Cuts `range` of `value` by a condition's truth.
+    fn cut(&self, range: Range, value: ValueId, cond: ValueId, truth: bool, depth: u32) -> Range {
+        if depth == 0 {
+            return range;
+        }
+        match self.body.def_op(cond) {
+            Some(Op::Un(UnOp::Not, inner)) => self.cut(range, value, *inner, !truth, depth - 1),
+            Some(Op::Cmp(op, a, b)) => {
+                let op = if truth { *op } else { negated(*op) };
+                if self.same(*a, value) {
+                    cut_by(range, op, self.range(*b, depth - 1))
+                } else if self.same(*b, value) {
+                    cut_by(range, mirrored(op), self.range(*a, depth - 1))
+                } else {
+                    range
+                }
+            }
+            // `a && b` that is true and `a || b` that is false say the same of both parts.
+            Some(Op::If { cond: first, then, other, .. }) => {
+                let constant = |block| match &self.body.terminator(block)?.op {
+                    Op::Yield(values) => match self.body.def_op(*values.last()?)? {
+                        Op::Int(bit) => Some(*bit == 1),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let last = |block| match &self.body.terminator(block)?.op {
+                    Op::Yield(values) => values.last().copied(),
+                    _ => None,
+                };
+                let second = match truth {
+                    true if constant(*other) == Some(false) => last(*then),
+                    false if constant(*then) == Some(true) => last(*other),
+                    _ => return range,
+                };
+                let range = self.cut(range, value, *first, truth, depth - 1);
+                second.map_or(range, |second| self.cut(range, value, second, truth, depth - 1))
+            }
+            _ => range,
+        }
+    }
+
+    /// Whether `seen` has `value`'s number: itself, or a conversion that keeps every value.
+    fn same(&self, mut seen: ValueId, value: ValueId) -> bool {
+        loop {
+            if seen == value {
+                return true;
+            }
+            let Some(Op::Cast(inner)) = self.body.def_op(seen) else { return false };
+            let (Type::Int { bits: to, signed: to_signed }, Type::Int { bits: from, signed: from_signed }) =
+                (self.body.ty(seen), self.body.ty(*inner))
+            else {
+                return false;
+            };
+            let keeps = (to_signed == from_signed && to >= from) || (to_signed && !from_signed && to > from);
+            if !keeps {
+                return false;
+            }
+            seen = *inner;
+        }
+    }
+}
+
+fn join(a: Range, b: Range) -> Range {
+    (a.0.min(b.0), a.1.max(b.1))
+}
+
+fn cut_by(range: Range, op: CmpOp, other: Range) -> Range {
+    match op {
+        CmpOp::Lt => (range.0, range.1.min(other.1.saturating_sub(1))),
+        CmpOp::Le => (range.0, range.1.min(other.1)),
+        CmpOp::Gt => (range.0.max(other.0.saturating_add(1)), range.1),
+        CmpOp::Ge => (range.0.max(other.0), range.1),
+        CmpOp::Eq => (range.0.max(other.0), range.1.min(other.1)),
+        CmpOp::Ne => range,
+    }
+}
+
+fn negated(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Eq => CmpOp::Ne,
+        CmpOp::Ne => CmpOp::Eq,
+        CmpOp::Lt => CmpOp::Ge,
+        CmpOp::Le => CmpOp::Gt,
+        CmpOp::Gt => CmpOp::Le,
+        CmpOp::Ge => CmpOp::Lt,
+    }
+}
+
+fn mirrored(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Lt => CmpOp::Gt,
+        CmpOp::Le => CmpOp::Ge,
+        CmpOp::Gt => CmpOp::Lt,
+        CmpOp::Ge => CmpOp::Le,
+        same => same,
+    }
+}
+
+fn bin_op(opcode: &str) -> Option<BinOp> {
+    Some(match opcode {
+        "+" => BinOp::Add,
+        "-" => BinOp::Sub,
+        "*" => BinOp::Mul,
+        "/" => BinOp::Div,
+        "%" => BinOp::Rem,
+        "&" => BinOp::And,
+        "|" => BinOp::Or,
+        "^" => BinOp::Xor,
+        "<<" => BinOp::Shl,
+        ">>" => BinOp::Shr,
+        _ => return None,
+    })
+}
+
+/// The mathematical range of an operator's result; the caller checks that it fits the type.
+pub fn interval(op: BinOp, a: Range, b: Range) -> Option<Range> {
+    let not_negative = a.0 >= 0 && b.0 >= 0;
+    match op {
+        BinOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
+        BinOp::Sub => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),
+        BinOp::Mul if not_negative => Some((a.0.checked_mul(b.0)?, a.1.checked_mul(b.1)?)),
+        BinOp::Div if not_negative && b.0 > 0 => Some((a.0 / b.1, a.1 / b.0)),
+        BinOp::Div if not_negative => Some((0, a.1)),
+        BinOp::Rem if not_negative && b.0 > 0 => Some((0, a.1.min(b.1 - 1))),
+        BinOp::Rem if not_negative => Some((0, a.1)),
+        // A mask that is not negative bounds the result, whatever the other operand.
+        BinOp::And if not_negative => Some((0, a.1.min(b.1))),
+        BinOp::And if a.0 >= 0 => Some((0, a.1)),
+        BinOp::And if b.0 >= 0 => Some((0, b.1)),
+        BinOp::Or | BinOp::Xor if not_negative => {
+            let bits = 128 - a.1.max(b.1).leading_zeros();
+            (bits < 127).then(|| (0, (1i128 << bits) - 1))
+        }
+        BinOp::Shr if not_negative => {
+            let down = |value: i128, by: i128| if by < 127 { value >> by } else { 0 };
+            Some((down(a.0, b.1), down(a.1, b.0)))
+        }
+        BinOp::Shl if not_negative && b.1 < 63 && a.1 < 1 << 63 => Some((a.0 << b.0, a.1 << b.1)),
+        _ => None,
+    }
+}
+
+/// Whether `cond ? then : other` is the smaller of the two: `a < b ? a : b`.
+fn is_minimum(cond: &Node, then: &Node, other: &Node) -> bool {
+    let cond = cond.strip();
+    let [left, right] = &cond.inner[..] else { return false };
+    let (first, second) = match cond.opcode.as_str() {
+        "<" | "<=" => (left, right),
+        ">" | ">=" => (right, left),
+        _ => return false,
+    };
+    same_text(first, then) && same_text(second, other)
+}
+
+/// Whether two effect-free expressions are written the same.
+fn same_text(a: &Node, b: &Node) -> bool {
+    let (a, b) = (a.strip_casts(), b.strip_casts());
+    let name = |n: &Node| n.referenced.as_ref().map(|r| r.id);
+    let plain = matches!(a.kind.as_str(), "DeclRefExpr" | "IntegerLiteral" | "MemberExpr");
+    plain
+        && a.kind == b.kind
+        && name(a) == name(b)
+        && a.value == b.value
+        && a.member == b.member
+        && a.inner.len() == b.inner.len()
+        && a.inner.iter().zip(&b.inner).all(|(x, y)| same_text(x, y))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_cover_every_pair() {
+        // Brute force over small ranges: each operator's interval contains all results.
+        let ranges = [(0, 5), (3, 7), (-4, 3), (1, 1), (0, 12)];
+        for op in [
+            BinOp::Add,
+            BinOp::Sub,
+            BinOp::Mul,
+            BinOp::Div,
+            BinOp::Rem,
+            BinOp::And,
+            BinOp::Or,
+            BinOp::Xor,
+            BinOp::Shl,
+            BinOp::Shr,
+        ] {
+            for a in ranges {
+                for b in ranges {
+                    let Some(range) = interval(op, a, b) else { continue };
+                    for x in a.0..=a.1 {
+                        for y in b.0..=b.1 {
+                            let exact = match op {
+                                BinOp::Add => x + y,
+                                BinOp::Sub => x - y,
+                                BinOp::Mul => x * y,
+                                BinOp::Div => x.checked_div(y).unwrap_or(0),
+                                BinOp::Rem => x.checked_rem(y).unwrap_or(x),
+                                BinOp::And => x & y,
+                                BinOp::Or => x | y,
+                                BinOp::Xor => x ^ y,
+                                BinOp::Shl => x << y,
+                                BinOp::Shr => x >> y,
+                            };
+                            assert!(
+                                range.0 <= exact && exact <= range.1,
+                                "{op:?} {x} {y} = {exact} not in {range:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

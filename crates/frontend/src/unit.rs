@@ -1,0 +1,476 @@
+//! One translation unit while it is lowered: the program so far, the declarations by name and id, and what was
+//! reported.
+
+use std::collections::{HashMap, HashSet};
+
+use nicforge_ir::{
+    ConstId, Diagnostic, EventId, Field, FileId, FuncId, Param, Program, Span, StructDef, StructId, TableId,
+    Type,
+};
+
+use crate::ast::Node;
+use crate::ctypes::{self, CType, Names, Refusal};
+use crate::diagnostics::codes::{self, Code};
+
+/// Largest struct or array a value may be, in bytes.
+pub const MAX_VALUE_BYTES: u64 = 64 * 1024;
+
+/// An error was reported; the construct has no meaning.
+#[derive(Clone, Copy, Debug)]
+pub struct Failed;
+
+/// A result whose error is already reported.
+pub type Lowered<T> = Result<T, Failed>;
+
+/// Declarations of the syntax tree by what uses name them by.
+#[derive(Default)]
+pub struct Index<'a> {
+    pub records: HashMap<u64, &'a Node>,
+    record_of_tag: HashMap<String, u64>,
+    record_places: HashMap<String, u64>,
+    typedefs: HashMap<String, &'a Node>,
+    /// Typedef names of records without a tag.
+    record_names: HashMap<u64, String>,
+    /// Whether the enum of a tag or place has a negative enumerator.
+    enum_signed: HashMap<String, bool>,
+    pub enumerators: HashMap<u64, i128>,
+    /// Functions with a body.
+    pub functions: HashMap<String, &'a Node>,
+}
+
+impl<'a> Index<'a> {
+    /// Walks the tree once. `eval` of enumerators needs only what came before them.
+    pub fn new(root: &'a Node) -> Index<'a> {
+        let mut index = Index::default();
+        root.walk(&mut |node| index.add(node));
+        index
+    }
+
+    /// The record declared at `path:line:column`, as clang names records without a tag.
+    pub fn record_at(&self, place: &str) -> Option<&'a Node> {
+        self.record_places.get(place).and_then(|id| self.records.get(id)).copied()
+    }
+
+    fn add(&mut self, node: &'a Node) {
+        match node.kind.as_str() {
+            "RecordDecl" if node.flags.complete => {
+                self.records.insert(node.id, node);
+                self.record_places.insert(node.place.clone(), node.id);
+                if !node.name.is_empty() {
+                    self.record_of_tag.insert(node.name.clone(), node.id);
+                }
+            }
+            "TypedefDecl" => {
+                self.typedefs.insert(node.name.clone(), node);
+                let mut tag = 0;
+                node.walk(&mut |n| tag = if n.tag_decl != 0 { n.tag_decl } else { tag });
+                if self.records.get(&tag).is_some_and(|record| record.name.is_empty()) {
+                    self.record_names.entry(tag).or_insert_with(|| node.name.clone());
+                    self.record_of_tag.entry(node.name.clone()).or_insert(tag);
+                }
+            }
+            "EnumDecl" => self.add_enum(node),
+            "FunctionDecl" if node.has("CompoundStmt") => {
+                self.functions.insert(node.name.clone(), node);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_enum(&mut self, node: &Node) {
+        let (mut next, mut negative) = (0, false);
+        for constant in node.inner.iter().filter(|n| n.kind == "EnumConstantDecl") {
+            let mut explicit = None;
+            constant.walk(&mut |n| {
+                if explicit.is_none() && n.kind == "ConstantExpr" {
+                    explicit = n.value.as_ref().and_then(|v| v.parse::<i128>().ok());
+                }
+            });
+            let value = explicit.unwrap_or(next);
+            self.enumerators.insert(constant.id, value);
+            negative |= value < 0;
+            next = value + 1;
+        }
+        let key = if node.name.is_empty() { &node.place } else { &node.name };
+        self.enum_signed.insert(key.clone(), negative);
+    }
+}
+
+/// What a global name stands for.
+#[derive(Clone, Debug)]
+pub enum Global {
+    Table(TableId),
+    /// An array; `element` is its C element type.
+    ConstArray(ConstId),
+    /// A struct: the only element of a constant array.
+    ConstStruct(ConstId),
+    ConstInt(i128),
+    /// Refused and reported.
+    Broken,
+}
+
+/// How a function takes a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParamKind {
+    Value(Type),
+    /// A pointer to a variable: value in, and unless `read_only`, value out.
+    InOut {
+        ty: Type,
+        read_only: bool,
+    },
+    Packet,
+}
+
+/// A function that was lowered.
+#[derive(Clone, Debug)]
+pub struct FuncInfo {
+    pub id: FuncId,
+    pub params: Vec<ParamKind>,
+    pub result: Option<Type>,
+}
+
+/// How far a function is.
+#[derive(Clone, Debug)]
+pub enum FuncState {
+    /// Being lowered: a call now is recursion.
+    Open,
+    Done(FuncInfo),
+    Broken,
+}
+
+/// The unit.
+pub struct Unit<'a> {
+    pub prog: Program,
+    /// Files that are the user's, not the runtime's or clang's.
+    pub user_files: HashSet<FileId>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub index: Index<'a>,
+    pub globals: HashMap<u64, Global>,
+    pub funcs: HashMap<String, FuncState>,
+    /// For each function and parameter: where a packet is given away, if every path does so.
+    pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
+    structs: HashMap<u64, Option<StructId>>,
+    fields: HashMap<u64, u32>,
+    types: HashMap<String, CType>,
+}
+
+impl<'a> Unit<'a> {
+    pub fn new(prog: Program, user_files: HashSet<FileId>, root: &'a Node) -> Unit<'a> {
+        Unit {
+            prog,
+            user_files,
+            diagnostics: Vec::new(),
+            index: Index::new(root),
+            globals: HashMap::new(),
+            funcs: HashMap::new(),
+            consumes: HashMap::new(),
+            structs: HashMap::new(),
+            fields: HashMap::new(),
+            types: HashMap::new(),
+        }
+    }
+
+    /// Reports a diagnostic.
+    pub fn report(&mut self, diagnostic: Diagnostic) -> Failed {
+        self.diagnostics.push(diagnostic);
+        Failed
+    }
+
+    /// Reports an error with a remedy.
+    pub fn refuse(&mut self, code: Code, span: Span, message: impl Into<String>, help: &str) -> Failed {
+        let mut diagnostic = Diagnostic::error(code.id, span, message);
+        if !help.is_empty() {
+            diagnostic = diagnostic.help(help);
+        }
+        self.report(diagnostic)
+    }
+
+    /// The C type of clang's spelling.
+    pub fn ctype(&mut self, text: &str) -> CType {
+        if let Some(known) = self.types.get(text) {
+            return known.clone();
+        }
+        let ty = ctypes::parse(text, self);
+        self.types.insert(text.to_string(), ty.clone());
+        ty
+    }
+
+    /// The αIR type of a C type, if values can have it.
+    pub fn ir_type(&mut self, ty: &CType) -> Option<Type> {
+        match ty {
+            CType::Int { .. } => ty.int_type(),
+            CType::Struct(id) => Some(Type::Struct(*id)),
+            CType::Array(element, length) => {
+                let element = self.ir_type(element)?;
+                Some(self.prog.array_of(element, *length))
+            }
+            _ => None,
+        }
+    }
+
+    /// The αIR type of a value the user declares at `span`.
+    ///
+    /// # Errors
+    /// Reports types that values cannot have.
+    pub fn value_type(&mut self, text: &str, span: Span) -> Lowered<Type> {
+        let ty = self.ctype(text);
+        self.value_type_of(&ty, span)
+    }
+
+    /// As [`Unit::value_type`], for a type already read.
+    pub fn value_type_of(&mut self, ty: &CType, span: Span) -> Lowered<Type> {
+        match ty {
+            CType::Refused(refusal) => Err(self.refuse_type(refusal, span)),
+            CType::Pointer { to, .. } if matches!(**to, CType::Function { .. }) => Err(self.refuse(
+                codes::FUNCTION_POINTER,
+                span,
+                "a function pointer cannot be a value",
+                "call the function by its name; choose between functions with `if` or `switch`",
+            )),
+            CType::Pointer { .. } => Err(self.refuse(
+                codes::POINTER_TYPE,
+                span,
+                "a pointer cannot be a variable, a member or a result",
+                "use the struct or integer itself; a function may take `T *` and be given `&variable`",
+            )),
+            CType::Packet => Err(self.refuse(
+                codes::PACKET_COPIED,
+                span,
+                "a packet handle cannot be stored",
+                "use the handler's parameter itself; a function may take an nf_pkt parameter",
+            )),
+            CType::Void | CType::Function { .. } => {
+                Err(self.refuse(codes::NO_VALUE_TYPE, span, "a value cannot have this type", ""))
+            }
+            CType::Array(element, _) => {
+                self.value_type_of(element, span)?;
+                let Some(ty) = self.ir_type(ty) else { return Err(Failed) };
+                self.check_size(ty, span)?;
+                Ok(ty)
+            }
+            CType::Int { .. } | CType::Struct(_) => self.ir_type(ty).ok_or(Failed),
+        }
+    }
+
+    /// Size in bytes, counted without overflow.
+    pub fn size_of(&self, ty: Type) -> u64 {
+        match ty {
+            Type::Array(id) => {
+                let def = self.prog.arrays[id];
+                self.size_of(def.elem).saturating_mul(u64::from(def.len))
+            }
+            _ => u64::from(self.prog.size_of(ty)),
+        }
+    }
+
+    fn check_size(&mut self, ty: Type, span: Span) -> Lowered<()> {
+        let size = self.size_of(ty);
+        if size > MAX_VALUE_BYTES {
+            let message = format!("this takes {size} bytes; values may take {MAX_VALUE_BYTES}");
+            return Err(self.refuse(
+                codes::TOO_LARGE,
+                span,
+                message,
+                "keep large data in a table (NF_TABLE)",
+            ));
+        }
+        if size == 0 {
+            return Err(self.refuse(
+                codes::NO_VALUE_TYPE,
+                span,
+                "a value cannot be empty",
+                "give it a member",
+            ));
+        }
+        Ok(())
+    }
+
+    fn refuse_type(&mut self, refusal: &Refusal, span: Span) -> Failed {
+        let (code, message, help) = match refusal {
+            Refusal::Reported => return Failed,
+            Refusal::Float => (
+                codes::FLOAT,
+                "floating point is not available on NICs".to_string(),
+                "use integers; scale them (for example count in thousandths)",
+            ),
+            Refusal::Union => (
+                codes::UNION,
+                "a union cannot be a value".to_string(),
+                "use a struct, or read the bytes twice with nf_load into two types",
+            ),
+            Refusal::Vla => (
+                codes::VLA,
+                "an array needs a constant length".to_string(),
+                "give it its largest length as a constant",
+            ),
+            Refusal::Volatile => (
+                codes::VOLATILE,
+                "volatile and atomic objects do not exist here: handlers run one at a time".to_string(),
+                "remove the qualifier; state shared by packets belongs into a table (NF_TABLE)",
+            ),
+            Refusal::WideInt => {
+                (codes::WIDE_INT, "integers have at most 64 bits".to_string(), "use two uint64_t members")
+            }
+            Refusal::Unknown(name) => (
+                codes::NO_VALUE_TYPE,
+                format!("a value cannot have the type `{name}`"),
+                "use integers and structs",
+            ),
+        };
+        self.refuse(code, span, message, help)
+    }
+
+    /// Member number of a `FieldDecl`, once its struct was used as a type.
+    pub fn field(&self, decl: u64) -> Option<u32> {
+        self.fields.get(&decl).copied()
+    }
+
+    /// Declares the struct of a record.
+    fn struct_of(&mut self, id: u64) -> CType {
+        let refused = CType::Refused(Refusal::Reported);
+        if let Some(known) = self.structs.get(&id) {
+            return known.map_or(refused, CType::Struct);
+        }
+        let Some(record) = self.index.records.get(&id).copied() else { return refused };
+        if is_table_record(record) {
+            return refused;
+        }
+        if record.tag == "union" {
+            return CType::Refused(Refusal::Union);
+        }
+        self.structs.insert(id, None);
+        let mut name = record.name.clone();
+        if name.is_empty() {
+            let fallback = || format!("unnamed{}", self.prog.structs.len());
+            name = self.index.record_names.get(&id).cloned().unwrap_or_else(fallback);
+        }
+        let Ok(def) = self.struct_def(record, name) else { return refused };
+        let ty = self.prog.add_struct(def);
+        if self.check_size(Type::Struct(ty), record.name_span).is_err() {
+            return refused;
+        }
+        self.structs.insert(id, Some(ty));
+        CType::Struct(ty)
+    }
+
+    fn struct_def(&mut self, record: &'a Node, name: String) -> Lowered<StructDef> {
+        let mut failed = false;
+        for attribute in record.inner.iter().filter(|n| n.kind.ends_with("Attr") && n.kind != "PackedAttr") {
+            if matches!(attribute.kind.as_str(), "AlignedAttr" | "MaxFieldAlignmentAttr" | "MSStructAttr") {
+                let help = "use __attribute__((packed)) or no attribute";
+                self.refuse(codes::LAYOUT, record.name_span, "this layout attribute is not supported", help);
+                failed = true;
+            }
+        }
+        let mut fields = Vec::new();
+        let mut bytes = 0u64;
+        for node in record.inner.iter().filter(|n| n.kind == "FieldDecl") {
+            match self.field_def(node, fields.len()) {
+                Ok(field) => {
+                    bytes = bytes.saturating_add(self.size_of(field.ty));
+                    self.fields.insert(node.id, fields.len() as u32);
+                    fields.push(field);
+                }
+                Err(Failed) => failed = true,
+            }
+        }
+        if bytes > MAX_VALUE_BYTES {
+            let message = format!("this takes {bytes} bytes; values may take {MAX_VALUE_BYTES}");
+            self.refuse(codes::TOO_LARGE, record.name_span, message, "keep large data in a table (NF_TABLE)");
+            failed = true;
+        }
+        if failed {
+            return Err(Failed);
+        }
+        Ok(StructDef { name, packed: record.has("PackedAttr"), fields })
+    }
+
+    fn field_def(&mut self, node: &'a Node, number: usize) -> Lowered<Field> {
+        let span = if node.name.is_empty() { node.span } else { node.name_span };
+        if node.has("AlignedAttr") || node.has("PackedAttr") {
+            let help = "put __attribute__((packed)) on the whole struct";
+            return Err(self.refuse(codes::LAYOUT, span, "a member cannot have a layout attribute", help));
+        }
+        let declared = self.ctype(&node.ty);
+        let ty = self.value_type_of(&declared, span)?;
+        let mut bit_width = None;
+        if node.flags.bit_field {
+            let width = node.inner.first().and_then(|n| self.eval(n)).unwrap_or(0);
+            if width == 0 {
+                let help = "write the padding as a member with a width";
+                return Err(self.refuse(codes::LAYOUT, span, "a bit-field needs at least one bit", help));
+            }
+            bit_width = Some(width as u8);
+        }
+        let big_endian = matches!(declared, CType::Int { network: true, .. });
+        let name = if node.name.is_empty() { format!("unnamed{number}") } else { node.name.clone() };
+        Ok(Field { name, ty, bit_width, big_endian })
+    }
+
+    /// The event of this name, declared on first use.
+    pub fn event(
+        &mut self,
+        name: &str,
+        direction: nicforge_ir::Direction,
+        params: &[(&str, Type)],
+    ) -> EventId {
+        if let Some(id) = self.prog.event_named(name) {
+            return id;
+        }
+        let borrowed = name == "dma_write";
+        let params = params
+            .iter()
+            .map(|(name, ty)| Param {
+                name: name.to_string(),
+                ty: *ty,
+                borrowed: borrowed && *ty == Type::Packet,
+            })
+            .collect();
+        self.prog.events.push(nicforge_ir::Event { name: name.to_string(), direction, params })
+    }
+}
+
+/// Whether a struct is what NF_TABLE makes, which is no type of values.
+pub fn is_table_record(record: &Node) -> bool {
+    let first = record.inner.iter().find(|n| n.kind == "FieldDecl");
+    first.is_some_and(|field| field.name.starts_with("nf_kind_"))
+}
+
+impl Names for Unit<'_> {
+    fn typedef(&mut self, name: &str) -> Option<CType> {
+        match name {
+            "nf_pkt" => return Some(CType::Packet),
+            "nf_be16" => return Some(CType::Int { bits: 16, signed: false, network: true }),
+            "nf_be32" => return Some(CType::Int { bits: 32, signed: false, network: true }),
+            "nf_be64" => return Some(CType::Int { bits: 64, signed: false, network: true }),
+            _ => {}
+        }
+        let text = &self.index.typedefs.get(name)?.ty;
+        if text == name {
+            return None;
+        }
+        let text = text.clone();
+        Some(self.ctype(&text))
+    }
+
+    fn tagged(&mut self, keyword: &str, tag: &str) -> CType {
+        // `(unnamed struct at a.c:5:1)` names a declaration by its place.
+        let place = tag.split_once(" at ").map(|(_, place)| place.trim_end_matches(')'));
+        if keyword == "enum" {
+            let signed = self.index.enum_signed.get(place.unwrap_or(tag)).copied().unwrap_or(false);
+            return CType::int(32, signed);
+        }
+        if tag == "nf_packet" {
+            return CType::Void;
+        }
+        let id = match place {
+            Some(place) => self.index.record_places.get(place),
+            None => self.index.record_of_tag.get(tag),
+        };
+        match id.copied() {
+            Some(id) => self.struct_of(id),
+            None if keyword == "union" => CType::Refused(Refusal::Union),
+            None => CType::Refused(Refusal::Unknown(format!("{keyword} {tag}"))),
+        }
+    }
+}

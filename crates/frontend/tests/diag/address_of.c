@@ -1,0 +1,9 @@
+// nicforge check
+#include <nicforge.h>
+
+void net_recv(nf_pkt pkt)
+{
+    int x = 1;
+    uint64_t a = (uint64_t)&x;
+    nf_send(pkt, a);
+}

@@ -1,0 +1,13 @@
+// nicforge check
+#include <nicforge.h>
+NF_ON(moon)
+NF_MAX_REPLICAS(4)
+static int helper(int x) { return x; }
+NF_UNORDERED
+NF_TABLE(array, stats, uint32_t, uint32_t, 16);
+NF_PORTS(100000);
+
+void net_recv(nf_pkt pkt)
+{
+    nf_drop(pkt);
+}

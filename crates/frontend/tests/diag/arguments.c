@@ -1,0 +1,8 @@
+// nicforge check
+#include <nicforge.h>
+
+void net_recv(nf_pkt pkt)
+{
+    nf_drop(pkt, "a", "b");
+
+}

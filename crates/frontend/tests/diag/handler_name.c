@@ -1,0 +1,7 @@
+// nicforge check
+#include <nicforge.h>
+
+void net_rcv(nf_pkt pkt)
+{
+    nf_drop(pkt);
+}

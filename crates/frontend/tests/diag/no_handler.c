@@ -1,0 +1,3 @@
+// nicforge check
+#include <nicforge.h>
+static int f(int x) { return x; }

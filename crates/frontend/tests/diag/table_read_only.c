@@ -1,0 +1,12 @@
+// nicforge check
+#include <nicforge.h>
+NF_TABLE(lpm, routes, nf_be32, uint32_t, 16);
+NF_TABLE(array, stats, uint32_t, uint32_t, 16);
+
+void net_recv(nf_pkt pkt)
+{
+    nf_update(&routes, (nf_be32)0, 1u);
+    nf_delete(&stats, 1u);
+    nf_add_value(&routes, (nf_be32)0, 1);
+    nf_drop(pkt);
+}

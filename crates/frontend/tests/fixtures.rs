@@ -1,0 +1,72 @@
+//! Text fixtures: `diag/*.c` with what the user sees, `lower/*.c` with the αIR, each beside a `.expect` file.
+//! `NICFORGE_BLESS=1` rewrites the `.expect` files; the diff is what there is to review.
+
+use std::path::{Path, PathBuf};
+
+use nicforge_frontend::{Options, compile_source, render_all};
+use nicforge_ir::text::{PrintOptions, print};
+use nicforge_ir::verify;
+
+fn options() -> Options {
+    Options::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/include"))
+}
+
+/// The C files of a folder, in order.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+    let entries = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+    let mut found: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    found.retain(|path| path.extension().is_some_and(|e| e == "c"));
+    found.sort();
+    assert!(!found.is_empty(), "{} has no C files", dir.display());
+    found
+}
+
+/// Compares what each source gives with its `.expect` file.
+fn check_all(folder: &str, produce: impl Fn(&str, &str) -> Result<String, String>) {
+    let bless = std::env::var_os("NICFORGE_BLESS").is_some();
+    let mut failures = Vec::new();
+    for path in sources(folder) {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("fixtures are readable");
+        assert!(text.starts_with("// nicforge "), "{name}: the first line is the command");
+        let found = match produce(&name, &text) {
+            Ok(found) => found,
+            Err(why) => {
+                failures.push(format!("{folder}/{name}: {why}"));
+                continue;
+            }
+        };
+        let expect = path.with_extension("expect");
+        if bless {
+            std::fs::write(&expect, &found).expect("fixtures are writable");
+        } else if std::fs::read_to_string(&expect).unwrap_or_default() != found {
+            failures.push(format!("{folder}/{name}: differs from its .expect file; now:\n{found}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn diagnostics() {
+    check_all("diag", |name, text| match compile_source(name, text, &options()) {
+        Ok(output) if output.warnings.is_empty() => Err("nothing was reported".into()),
+        Ok(output) => Ok(render_all(&output.warnings, &output.program.files, false)),
+        Err(diagnostics) => Ok(diagnostics.render(false)),
+    });
+}
+
+#[test]
+fn lowering() {
+    check_all("lower", |name, text| {
+        let output = compile_source(name, text, &options()).map_err(|d| d.render(false))?;
+        if !output.warnings.is_empty() {
+            return Err(render_all(&output.warnings, &output.program.files, false));
+        }
+        let printed = print(&output.program, PrintOptions::default());
+        let verified = verify(output.program);
+        let errors = verified.err().unwrap_or_default();
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        if errors.is_empty() { Ok(printed) } else { Err(format!("{}\n{printed}", errors.join("\n"))) }
+    });
+}

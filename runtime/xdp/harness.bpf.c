@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * harness.bpf.c - small programs around the program under test: what a measurement subtracts, and what the wire side
+ * of a test network does. Compiled when they are used.
+ */
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+
+/* Largest frame that fits a page in native XDP. */
+#define LARGEST_FRAME 4096
+
+/* What a run costs without any program. */
+SEC("xdp")
+int nf_empty(struct xdp_md *ctx)
+{
+    (void)ctx;
+    return XDP_DROP;
+}
+
+/* Frames to send, and the interfaces to send them by. */
+struct frame_record {
+    __u32 ifindex;
+    __u32 length;
+    __u8 bytes[LARGEST_FRAME];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct frame_record);
+} nf_frames SEC(".maps");
+
+const volatile __u32 nf_frame_count = 1;
+__u32 nf_next;
+
+/* Turns the frame it is given, which is as long as the longest, into the next of nf_frames and sends it. */
+SEC("xdp")
+int nf_generate(struct xdp_md *ctx)
+{
+    __u32 at = nf_next;
+    nf_next = at + 1 < nf_frame_count ? at + 1 : 0;
+    struct frame_record *frame = bpf_map_lookup_elem(&nf_frames, &at);
+    if (!frame)
+        return XDP_ABORTED;
+    __u64 length = frame->length;
+    if (length > LARGEST_FRAME)
+        length = 0;
+    /* Without this, clang makes one comparison of both bounds, of which the verifier sees only the upper one. */
+    asm volatile("" : "+r"(length));
+    if (length < 1 || bpf_xdp_adjust_tail(ctx, (int)length - (int)bpf_xdp_get_buff_len(ctx)) ||
+        bpf_xdp_store_bytes(ctx, 0, frame->bytes, length))
+        return XDP_ABORTED;
+    return bpf_redirect(frame->ifindex, 0);
+}
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u64);
+} nf_received SEC(".maps");
+
+/* Counts frames and ends them: the receiver of a rate measurement. */
+SEC("xdp")
+int nf_count(struct xdp_md *ctx)
+{
+    (void)ctx;
+    __u32 zero = 0;
+    __u64 *received = bpf_map_lookup_elem(&nf_received, &zero);
+    if (received)
+        *received += 1;
+    return XDP_DROP;
+}
+
+/* Frames that arrive at the wire side of any port, in order of arrival. */
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 25);
+} nf_wire SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct frame_record);
+} nf_arrived SEC(".maps");
+
+/* Frames that were lost because the ring was full or the frame too long. */
+__u64 nf_wire_lost;
+
+SEC("xdp")
+int nf_collect(struct xdp_md *ctx)
+{
+    __u32 zero = 0;
+    __u64 length = bpf_xdp_get_buff_len(ctx);
+    struct frame_record *record = bpf_map_lookup_elem(&nf_arrived, &zero);
+    if (!record)
+        return XDP_ABORTED;
+    record->ifindex = ctx->ingress_ifindex;
+    record->length = length;
+    if (length > LARGEST_FRAME)
+        length = 0;
+    asm volatile("" : "+r"(length)); /* as above */
+    if (length < 1 || bpf_xdp_load_bytes(ctx, 0, record->bytes, length) ||
+        bpf_ringbuf_output(&nf_wire, record, 8 + length, 0))
+        __sync_fetch_and_add(&nf_wire_lost, 1);
+    return XDP_DROP;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
