@@ -243,7 +243,13 @@ impl<'a> Unit<'a> {
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
         let signature = signature(self, node)?;
         let event = self.handler_event(node, &signature)?;
-        let (body, _) = lower_body(self, node, &signature)?;
+        let lowered = lower_body(self, node, &signature);
+        if lowered.is_err() && self.error_count() == 0 {
+            // Every failure is reported where it happens; this keeps a forgotten report from looking like success.
+            let help = "please report this with the program";
+            self.refuse(codes::INTERNAL, node.name_span, "this handler could not be lowered", help);
+        }
+        let (body, _) = lowered?;
         let handler = self.prog.handlers.push(Handler {
             name: node.name.clone(),
             event,

@@ -179,7 +179,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             "BinaryOperator" if comparison(&node.opcode).is_some() => f.compare(node),
             "BinaryOperator" if node.opcode == "&&" || node.opcode == "||" => f.short_circuit(node),
             "UnaryOperator" if node.opcode == "!" => {
-                let value = f.cond(&node.inner[0])?;
+                let inner = node.inner[0].strip();
+                if inner.kind == "UnaryOperator" && inner.opcode == "!" {
+                    return f.cond(&inner.inner[0]);
+                }
+                let value = f.cond(inner)?;
                 Ok(f.op(Op::Un(UnOp::Not, value), Type::BOOL))
             }
             // Widening does not change whether a value is zero.
@@ -219,8 +223,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         if node.opcode == "!=" && self.unit.eval(right) == Some(0) {
             return self.cond(left);
         }
-        let a = self.expr(left)?;
-        let b = self.expr(right)?;
+        let (a, b) = (self.expr(left), self.expr(right));
+        let (a, b) = (a?, b?);
         match comparison(&node.opcode) {
             Some(op) => Ok(self.b.cmp(op, a, b)),
             None => Err(Failed),
@@ -302,9 +306,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             op => {
                 self.check_arithmetic(node)?;
-                let a = self.expr(left)?;
-                let b = self.expr(right)?;
-                self.arithmetic(op, a, b).map(Some)
+                // Both sides are looked at even if one has an error.
+                let (a, b) = (self.expr(left), self.expr(right));
+                self.arithmetic(op, a?, b?).map(Some)
             }
         }
     }
@@ -360,6 +364,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// result is still 0 (or the sign); a negative one is read as a large one.
     fn shift_amount(&mut self, amount: ValueId, ty: Type) -> ValueId {
         let (Some(width), Some(bits)) = (ty.bits(), self.b.body.ty(amount).bits()) else { return amount };
+        if let Some(&Op::Int(constant)) = self.b.body.def_op(amount) {
+            return self.b.int(constant.min(width.into()), ty);
+        }
         let amount = self.b.cast(amount, Type::u(bits));
         if bits <= width {
             return self.b.cast(amount, ty);
@@ -401,6 +408,16 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// C's conversion between integers: to `_Bool` it asks whether the value is zero.
     pub fn convert(&mut self, value: ValueId, ty: Type) -> ValueId {
         if ty == Type::BOOL { self.b.truth(value) } else { self.b.cast(value, ty) }
+    }
+
+    /// An expression converted to an integer type; constants directly.
+    pub fn expr_as(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
+        if let Some(value) = self.unit.eval(node) {
+            let value = if ty == Type::BOOL { (value != 0).into() } else { value as u64 };
+            return Ok(self.at(node.span, |f| f.b.int(value, ty)));
+        }
+        let value = self.expr(node)?;
+        Ok(self.convert(value, ty))
     }
 
     fn unary(&mut self, node: &'a Node) -> Lowered<ValueId> {

@@ -121,17 +121,22 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Adds a variable with its first value.
     pub fn declare(&mut self, decl: u64, name: &str, ty: Type, kind: VarKind, value: ValueId) -> VarIndex {
-        // Variables of scopes that were left.
         let index = self.env.len();
-        if self.vars.len() > index {
-            self.vars.truncate(index);
-            self.var_of.retain(|_, var| *var < index);
-        }
         self.vars.push(Var { name: name.to_string(), ty, kind });
         self.env.push(value);
         self.var_of.insert(decl, index);
-        self.b.name(value, name);
+        if !name.is_empty() {
+            self.b.name(value, name);
+        }
         index
+    }
+
+    /// Goes back to an environment: variables declared since are out of scope.
+    fn restore(&mut self, env: Vec<ValueId>) {
+        self.env = env;
+        let count = self.env.len();
+        self.vars.truncate(count);
+        self.var_of.retain(|_, var| *var < count);
     }
 
     /// Replaces a variable's value.
@@ -173,7 +178,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let outer = self.b.current();
         let before = self.env.clone();
         let then_arm = self.arm(extra, (cond, true), then);
-        self.env.clone_from(&before);
+        self.restore(before.clone());
         let other_arm = self.arm(extra, (cond, false), other);
         let count = before.len();
         let changed: Vec<VarIndex> = match (&then_arm.end, &other_arm.end) {
@@ -196,7 +201,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let types = if self.reachable { [&types, extra].concat() } else { Vec::new() };
         let op = Op::If { cond, then: then_arm.block, other: other_arm.block, likely };
         let inst = self.b.push(op, &types);
-        self.env = before;
+        self.restore(before);
         let results = self.b.body.insts[inst].results.clone();
         for (var, value) in changed.iter().zip(&results) {
             self.assign(*var, *value);
@@ -224,8 +229,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         let result = f(self);
         self.facts.truncate(known);
         let failed = result.is_err();
-        let mut env = std::mem::take(&mut self.env);
+        let mut env = self.env.clone();
         env.truncate(count);
+        self.restore(env.clone());
         let end = self.reachable.then(|| {
             let values = result.unwrap_or_else(|Failed| extra.iter().map(|ty| self.zero(*ty)).collect());
             (env, values)
@@ -262,7 +268,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let init = carried.iter().map(|v| before[*v]).collect();
         let types: Vec<Type> = carried.iter().map(|v| self.vars[*v].ty).collect();
         let inst = self.b.push(Op::Loop { init, max_trips, body: block }, &types);
-        self.env = before;
+        self.restore(before);
         let results = self.b.body.insts[inst].results.clone();
         for (var, value) in carried.into_iter().zip(results) {
             self.assign(var, value);
