@@ -160,6 +160,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 if self.ctype(inner) == CType::Packet || self.ctype(node) == CType::Packet {
                     return Err(self.packet_copied(node.span));
                 }
+                let address = inner.strip_casts();
+                if address.kind == "UnaryOperator" && address.opcode == "&" {
+                    return Err(self.address_of(address));
+                }
                 Err(self.pointer_use(node.span))
             }
             kind => {
@@ -410,6 +414,15 @@ impl<'a> FnLower<'_, 'a, '_> {
         if ty == Type::BOOL { self.b.truth(value) } else { self.b.cast(value, ty) }
     }
 
+    fn address_of(&mut self, node: &Node) -> Failed {
+        self.refuse(
+            codes::ADDRESS_OF,
+            node.span,
+            "an address can only be an argument of a call",
+            "use the variable itself; a function may take `T *` and be given `&variable`",
+        )
+    }
+
     /// An expression converted to an integer type; constants directly.
     pub fn expr_as(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
         if let Some(value) = self.unit.eval(node) {
@@ -458,12 +471,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let place = self.target(inner)?;
                 Ok(self.read(&place))
             }
-            "&" => Err(self.refuse(
-                codes::ADDRESS_OF,
-                node.span,
-                "an address can only be an argument of a call",
-                "use the variable itself; a function may take `T *` and be given `&variable`",
-            )),
+            "&" => Err(self.address_of(node)),
             op => {
                 let message = format!("operator `{op}` is outside the subset");
                 Err(self.refuse(codes::EXPRESSION, node.span, message, "use the operators of C's integers"))

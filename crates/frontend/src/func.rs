@@ -374,6 +374,11 @@ pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
             {
                 unit.value_type_of(to, span).map(|ty| ParamKind::InOut { ty, read_only: *read_only })
             }
+            CType::Pointer { to, .. } if **to == CType::Void => {
+                let help = "write the struct's or integer's type: `struct T *p`; tables are named where they are used";
+                let message = "a pointer parameter needs the type of what it points to";
+                Err(unit.refuse(codes::POINTER_TYPE, span, message, help))
+            }
             ty => unit.value_type_of(ty, span).map(ParamKind::Value),
         };
         match kind {

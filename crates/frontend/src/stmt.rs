@@ -55,7 +55,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             kind if kind.ends_with("Stmt") => {
                 let message = format!("this statement is outside the subset ({kind})");
                 return Err(self.refuse(
-                    codes::STATEMENT,
+                    codes::INTERNAL,
                     node.span,
                     message,
                     "use if, switch, loops and expressions",
