@@ -8,7 +8,7 @@ use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{Signature, lower_body, signature};
-use crate::unit::{Failed, Global, Lowered, ParamKind, Unit, is_table_record};
+use crate::unit::{Failed, Global, Lowered, ParamKind, Unit};
 
 /// Most ports, replicas: more than any NIC or host has.
 const MAX_COUNT: i128 = 65_536;
@@ -148,8 +148,7 @@ impl<'a> Unit<'a> {
     /// The struct that NF_TABLE made, if the variable is a table.
     fn table_record(&self, node: &Node) -> Option<&'a Node> {
         let place = node.ty.strip_prefix("struct (unnamed struct at ")?.strip_suffix(')')?;
-        let record = self.index.record_at(place)?;
-        is_table_record(record).then_some(record)
+        self.index.record_at(place, true)
     }
 
     fn table(&mut self, node: &'a Node, record: &'a Node) -> Lowered<Global> {
