@@ -6,22 +6,23 @@ use nicforge_ir::{EventId, HandlerId, ReasonId, TableId};
 ///
 /// The object's global data is the interface at run time; `runtime/xdp/nf_rt.h` declares it:
 ///
-/// * `.rodata`: `struct nf_config nf_config` = `{ u32 mode; u32 ports; u32 ifindex[16]; }`, set before loading. `mode`
-///   is 0 live, 1 record (time and seed of every event go to the array map `nf_record`), 2 replay (time and seed
-///   come from `nf_event`).
+/// * The macro `NF_MODE` picks the build: 0 live; 1 record (time and seed of every event also go to the array map
+///   `nf_record`, entries `{ u64 now; u64 seed; }`, their count in `nf_recorded`); 2 replay (time, seed and port come
+///   from `nf_event`, the verdict goes there, and the packet is left where it is).
+/// * `.rodata`: `struct nf_config nf_config` = `{ u32 ports; u32 ifindex[16]; }`, set before loading.
 /// * `.bss`: `struct nf_event nf_event` = `{ u64 now; u64 seed; u32 in_port; u32 out_port; u32 out; u32 reason; }`
-///   (replay only: input `now`, `seed`, `in_port`; output `out` = 0 none, 1 send, 2 stack, 3 drop, 4 host, then
-///   `out_port` or `reason`), then `u64 nf_drops[reasons]`, `u64 nf_refused[tables]`, `u64 nf_recorded`.
+///   (replay only: input `now`, `seed`, `in_port`; output `out` = 0 none, 1 send, 2 stack, 3 drop, 4 host, 5 failed, then
+///   `out_port` or `reason`), `u64 nf_drops[]` by reason, `u64 nf_refused[]` by table, `u64 nf_recorded`.
 /// * map `nf_ports`: devmap from port to interface; map `nf_host`: ring buffer of records
 ///   `{ u32 kind; u32 length; u64 addr; u8 data[length]; }`, kind 1 host_recv, 2 host_msg, 3 dma_write, 4 log (data:
-///   `u32 log_id`, then `u64` arguments).
+///   `u32 log_id`, `u32` zero, then `u64` arguments).
 #[derive(Clone, Debug)]
 pub struct XdpArtifact {
     pub source: String,
     pub programs: Vec<XdpProgram>,
     pub tables: Vec<XdpTable>,
-    /// Text of each drop reason, by counter index in `nf_drops`.
-    pub reasons: Vec<(ReasonId, String)>,
+    /// Text of each drop reason, by counter index in `nf_drops`. The last one is the runtime's own: no room for headers.
+    pub reasons: Vec<(Option<ReasonId>, String)>,
     /// Format of each `nf_log`, by its number in log records.
     pub logs: Vec<String>,
     /// Whether any handler reads the time or the random stream.
@@ -46,9 +47,21 @@ pub struct XdpTable {
     /// Name of the map in the object.
     pub map: String,
     pub shape: XdpMapShape,
-    /// The map's value is `{ value; u32 nf_len; u8 nf_buf[N]; }` with natural alignment when the table has a byte
-    /// string of N bytes.
-    pub buf: Option<u32>,
+    /// Where the entry's byte string is in the map's value, in tables that have one.
+    pub buf: Option<XdpBuf>,
+}
+
+/// Place of a byte string in a map value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpBuf {
+    /// Most bytes it may hold.
+    pub capacity: u32,
+    /// Offset of the `u32` that counts the bytes.
+    pub len_offset: u32,
+    /// Offset of the first byte.
+    pub bytes_offset: u32,
+    /// Size of the whole map value; behind the bytes there is slack.
+    pub value_size: u32,
 }
 
 /// Layout of map keys and values.

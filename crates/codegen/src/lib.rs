@@ -1,5 +1,9 @@
 //! Generated code: one C emitter with a dialect per target. It decides nothing about placement.
 
 pub mod artifact;
+pub mod c;
+pub mod xdp;
 
 pub use artifact::*;
+pub use c::LineStyle;
+pub use c::body::Unsupported;

@@ -33,8 +33,10 @@
 pub mod build;
 pub mod diag;
 pub mod effects;
+pub mod generate;
 pub mod interp;
 pub mod io;
+pub mod json;
 pub mod layout;
 pub mod ops;
 pub mod program;

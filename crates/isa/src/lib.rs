@@ -1,1 +1,6 @@
-//! isa
+//! Machine code of the targets: decoding and semantics.
+//!
+//! Architecture invariant: nothing here knows αIR, files or the operating system. What a program calls (helpers, maps) is
+//! handed in by whoever runs it.
+
+pub mod ebpf;

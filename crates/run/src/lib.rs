@@ -1,1 +1,22 @@
-//! run
+//! Building, loading, feeding and reading generated programs on this machine.
+//!
+//! What enters is an [artifact](nicforge_codegen::XdpArtifact) of the code generator, events from captures and tables
+//! from files; what leaves are the program's output events, its tables, counters and rates.
+//!
+//! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are typed, say what to do
+//! about them, and each knows [whose fault](fault::Fault) it is.
+
+pub mod compile;
+pub mod control;
+pub mod dev;
+pub mod fault;
+pub mod live;
+pub mod netns;
+pub mod pcap;
+mod pin;
+pub mod rate;
+mod ring;
+pub mod socket;
+pub mod xdp;
+
+pub use fault::Fault;

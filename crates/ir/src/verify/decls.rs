@@ -91,7 +91,12 @@ fn size(c: &Checker, sizes: &mut Sizes, ty: Type) -> Result<u64, String> {
                         return Err(format!("bit-field `{}` cannot be {width} bits wide", field.name));
                     }
                 }
-                if field.big_endian && !matches!(field.ty.bits(), Some(16 | 32 | 64)) {
+                // An array is in network order if its elements are.
+                let word = match field.ty {
+                    Type::Array(id) => program.arrays.get(id).map_or(field.ty, |def| def.elem),
+                    other => other,
+                };
+                if field.big_endian && !matches!(word.bits(), Some(16 | 32 | 64)) {
                     return Err(format!(
                         "member `{}` has no byte order: it is no u16, u32 or u64",
                         field.name

@@ -1,0 +1,27 @@
+# make demo   compiles examples/nf_chain, runs it in the kernel on real packets and compares with the interpreter
+# make test   everything CI runs
+# make soak   the long runs: fuzzing and thousands of random programs
+# Both install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
+
+.PHONY: demo test soak bench bootstrap build clean
+
+build: bootstrap
+	@. scripts/env.sh && cargo build --release -q -p nicforge-cli
+
+bootstrap:
+	@scripts/bootstrap.sh
+
+demo: build
+	@. scripts/env.sh && as_root target/release/nicforge run examples/nf_chain/nf_chain.c --target xdp
+
+test: bootstrap
+	@scripts/test.sh
+
+bench: build
+	@. scripts/env.sh && bench/run.sh
+
+soak: bootstrap
+	@scripts/soak.sh
+
+clean:
+	cargo clean

@@ -1,0 +1,215 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+#[derive(Parser)]
+#[command(
+    name = "nicforge",
+    version,
+    about = "Write a packet program once; run it on any NIC",
+    max_term_width = 110
+)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Parse and check a program; print every problem in it
+    Check(Check),
+    /// Compile a program and print or write what comes out
+    Build(Build),
+    /// Run a program on a capture, or on a live interface
+    Run(Run),
+    /// Compare a target with the interpreter, packet by packet
+    Verify(Verify),
+    /// Show every step one packet takes through a program, on source lines
+    Trace(Trace),
+    /// Read and write the tables of a running program
+    Table(Table),
+    /// Make a commented program to start from
+    New(New),
+}
+
+/// A program and how to compile it.
+#[derive(ClapArgs)]
+pub struct Source {
+    /// C source (or .air text), or a folder with a source of the same name
+    pub program: PathBuf,
+    /// Further argument for clang, such as -DLIMIT=4
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub define: Vec<String>,
+    /// Further folder for #include
+    #[arg(short = 'I', value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+}
+
+/// Input events and table contents; what is left out is looked for beside the program.
+#[derive(ClapArgs)]
+pub struct Inputs {
+    /// Packets that come in: a capture for port 0, PORT=FILE for another port, host=FILE for messages of the host side
+    #[arg(long, value_name = "[PORT=]FILE")]
+    pub pcap: Vec<String>,
+    /// Table contents (TOML or JSON)
+    #[arg(long, value_name = "FILE")]
+    pub tables: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// The reference interpreter
+    Interp,
+    /// The Linux kernel's XDP hook
+    Xdp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Emit {
+    /// αIR after the front end
+    Air,
+    /// αIR after the passes
+    Passes,
+    /// Generated C, with the user's lines as comments
+    C,
+    /// The object file
+    Object,
+}
+
+#[derive(ClapArgs)]
+pub struct Check {
+    #[command(flatten)]
+    pub source: Source,
+    /// Print diagnostics as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Build {
+    #[command(flatten)]
+    pub source: SourceOrList,
+    #[arg(long, value_enum, default_value = "xdp")]
+    pub target: Target,
+    /// What to write
+    #[arg(long, value_enum, default_value = "object")]
+    pub emit: Emit,
+    /// Where to write it (default: NAME.o for objects, standard output for text)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// List the passes and what they do
+    #[arg(long)]
+    pub list_passes: bool,
+    /// Print αIR after a pass (or `all`)
+    #[arg(long, value_name = "PASS")]
+    pub print_after: Vec<String>,
+    /// Print how long each pass took
+    #[arg(long)]
+    pub time_passes: bool,
+    /// Passes to run instead of the target's own, separated by commas
+    #[arg(short = 'p', long = "passes", value_delimiter = ',', value_name = "PASS,…")]
+    pub passes: Option<Vec<String>>,
+}
+
+/// Like [`Source`], but may be missing when only a list is wanted.
+#[derive(ClapArgs)]
+pub struct SourceOrList {
+    /// C source (or .air text), or a folder with a source of the same name
+    #[arg(required_unless_present = "list_passes")]
+    pub program: Option<PathBuf>,
+    /// Further argument for clang, such as -DLIMIT=4
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub define: Vec<String>,
+    /// Further folder for #include
+    #[arg(short = 'I', value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub struct Run {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub inputs: Inputs,
+    #[arg(long, value_enum, default_value = "xdp")]
+    pub target: Target,
+    /// Write what the program sent to a capture (with several ports: one file per port, NAME.PORT.pcap)
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Attach to these interfaces (port 0, 1, …) instead of running a capture
+    #[arg(long, value_name = "IFACE", conflicts_with_all = ["pcap", "out"])]
+    pub dev: Vec<String>,
+    /// End a live run after this many seconds
+    #[arg(long, value_name = "SECONDS", requires = "dev")]
+    pub duration: Option<f64>,
+    /// Print the program's counters as Prometheus text at the end
+    #[arg(long)]
+    pub metrics: bool,
+    /// Keep the program and its tables after the capture, until Ctrl-C
+    #[arg(long, conflicts_with = "dev")]
+    pub hold: bool,
+    /// Print every output event
+    #[arg(long)]
+    pub events: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Verify {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub inputs: Inputs,
+    #[arg(long, value_enum, default_value = "xdp")]
+    pub target: Target,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Trace {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Number of the event to show, from 1
+    #[arg(long, default_value_t = 1)]
+    pub packet: usize,
+}
+
+#[derive(ClapArgs)]
+pub struct Table {
+    #[command(subcommand)]
+    pub action: TableAction,
+    /// Process id of the run, if there are several
+    #[arg(long, global = true)]
+    pub run: Option<u32>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum TableAction {
+    /// Names, kinds and sizes
+    List,
+    /// One entry
+    Get { table: String, key: String },
+    /// Insert or overwrite an entry; key and value as in a table file (JSON)
+    Set { table: String, key: String, value: String },
+    /// Remove an entry
+    Delete { table: String, key: String },
+    /// All entries
+    Dump { table: String },
+}
+
+#[derive(ClapArgs)]
+pub struct New {
+    /// Name of the program; makes a folder of that name
+    pub name: String,
+}

@@ -1,0 +1,26 @@
+//! The commands, one file each.
+
+mod build;
+mod check;
+mod compare;
+mod new;
+mod run;
+mod table;
+mod trace;
+mod verify;
+
+use crate::args::{Args, Command};
+use crate::context::Failure;
+
+/// Runs the command that was asked for.
+pub fn dispatch(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Check(args) => check::run(args),
+        Command::Build(args) => build::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::Table(args) => table::run(args),
+        Command::New(args) => new::run(args),
+    }
+}

@@ -1,0 +1,58 @@
+//! A capture through the interpreter.
+
+use nicforge_ir::interp::Interp;
+use nicforge_ir::{Input, Output};
+
+use super::control::Control;
+use super::stopped;
+use super::summary::Summary;
+use crate::args::Run;
+use crate::cmd::compare::describe;
+use crate::context::Failure;
+use crate::events;
+use crate::program::Loaded;
+
+/// Interprets every event and reports.
+pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+    let program = &*loaded.program;
+    let list = events::captures(&args.inputs, program, &loaded.path)?;
+    let entries = events::tables(&args.inputs, program, &loaded.path)?;
+    let mut interp = Interp::new(&loaded.program);
+    events::fill(&mut interp, &entries)?;
+    let mut summary = Summary::new("interp", "the reference interpreter".to_string(), program);
+    let mut sent = vec![Vec::new(); program.ports as usize];
+    for (i, event) in list.iter().enumerate() {
+        if stopped() {
+            summary.stopped = true;
+            break;
+        }
+        match event.input {
+            Input::Net { .. } => summary.packets_in += 1,
+            Input::Host { .. } => summary.messages_in += 1,
+        }
+        let outputs = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+        for output in outputs {
+            summary.count(program, &output);
+            if args.events {
+                println!("{}: {}", i + 1, describe(program, &output));
+            }
+            if let Output::Send { port, frame } = output
+                && let Some(list) = sent.get_mut(port as usize)
+            {
+                list.push((event.time_ns, frame));
+            }
+        }
+    }
+    let refused = &interp.counters().refused;
+    summary.refused =
+        program.tables.iter().map(|(id, t)| (t.name.clone(), refused[id])).filter(|r| r.1 > 0).collect();
+    summary.read_tables(program, &interp)?;
+    if let Some(out) = &args.out {
+        events::write(out, &sent)?;
+    }
+    summary.show(program, args.json, args.metrics);
+    if args.hold {
+        Control::new(program, &mut interp, &mut || serde_json::Value::Null)?.serve_until_stopped()?;
+    }
+    Ok(())
+}

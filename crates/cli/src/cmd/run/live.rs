@@ -1,0 +1,166 @@
+//! A capture through the kernel: veth pairs in namespaces of their own, native XDP, and the interpreter beside it.
+
+use std::time::Duration;
+
+use nicforge_codegen::{LineStyle, XdpArtifact, xdp};
+use nicforge_ir::interp::Interp;
+use nicforge_ir::{Input, InputEvent, Output, Program};
+use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Session};
+use nicforge_run::xdp::bench::{FrameCost, bench};
+use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
+
+use super::control::Control;
+use super::stopped;
+use super::summary::{Cost, Summary};
+use crate::args::Run;
+use crate::cmd::compare;
+use crate::context::{Failure, Runtime};
+use crate::program::{Loaded, lower, unsupported};
+use crate::{events, program};
+
+/// Packets whose cost is measured.
+const SAMPLED: usize = 32;
+
+/// Loads, runs, compares, measures and reports.
+pub fn run(args: &Run, loaded: &Loaded, runtime: &Runtime) -> Result<(), Failure> {
+    let source = &*loaded.program;
+    let list = events::captures(&args.inputs, source, &loaded.path)?;
+    let entries = events::tables(&args.inputs, source, &loaded.path)?;
+    let compiled = lower(&loaded.program)?;
+    let artifact = xdp::generate(&compiled, LineStyle::Directives).map_err(|e| unsupported(&compiled, &e))?;
+    let includes = runtime.target_headers("xdp");
+    // Time and randomness are recorded as the program reads them, so that the interpreter can replay the run.
+    let mode = if artifact.uses_time_or_random { Mode::Record } else { Mode::Live };
+    let fail = |e: XdpError| program::kernel_failure(source, e);
+    let mut session = Session::start(&compiled, &artifact, mode, &includes).map_err(fail)?;
+    let mut tables = session.loaded().tables();
+    events::fill(&mut tables, &entries)?;
+    let mut options = LiveOptions {
+        window: LARGEST_WINDOW,
+        per_event: false,
+        patience: Duration::from_secs(5),
+        keep_going: &mut |_| !stopped(),
+    };
+    let result = session.run(&list, &mut options).map_err(|e| Failure::of(e.fault(), e))?;
+    let mut summary = summarise(source, &result);
+    summary.read_tables(source, &tables)?;
+
+    let mut reference = Interp::new(&loaded.program);
+    events::fill(&mut reference, &entries)?;
+    let expected = compare::expected(&mut reference, &result.seen)?;
+    if let LiveOutputs::Streams(streams) = &result.outputs {
+        let mut agreement = compare::streams(source, &expected, streams);
+        compare::tables(source, &reference, &tables, &mut agreement)?;
+        compare_drops(source, &expected, &summary, &mut agreement);
+        summary.agreement = Some(agreement);
+        if args.events {
+            print_events(source, streams);
+        }
+        if let Some(out) = &args.out {
+            let sent = streams
+                .sent
+                .iter()
+                .map(|list| list.iter().map(|f| (0, f.clone())).collect())
+                .collect::<Vec<_>>();
+            events::write(out, &sent)?;
+        }
+    }
+    if !summary.stopped {
+        summary.cost = cost(&compiled, &artifact, &includes, &list, &entries).map_err(fail)?;
+    }
+    summary.show(source, args.json, args.metrics);
+    if args.hold {
+        Control::new(source, &mut tables, &mut || serde_json::Value::Null)?.serve_until_stopped()?;
+    }
+    match &summary.agreement {
+        Some(agreement) if !agreement.complete() => Err(Failure::rendered(String::new())),
+        _ => Ok(()),
+    }
+}
+
+fn summarise(program: &Program, result: &LiveRun) -> Summary {
+    let report = &result.report;
+    let mut summary =
+        Summary::new("xdp", "Linux kernel, native XDP on veth in namespaces of its own".to_string(), program);
+    summary.packets_in = report.packets_in;
+    summary.messages_in = report.messages_in;
+    summary.sent = report.sent.clone();
+    summary.stack = report.stack;
+    summary.host_packets = report.host_packets;
+    summary.host_messages = report.host_messages;
+    summary.dma_writes = report.dma_writes;
+    summary.logs = report.logs;
+    summary.drops = report.drops.iter().filter(|d| d.2 > 0).map(|(_, text, n)| (text.clone(), *n)).collect();
+    let named = |(id, n): &(nicforge_ir::TableId, u64)| (program.tables[*id].name.clone(), *n);
+    summary.refused = report.refused.iter().filter(|r| r.1 > 0).map(named).collect();
+    summary.seconds = Some(report.seconds);
+    summary.stopped = report.stopped;
+    summary
+}
+
+/// Drops leave nothing but a counter; the counters must be the interpreter's.
+fn compare_drops(
+    program: &Program,
+    expected: &[Vec<Output>],
+    got: &Summary,
+    agreement: &mut compare::Agreement,
+) {
+    let mut want = Summary::new("interp", String::new(), program);
+    for output in expected.iter().flatten() {
+        want.count(program, output);
+    }
+    for (text, n) in &want.drops {
+        let seen = got.drops.iter().find(|d| d.0 == *text).map_or(0, |d| d.1);
+        if seen != *n {
+            agreement.matching = agreement.matching.saturating_sub(n.abs_diff(seen) as usize);
+            agreement.differences.push(format!("dropped \"{text}\": {seen} instead of {n}"));
+        }
+    }
+}
+
+fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
+    let show = |output: Output| println!("{}", compare::describe(program, &output));
+    for (port, frames) in streams.sent.iter().enumerate() {
+        frames.iter().for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
+    }
+    streams.stack.iter().for_each(|frame| show(Output::Stack { frame: frame.clone() }));
+    streams.host.iter().for_each(|output| show(output.clone()));
+}
+
+/// What a packet costs: a sample of the capture through the kernel's test run, on a fresh copy of the program.
+fn cost(
+    program: &Program,
+    artifact: &XdpArtifact,
+    includes: &[std::path::PathBuf],
+    list: &[InputEvent],
+    entries: &[(nicforge_ir::TableId, nicforge_ir::Entry)],
+) -> Result<Option<Cost>, XdpError> {
+    let frames: Vec<Vec<u8>> = list
+        .iter()
+        .step_by((list.len() / SAMPLED).max(1))
+        .filter_map(|event| match &event.input {
+            Input::Net { frame, .. } if (SMALLEST_FRAME..3000).contains(&frame.len()) => Some(frame.clone()),
+            _ => None,
+        })
+        .take(SAMPLED)
+        .collect();
+    if frames.is_empty() {
+        return Ok(None);
+    }
+    let object = compile_bpf(&program.name, &artifact.source, Mode::Live, includes)?;
+    let options = LoadOptions { mode: Mode::Live, ifindex: Vec::new() };
+    let fresh = Kernel::load(program, artifact, &object, &options)?;
+    let mut tables = fresh.tables();
+    if events::fill(&mut tables, entries).is_err() {
+        return Ok(None);
+    }
+    let costs = bench(&fresh, &frames, 2000, includes)?;
+    let mean = |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
+    Ok(Some(Cost {
+        mean_ns: mean(&|c| c.ns.max(0.0)),
+        worst_ns: costs.iter().map(|c| c.ns).fold(0.0, f64::max),
+        harness_ns: mean(&|c| c.harness_ns),
+        packets: costs.len(),
+    }))
+}

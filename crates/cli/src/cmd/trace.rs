@@ -1,0 +1,120 @@
+//! `nicforge trace`: what one packet does in a program, on source lines.
+
+use nicforge_ir::interp::{Access, BodyOf, Interp, Shapes, Step, Tracer, Val};
+use nicforge_ir::{Body, InstId, Op, Output, Program, Span, json};
+
+use super::compare::describe;
+use crate::args::Trace;
+use crate::context::{Failure, Runtime};
+use crate::{events, program};
+
+/// Runs the events before the chosen one silently, then shows that one.
+pub fn run(args: Trace) -> Result<(), Failure> {
+    let runtime = Runtime::unpack()?;
+    let loaded = program::load(&args.source, &runtime)?;
+    let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
+    let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    if args.packet == 0 || args.packet > events.len() {
+        return Err(Failure::usage(format!(
+            "--packet {}: the events are numbered 1 to {}",
+            args.packet,
+            events.len()
+        )));
+    }
+    let mut interp = Interp::new(&loaded.program);
+    events::fill(&mut interp, &entries)?;
+    for (i, event) in events[..args.packet - 1].iter().enumerate() {
+        interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+    }
+    let mut printer = Printer { program: &loaded.program, shapes: Shapes::new(&loaded.program), last: None };
+    let event = &events[args.packet - 1];
+    println!("event {} at {} ns", args.packet, event.time_ns);
+    interp.run_traced(event, &mut printer).map_err(|e| Failure::user(e.to_string()))?;
+    Ok(())
+}
+
+struct Printer<'a> {
+    program: &'a Program,
+    shapes: Shapes,
+    /// File and line printed last.
+    last: Option<(u32, u32)>,
+}
+
+impl Printer<'_> {
+    fn body(&self, of: BodyOf) -> &Body {
+        match of {
+            BodyOf::Handler(id) => &self.program.handlers[id].body,
+            BodyOf::Func(id) => &self.program.funcs[id].body,
+        }
+    }
+
+    /// Prints the source line of a span, once in a row.
+    fn line(&mut self, span: Span) {
+        let Some(file) = span.file else { return };
+        let source = &self.program.files[file];
+        let (line, _) = span.line_col(&source.text);
+        if self.last == Some((file.as_u32(), line)) {
+            return;
+        }
+        self.last = Some((file.as_u32(), line));
+        let text = source.text.lines().nth(line as usize - 1).unwrap_or("").trim();
+        let name = source.path.rsplit('/').next().unwrap_or(&source.path);
+        println!("{name}:{line}: {text}");
+    }
+
+    fn show(&self, step: &Step, result: usize) -> String {
+        let body = self.body(step.body);
+        let id = step.inst.results[result];
+        let value = &body.values[id];
+        let name = value.name.clone().unwrap_or_else(|| format!("{id}"));
+        format!("{name} = {}", json::val(self.program, &self.shapes, value.ty, &step.results[result]))
+    }
+}
+
+impl Tracer for Printer<'_> {
+    fn op(&mut self, step: &Step) {
+        self.line(step.inst.span);
+        let quiet = matches!(
+            step.inst.op,
+            Op::Int(_)
+                | Op::Zero
+                | Op::Yield(_)
+                | Op::Break { .. }
+                | Op::Continue { .. }
+                | Op::If { .. }
+                | Op::Loop { .. }
+        );
+        if quiet || step.results.is_empty() {
+            return;
+        }
+        let shown: Vec<String> = (0..step.results.len()).map(|i| self.show(step, i)).collect();
+        println!("        {}", shown.join(", "));
+    }
+
+    fn branch(&mut self, _: BodyOf, _: InstId, taken: bool) {
+        println!("        branch: {}", if taken { "then" } else { "else" });
+    }
+
+    fn trip(&mut self, _: BodyOf, _: InstId, trip: u32) {
+        println!("        trip {}", trip + 1);
+    }
+
+    fn table(&mut self, access: &Access) {
+        let table = &self.program.tables[access.table];
+        let what = if access.writes { "writes" } else { "reads" };
+        let hit = if access.hit { "hit" } else { "miss" };
+        println!(
+            "        {what} {}[{}]: {hit}",
+            table.name,
+            json::value(self.program, table.key, access.key)
+        );
+    }
+
+    fn output(&mut self, output: &Output) {
+        println!("        => {}", describe(self.program, output));
+    }
+
+    fn handler(&mut self, handler: nicforge_ir::HandlerId, _: &[Val]) {
+        println!("handler {}", self.program.handlers[handler].name);
+    }
+}

@@ -1,0 +1,99 @@
+//! `nicforge verify`: a target against the interpreter, packet by packet, then table by table.
+
+use nicforge_codegen::{LineStyle, xdp};
+use nicforge_ir::interp::Interp;
+use nicforge_ir::{Output, Program};
+use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::xdp::{LoadOptions, Loaded, XdpError};
+use serde_json::json;
+
+use super::compare::{self, Agreement};
+use crate::args::{Target, Verify};
+use crate::context::{Failure, Runtime};
+use crate::{events, program};
+
+/// Runs every event on both sides and reports the first differences.
+pub fn run(args: Verify) -> Result<(), Failure> {
+    let runtime = Runtime::unpack()?;
+    let loaded = program::load(&args.source, &runtime)?;
+    let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
+    let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    if args.target == Target::Interp {
+        return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
+    }
+    let compiled = program::lower(&loaded.program)?;
+    let artifact =
+        xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
+    let of = |e: XdpError| Failure::of(e.fault(), e);
+    let object = compile_bpf(&compiled.name, &artifact.source, Mode::Replay, &runtime.target_headers("xdp"))
+        .map_err(|e| Failure::of(e.fault(), e))?;
+    let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
+    let target = Loaded::load(&compiled, &artifact, &object, &options).map_err(of)?;
+    let mut interp = Interp::new(&loaded.program);
+    let mut tables = target.tables();
+    events::fill(&mut interp, &entries)?;
+    events::fill(&mut tables, &entries)?;
+
+    let mut result = Agreement::default();
+    let mut beyond = 0usize;
+    for (i, event) in events.iter().enumerate() {
+        let want = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+        let got = match target.test_run(event) {
+            Ok(got) => got,
+            // The kernel takes no frame shorter than an Ethernet header or longer than a page, and makes none.
+            Err(XdpError::FrameLength { .. } | XdpError::NoRoom(_)) => {
+                beyond += 1;
+                continue;
+            }
+            Err(e) => return Err(of(e)),
+        };
+        result.events += 1;
+        if want == got {
+            result.matching += 1;
+        } else if result.differences.len() < 5 {
+            let text = format!("event {}: {}", i + 1, differences(&loaded.program, &want, &got));
+            result.differences.push(text);
+        }
+    }
+    compare::tables(&loaded.program, &interp, &tables, &mut result)?;
+    report(&args, &result, beyond);
+    if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+fn differences(program: &Program, want: &[Output], got: &[Output]) -> String {
+    if let ([Output::Send { port: a, frame: x }], [Output::Send { port: b, frame: y }]) = (want, got)
+        && a == b
+    {
+        return compare::frame_difference(x, y);
+    }
+    let list = |outputs: &[Output]| {
+        let items: Vec<String> = outputs.iter().map(|o| compare::describe(program, o)).collect();
+        if items.is_empty() { "nothing".to_string() } else { items.join(", ") }
+    };
+    format!("expected {}; got {}", list(want), list(got))
+}
+
+fn report(args: &Verify, result: &Agreement, beyond: usize) {
+    if args.json {
+        let value = json!({
+            "schema": "nicforge/verify", "version": 1, "target": "xdp",
+            "ok": result.complete(), "events": result.events, "matching": result.matching,
+            "tables": result.tables, "matching_tables": result.matching_tables,
+            "beyond_target": beyond, "differences": result.differences,
+        });
+        println!("{value:#}");
+        return;
+    }
+    for difference in &result.differences {
+        println!("{difference}");
+    }
+    if beyond > 0 {
+        println!(
+            "{beyond} events are beyond what the kernel takes (frames under 14 or over 3520 bytes) and were left out"
+        );
+    }
+    println!(
+        "xdp matches the reference: {} of {} events, {} of {} tables",
+        result.matching, result.events, result.matching_tables, result.tables
+    );
+}

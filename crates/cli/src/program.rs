@@ -1,0 +1,126 @@
+//! From a path on the command line to a checked program.
+
+use std::path::{Path, PathBuf};
+
+use nicforge_codegen::Unsupported;
+use nicforge_frontend as frontend;
+use nicforge_ir::verify::{Verified, verify};
+use nicforge_ir::{Diagnostic, Program, Span, text};
+use nicforge_passes::{PassError, PassManager};
+use nicforge_run::xdp::XdpError;
+
+use crate::args::Source;
+use crate::context::{Failure, Runtime, color};
+
+/// A program as its author wrote it, checked.
+pub struct Loaded {
+    pub path: PathBuf,
+    pub program: Verified<Program>,
+    /// Rendered warnings of the front end.
+    pub warnings: String,
+}
+
+/// The source file a path names: itself, or `NAME/NAME.c` for a folder.
+pub fn locate(path: &Path) -> Result<PathBuf, Failure> {
+    if !path.is_dir() {
+        return Ok(path.to_path_buf());
+    }
+    let full = path.canonicalize().map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    let name = full.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let inside = path.join(format!("{name}.c"));
+    if inside.is_file() {
+        return Ok(inside);
+    }
+    Err(Failure::user(format!(
+        "{} is a folder without {name}.c in it; name the source file itself",
+        path.display()
+    )))
+}
+
+/// Parses, checks and verifies a program.
+pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
+    let path = locate(&source.program)?;
+    if path.extension().is_some_and(|e| e == "air") {
+        let content =
+            std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        let program = text::parse(&content)
+            .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
+        return Ok(Loaded { program: check(program)?, path, warnings: String::new() });
+    }
+    let mut options = frontend::Options::new(runtime.user_headers());
+    options.clang_args.extend(source.define.iter().map(|d| format!("-D{d}")));
+    options.clang_args.extend(source.include.iter().map(|dir| format!("-I{}", dir.display())));
+    match frontend::compile(&path, &options) {
+        Ok(output) => {
+            let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
+            Ok(Loaded { program: check(output.program)?, path, warnings })
+        }
+        Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
+    }
+}
+
+/// Verifies a program; what the verifier finds after the front end accepted it is our mistake and says so.
+pub fn check(program: Program) -> Result<Verified<Program>, Failure> {
+    let copy = program.clone();
+    verify(program).map_err(|errors| {
+        let list: Vec<String> = errors.iter().map(|e| format!("  {}: {e}", copy.place(e.span))).collect();
+        Failure::user(format!("the program breaks αIR's rules:\n{}", list.join("\n")))
+    })
+}
+
+/// The program as code generators want it: calls inlined, simplified.
+pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+    PassManager::new().run_default(program.clone()).map_err(pass_failure)
+}
+
+/// A pass that broke a program is our bug: it names itself and leaves what reproduces it.
+pub fn pass_failure(error: PassError) -> Failure {
+    let PassError::Broken { pass, program, .. } = &error else { return Failure::usage(error.to_string()) };
+    let path = std::env::temp_dir().join(format!("nicforge-{pass}-{}.air", std::process::id()));
+    let reproducer = text::print(program, text::PrintOptions { spans: false });
+    let saved = match std::fs::write(&path, reproducer) {
+        Ok(()) => format!("\n  reproducer: nicforge build -p {pass} --emit passes {}", path.display()),
+        Err(_) => String::new(),
+    };
+    Failure::user(format!("{error}{saved}"))
+}
+
+/// What a target cannot do, as diagnostics on source lines.
+pub fn unsupported(program: &Program, errors: &[Unsupported]) -> Failure {
+    let list: Vec<Diagnostic> = errors
+        .iter()
+        .map(|e| {
+            Diagnostic::error("NF0900", e.span, e.message.clone())
+                .label("not on this target")
+                .help(e.help.clone())
+        })
+        .collect();
+    Failure::rendered(frontend::render_all(&list, &program.files, color()))
+}
+
+/// A kernel error; a refusal by the verifier becomes a diagnostic on the user's line.
+pub fn kernel_failure(program: &Program, error: XdpError) -> Failure {
+    if let XdpError::Refused { source_line: Some((file, line)), reason, log_path, .. } = &error
+        && let Some(span) = line_span(program, file, *line)
+    {
+        let diagnostic = Diagnostic::error("NF0901", span, "the kernel's verifier refuses the program here")
+            .label(reason.clone())
+            .note(format!("the kernel's complete log is in {}", log_path.display()));
+        return Failure::rendered(frontend::render_all(&[diagnostic], &program.files, color()));
+    }
+    Failure::of(error.fault(), error)
+}
+
+/// The code on a line of one of the program's files.
+fn line_span(program: &Program, file: &str, line: u32) -> Option<Span> {
+    let (id, source) = program.files.iter().find(|(_, s)| s.path.ends_with(file))?;
+    let mut start = 0usize;
+    for (number, text) in source.text.split_inclusive('\n').enumerate() {
+        if number as u32 + 1 == line {
+            let indent = text.len() - text.trim_start().len();
+            return Some(Span::new(id, (start + indent) as u32, (start + text.trim_end().len()) as u32));
+        }
+        start += text.len();
+    }
+    None
+}

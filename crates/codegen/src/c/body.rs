@@ -1,0 +1,585 @@
+//! Statements: structured SSA back to readable C.
+//!
+//! The emitter walks the regions in order. Every region is printed into a buffer of its own, so that a dialect can
+//! still append to the end of an arm once it has seen the other one ([`Dialect::join`]).
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
+
+use super::names::Names;
+use super::types::CTypes;
+use super::vars::Vars;
+
+/// What is particular to a target: packets, tables and events.
+pub trait Dialect: Sized {
+    /// What the dialect knows at a point of the program, for example where the packet's cursor is.
+    type State: Clone;
+
+    /// Prints an op that is not arithmetic or control. `last` says that nothing but the handler's end follows; the
+    /// dialect may then return from the C function itself and says so by giving true.
+    fn statement(e: &mut Emitter<'_, Self>, inst: InstId, last: bool) -> Result<bool, Unsupported>;
+
+    /// `cond` turned out to be `holds` on this path.
+    fn assume(e: &mut Emitter<'_, Self>, cond: ValueId, holds: bool);
+
+    /// Another place in memory that holds an aggregate's bytes at this point, from which reading a member is as good.
+    fn source(e: &Emitter<'_, Self>, agg: ValueId) -> Option<String>;
+
+    /// Two paths meet: gives the common state and what each has to do for it at its end.
+    fn join(e: &mut Emitter<'_, Self>, a: &Self::State, b: &Self::State) -> Joined<Self>;
+
+    /// Called before a loop; must leave a state that holds at the start of every trip.
+    fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
+
+    /// The statement that ends the C function at the handler's end.
+    fn end_of_handler(e: &mut Emitter<'_, Self>);
+}
+
+/// A common state of two paths.
+pub struct Joined<D: Dialect> {
+    pub state: D::State,
+    /// C lines for the end of the first and of the second path.
+    pub first: Vec<String>,
+    pub second: Vec<String>,
+}
+
+/// An op the target cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unsupported {
+    pub message: String,
+    pub help: String,
+    pub span: Span,
+}
+
+/// How generated C refers to the user's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineStyle {
+    /// `#line` directives, so that the compiler and the kernel report the user's lines.
+    Directives,
+    /// Comments, for reading.
+    Comments,
+}
+
+/// Prints one body.
+pub struct Emitter<'a, D: Dialect> {
+    pub program: &'a Program,
+    pub body: &'a Body,
+    pub types: &'a CTypes<'a>,
+    pub const_names: &'a HashMap<ConstId, String>,
+    pub vars: Vars,
+    pub names: Names,
+    pub dialect: D,
+    pub state: D::State,
+    pub lines: LineStyle,
+    out: String,
+    indent: usize,
+    last_line: Option<(u32, u32)>,
+    loops: Vec<LoopLabels>,
+}
+
+struct LoopLabels {
+    params: Vec<ValueId>,
+    results: Vec<ValueId>,
+    /// Label behind the loop, if a plain `break` does not do.
+    exit: String,
+    exit_used: bool,
+    /// Label at the end of the loop's body.
+    next: String,
+    next_used: bool,
+    plain_break: bool,
+}
+
+impl<'a, D: Dialect> Emitter<'a, D> {
+    /// An emitter for `body`, whose variables take names from `names`.
+    pub fn new(
+        types: &'a CTypes<'a>,
+        body: &'a Body,
+        const_names: &'a HashMap<ConstId, String>,
+        mut names: Names,
+        dialect: D,
+        state: D::State,
+        lines: LineStyle,
+    ) -> Self {
+        let vars = Vars::new(body, &mut names);
+        Emitter {
+            program: types.program,
+            body,
+            types,
+            const_names,
+            vars,
+            names,
+            dialect,
+            state,
+            lines,
+            out: String::new(),
+            indent: 1,
+            last_line: None,
+            loops: Vec::new(),
+        }
+    }
+
+    /// Prints the whole body and gives the text.
+    pub fn run(mut self) -> Result<(String, D), Unsupported> {
+        for &param in &self.body.blocks[self.body.entry()].params {
+            if self.body.ty(param) != Type::Packet {
+                let text = format!("{} NF_LOCAL;", self.declaration(param));
+                self.line(&text);
+                let name = self.vars.name(param).to_string();
+                self.line(&format!("NF_GET({name}, data);"));
+            }
+        }
+        self.block(self.body.entry(), &[], true)?;
+        Ok((self.out, self.dialect))
+    }
+
+    /// Appends a line at the current indentation.
+    pub fn line(&mut self, text: &str) {
+        let indent = if text.ends_with(':') || text.ends_with(":;") { 0 } else { self.indent };
+        let _ = writeln!(self.out, "{:1$}{text}", "", indent * 4);
+    }
+
+    /// `T name`, without initialiser.
+    fn declaration(&self, class: ValueId) -> String {
+        format!("{} {}", self.types.name(self.body.ty(class)), self.vars.name(class))
+    }
+
+    fn source_line(&mut self, span: Span) {
+        let Some(file) = span.file else { return };
+        let source = &self.program.files[file];
+        let (line, _) = span.line_col(&source.text);
+        let at = (file.as_u32(), line);
+        if self.last_line == Some(at) {
+            return;
+        }
+        self.last_line = Some(at);
+        match self.lines {
+            LineStyle::Directives => {
+                let _ = writeln!(
+                    self.out,
+                    "#line {line} \"{}\"",
+                    source.path.replace('\\', "/").replace('"', "")
+                );
+            }
+            LineStyle::Comments => {
+                let code = source.text.lines().nth(line as usize - 1).unwrap_or("").trim();
+                let code = code.replace("*/", "* /");
+                let _ = writeln!(self.out, "{:1$}/* {line}: {code} */", "", self.indent * 4);
+            }
+        }
+    }
+
+    /// Prints a region. Gives whether control reaches its end. `targets` are the results of the `if` it belongs to;
+    /// `tail` says that behind the region the handler ends.
+    fn block(&mut self, block: BlockId, targets: &[ValueId], tail: bool) -> Result<bool, Unsupported> {
+        let insts = &self.body.blocks[block].insts;
+        for (at, &inst) in insts.iter().enumerate() {
+            let next = insts.get(at + 1).map(|i| &self.body.insts[*i].op);
+            let last = match next {
+                Some(Op::Return(_)) => true,
+                Some(Op::Yield(values)) => tail && values.is_empty(),
+                _ => false,
+            };
+            match self.inst(inst, targets, last)? {
+                Flow::Next => {}
+                Flow::Yields => return Ok(true),
+                Flow::Leaves => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn inst(&mut self, inst: InstId, targets: &[ValueId], last: bool) -> Result<Flow, Unsupported> {
+        let data = &self.body.insts[inst];
+        if data.results.first().is_some_and(|v| self.vars.is_inline(*v)) {
+            return Ok(Flow::Next);
+        }
+        let quiet = matches!(data.op, Op::Yield(_) | Op::Zero | Op::Int(_) | Op::InPort { .. });
+        if !quiet {
+            self.source_line(data.span);
+        }
+        let declared = self.vars.declare_at.get(&inst).cloned().unwrap_or_default();
+        match &data.op {
+            Op::If { cond, then, other, likely } => {
+                self.declare(&declared);
+                return self.if_else(inst, *cond, *then, *other, *likely, last);
+            }
+            Op::Loop { init, max_trips, body } => {
+                self.declare(&declared);
+                self.loop_(inst, init, *max_trips, *body)?;
+            }
+            Op::Yield(values) => {
+                self.copy(targets, values);
+                return Ok(Flow::Yields);
+            }
+            Op::Break { depth, values } => {
+                let at = self.loops.len() - 1 - *depth as usize;
+                let results = self.loops[at].results.clone();
+                self.copy(&results, values);
+                if *depth == 0 && self.loops[at].plain_break {
+                    self.line("break;");
+                } else {
+                    self.loops[at].exit_used = true;
+                    let jump = format!("goto {};", self.loops[at].exit);
+                    self.line(&jump);
+                }
+                return Ok(Flow::Leaves);
+            }
+            Op::Continue { depth, values } => {
+                let at = self.loops.len() - 1 - *depth as usize;
+                let params = self.loops[at].params.clone();
+                self.copy(&params, values);
+                self.loops[at].next_used = true;
+                let jump = format!("goto {};", self.loops[at].next);
+                self.line(&jump);
+                return Ok(Flow::Leaves);
+            }
+            Op::Return(_) => {
+                D::end_of_handler(self);
+                return Ok(Flow::Leaves);
+            }
+            _ => {
+                if self.pure(inst, &declared) {
+                    return Ok(Flow::Next);
+                }
+                if D::statement(self, inst, last)? {
+                    return Ok(Flow::Leaves);
+                }
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn declare(&mut self, classes: &[ValueId]) {
+        for class in classes {
+            let local = if self.body.ty(*class).is_aggregate() { " NF_LOCAL" } else { "" };
+            let text = format!("{}{local};", self.declaration(*class));
+            self.line(&text);
+        }
+    }
+
+    /// `T name = init;` where the variable is declared here, else `name = init;`. Nothing for an unused result.
+    pub fn define(&mut self, inst: InstId, value: ValueId, init: &str) {
+        let class = self.vars.class(value);
+        let here = self.vars.declare_at.get(&inst).is_some_and(|list| list.contains(&class));
+        let text = if here {
+            let local = if self.body.ty(class).is_aggregate() { " NF_LOCAL" } else { " NF_UNUSED" };
+            let local = if self.is_used(value) && !self.body.ty(class).is_aggregate() { "" } else { local };
+            format!("{}{local} = {init};", self.declaration(class))
+        } else if init == "{0}" {
+            format!("{} = ({}){{0}};", self.vars.name(value), self.types.name(self.body.ty(value)))
+        } else {
+            format!("{} = {init};", self.vars.name(value))
+        };
+        self.line(&text);
+    }
+
+    /// Declares the variable of an aggregate that is filled in later.
+    pub fn declare_value(&mut self, inst: InstId, value: ValueId) {
+        let class = self.vars.class(value);
+        if self.vars.declare_at.get(&inst).is_some_and(|list| list.contains(&class)) {
+            self.declare(&[class]);
+        }
+    }
+
+    /// Whether any op uses the value.
+    pub fn is_used(&self, value: ValueId) -> bool {
+        self.body.insts.values().any(|inst| inst.op.operands().contains(&value))
+    }
+
+    /// Assigns several values at once, as if all sources were read before the first target is written.
+    fn copy(&mut self, targets: &[ValueId], sources: &[ValueId]) {
+        let moves: Vec<(ValueId, ValueId)> = targets
+            .iter()
+            .copied()
+            .zip(sources.iter().copied())
+            .filter(|(to, from)| self.body.ty(*to) != Type::Packet && !self.vars.same(*to, *from))
+            .collect();
+        let clobbers = |i: usize, (to, _): &(ValueId, ValueId)| {
+            moves[i + 1..].iter().any(|(_, from)| self.reads(*from).iter().any(|v| self.vars.same(*to, *v)))
+        };
+        let hazard = moves.iter().enumerate().any(|(i, m)| clobbers(i, m));
+        let mut texts = Vec::new();
+        for (to, from) in &moves {
+            let ty = self.body.ty(*to);
+            if ty.is_aggregate()
+                && matches!(self.body.def_op(*from), Some(Op::Zero))
+                && self.vars.is_inline(*from)
+            {
+                texts.push((*to, format!("({}){{0}}", self.types.name(ty))));
+            } else if hazard {
+                let tmp = self.names.fresh("next");
+                let line = format!("{} {tmp} = {};", self.types.name(ty), self.text(*from));
+                self.line(&line);
+                texts.push((*to, tmp));
+            } else {
+                texts.push((*to, self.text(*from)));
+            }
+        }
+        for (to, text) in texts {
+            let line = format!("{} = {text};", self.vars.name(to));
+            self.line(&line);
+        }
+    }
+
+    /// The variables an expression reads.
+    fn reads(&self, value: ValueId) -> Vec<ValueId> {
+        match self.body.def_op(value) {
+            Some(op) if self.vars.is_inline(value) => {
+                op.operands().into_iter().flat_map(|v| self.reads(v)).collect()
+            }
+            _ => vec![value],
+        }
+    }
+
+    /// Pure ops that stand as statements of their own. Gives false for all other ops.
+    fn pure(&mut self, inst: InstId, declared: &[ValueId]) -> bool {
+        let data = &self.body.insts[inst];
+        let Some(&result) = data.results.first() else { return false };
+        let ty = self.body.ty(result);
+        match &data.op {
+            Op::Hash { seed, value } => {
+                let (address, size) = self.bytes_of(*value);
+                let text = format!("nf_hash_bytes({}, {address}, {size})", self.text(*seed));
+                self.define(inst, result, &text);
+            }
+            Op::CsumAdd { sum, value } => {
+                let (address, size) = self.bytes_of(*value);
+                let text = format!("nf_csum_bytes({}, {address}, {size})", self.text(*sum));
+                self.define(inst, result, &text);
+            }
+            _ if !data.op.effects().is_pure() || matches!(data.op, Op::InPort { .. }) => return false,
+            _ if ty.is_int() => {
+                let text = self.expression(inst).text;
+                self.define(inst, result, &text);
+            }
+            Op::Zero => self.define(inst, result, "{0}"),
+            Op::Select { cond, then, other } => {
+                let text = format!("{} ? {} : {}", self.operand(*cond), self.text(*then), self.text(*other));
+                self.define(inst, result, &text);
+            }
+            Op::Get { agg, path } => {
+                let (place, checks) = self.place(*agg, path);
+                self.declare_value(inst, result);
+                self.assign_part(result, &place, &checks, copy_macro(path));
+            }
+            Op::ConstElem { array, index } => {
+                let name = self.const_names[array].clone();
+                let len = self.program.consts[*array].bytes.len() as u32 / self.program.size_of(ty).max(1);
+                self.declare_value(inst, result);
+                let place = format!("{name}[{}]", self.text(*index));
+                let check = format!("{} < {len}", self.operand(*index));
+                self.assign_part(result, &place, &[check], "__builtin_memcpy");
+            }
+            Op::Set { agg, path, value } => {
+                if !self.vars.same(*agg, result) {
+                    let from = self.text(*agg);
+                    self.define(inst, result, &from);
+                } else {
+                    self.declare(declared);
+                }
+                let name = self.vars.name(result).to_string();
+                let (place, checks) = self.place_from(name, ty, path);
+                let part = self.body.ty(*value);
+                let store = if part.is_aggregate() {
+                    let copy = copy_macro(path);
+                    format!("{copy}(&{place}, &{}, sizeof({place}));", self.text(*value))
+                } else {
+                    format!("{place} = {};", self.text(*value))
+                };
+                if checks.is_empty() {
+                    self.line(&store);
+                } else {
+                    self.line(&format!("if ({})", checks.join(" && ")));
+                    self.line(&format!("    {store}"));
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn assign_part(&mut self, result: ValueId, place: &str, checks: &[String], copy: &str) {
+        let name = self.vars.name(result).to_string();
+        let copy = format!("{copy}(&{name}, &{place}, sizeof({name}));");
+        if checks.is_empty() {
+            self.line(&copy);
+        } else {
+            self.line(&format!("__builtin_memset(&{name}, 0, sizeof({name}));"));
+            self.line(&format!("if ({})", checks.join(" && ")));
+            self.line(&format!("    {copy}"));
+        }
+    }
+
+    /// The address of a value's bytes, and their number; expressions get a place in memory.
+    pub fn bytes_of(&self, value: ValueId) -> (String, u32) {
+        let ty = self.body.ty(value);
+        (self.address(value), self.program.size_of(ty))
+    }
+
+    /// The address of a value: of its variable, or of a temporary.
+    pub fn address(&self, value: ValueId) -> String {
+        if self.vars.is_inline(value) {
+            format!("NF_ADDR({}, {})", self.types.name(self.body.ty(value)), self.text(value))
+        } else {
+            format!("&{}", self.vars.name(value))
+        }
+    }
+
+    fn capture<T>(
+        &mut self,
+        print: impl FnOnce(&mut Self) -> Result<T, Unsupported>,
+    ) -> Result<(T, String), Unsupported> {
+        let outer = std::mem::take(&mut self.out);
+        self.indent += 1;
+        let line = self.last_line;
+        let result = print(self);
+        self.indent -= 1;
+        self.last_line = line;
+        let inner = std::mem::replace(&mut self.out, outer);
+        Ok((result?, inner))
+    }
+
+    fn append(text: &mut String, lines: &[String], indent: usize) {
+        for line in lines {
+            let _ = writeln!(text, "{:1$}{line}", "", indent * 4);
+        }
+    }
+
+    fn if_else(
+        &mut self,
+        inst: InstId,
+        cond: ValueId,
+        then: BlockId,
+        other: BlockId,
+        likely: Option<f32>,
+        last: bool,
+    ) -> Result<Flow, Unsupported> {
+        let results = self.body.insts[inst].results.clone();
+        let before = self.state.clone();
+        let arm = |e: &mut Self, region: BlockId, holds: bool| {
+            e.state = before.clone();
+            D::assume(e, cond, holds);
+            e.capture(|e| e.block(region, &results, last))
+        };
+        let (then_ends, mut then_text) = arm(self, then, true)?;
+        let then_state = self.state.clone();
+        let (other_ends, mut other_text) = arm(self, other, false)?;
+        let other_state = self.state.clone();
+        match (then_ends, other_ends) {
+            (true, true) => {
+                let joined = D::join(self, &then_state, &other_state);
+                Self::append(&mut then_text, &joined.first, self.indent + 1);
+                Self::append(&mut other_text, &joined.second, self.indent + 1);
+                self.state = joined.state;
+            }
+            (true, false) => self.state = then_state,
+            (false, _) => self.state = other_state,
+        }
+        self.last_line = None;
+        let (negate, first, second) =
+            if then_text.is_empty() { (true, other_text, then_text) } else { (false, then_text, other_text) };
+        let test = if negate { negated(self, cond) } else { self.text(cond) };
+        let test = match likely {
+            Some(p) if p >= 0.9 => format!("__builtin_expect({test}, {})", u8::from(!negate)),
+            Some(p) if p <= 0.1 => format!("__builtin_expect({test}, {})", u8::from(negate)),
+            _ => test,
+        };
+        if !first.is_empty() {
+            self.line(&format!("if ({test}) {{"));
+            self.out.push_str(&first);
+            // An arm that leaves needs no else.
+            let first_ends = if negate { other_ends } else { then_ends };
+            if second.is_empty() {
+                self.line("}");
+            } else if !first_ends {
+                self.line("}");
+                self.out.push_str(&dedent(&second));
+            } else {
+                self.line("} else {");
+                self.out.push_str(&second);
+                self.line("}");
+            }
+        }
+        if then_ends || other_ends { Ok(Flow::Next) } else { Ok(Flow::Leaves) }
+    }
+
+    fn loop_(
+        &mut self,
+        inst: InstId,
+        init: &[ValueId],
+        trips: u32,
+        body: BlockId,
+    ) -> Result<(), Unsupported> {
+        let params = self.body.blocks[body].params.clone();
+        let results = self.body.insts[inst].results.clone();
+        self.copy(&params, init);
+        D::enter_loop(self, body);
+        let state = self.state.clone();
+        // A plain break may be used if running out of trips leaves nothing to copy.
+        let plain_break =
+            params.iter().zip(&results).all(|(p, r)| self.vars.same(*p, *r) || !self.is_used(*r));
+        let labels = LoopLabels {
+            params: params.clone(),
+            results: results.clone(),
+            exit: self.names.fresh("done"),
+            exit_used: false,
+            next: self.names.fresh("again"),
+            next_used: false,
+            plain_break,
+        };
+        self.loops.push(labels);
+        let trip = self.names.fresh("trip");
+        let (_, mut text) = self.capture(|e| e.block(body, &[], false))?;
+        let labels = self.loops.pop().expect("pushed above");
+        self.state = state;
+        // The jump to the next trip at the very end of the body goes without saying.
+        let last_jump = format!("goto {};\n", labels.next);
+        if let Some(rest) = text.strip_suffix(&last_jump) {
+            text = format!("{}\n", rest.trim_end());
+        }
+        if text.contains(&last_jump) {
+            let _ = writeln!(text, "{}:;", labels.next);
+        }
+        self.line(&format!("for (u32 {trip} = 0; {trip} < {trips}; {trip}++) {{"));
+        self.out.push_str(&text);
+        self.line("}");
+        if !labels.plain_break {
+            self.copy(&results, &params);
+        }
+        if labels.exit_used {
+            self.line(&format!("{}:;", labels.exit));
+        }
+        self.last_line = None;
+        Ok(())
+    }
+}
+
+enum Flow {
+    Next,
+    /// The region's end was reached.
+    Yields,
+    /// Control never comes here.
+    Leaves,
+}
+
+fn negated<D: Dialect>(e: &Emitter<'_, D>, cond: ValueId) -> String {
+    let text = e.value(cond);
+    match text.text.strip_prefix('!') {
+        Some(rest) if !text.atom => rest.to_string(),
+        _ => format!("!{}", text.operand()),
+    }
+}
+
+/// How a part is copied: in words, unless its place is computed, where words may be misaligned.
+fn copy_macro(path: &[Proj]) -> &'static str {
+    let computed = path.iter().any(|step| matches!(step, Proj::Index(_)));
+    if computed { "__builtin_memcpy" } else { "NF_MOVE" }
+}
+
+/// A region without its braces: all names of a body differ, so its declarations may join those around it.
+fn dedent(text: &str) -> String {
+    text.lines().map(|l| format!("{}\n", l.strip_prefix("    ").unwrap_or(l))).collect()
+}

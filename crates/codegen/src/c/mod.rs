@@ -1,0 +1,11 @@
+//! The C emitter: one for all targets. What differs between targets is a [`Dialect`].
+
+pub mod body;
+pub mod expr;
+pub mod liveness;
+pub mod names;
+pub mod types;
+pub mod unchanged;
+pub mod vars;
+
+pub use body::{Dialect, Emitter, LineStyle};

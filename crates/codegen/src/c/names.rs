@@ -1,0 +1,59 @@
+//! Names in generated C: the user's where possible, unique, and never a word that C or the runtime uses.
+
+use std::collections::HashSet;
+
+/// Words a generated name must not be. The runtime's own names start with `nf_` or `NF_`.
+const RESERVED: &[&str] = &[
+    "auto", "bool", "break", "case", "char", "const", "continue", "ctx", "data", "default", "do", "double",
+    "else", "end", "enum", "extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "main",
+    "register", "restrict", "return", "s16", "s32", "s64", "s8", "short", "signed", "sizeof", "static",
+    "struct", "switch", "true", "typedef", "u16", "u32", "u64", "u8", "union", "unsigned", "verdict", "void",
+    "volatile", "while", "asm", "typeof", "cursor",
+];
+
+/// Hands out names that differ from each other.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    taken: HashSet<String>,
+}
+
+impl Names {
+    /// A set that knows the reserved words and `taken`.
+    pub fn new(taken: impl IntoIterator<Item = String>) -> Names {
+        Names { taken: RESERVED.iter().map(|s| s.to_string()).chain(taken).collect() }
+    }
+
+    /// `wanted` made a C identifier, with a number behind it if it is taken.
+    pub fn fresh(&mut self, wanted: &str) -> String {
+        let mut base: String =
+            wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        if base.is_empty() || base.starts_with(|c: char| c.is_ascii_digit()) {
+            base.insert(0, 'v');
+        }
+        if base.starts_with("nf_") || base.starts_with("NF_") {
+            base.insert_str(0, "u_");
+        }
+        let mut name = base.clone();
+        let mut number = 2;
+        while !self.taken.insert(name.clone()) {
+            name = format!("{base}_{number}");
+            number += 1;
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_legal_and_unique() {
+        let mut names = Names::new(["eth".to_string()]);
+        assert_eq!(names.fresh("eth"), "eth_2");
+        assert_eq!(names.fresh("end"), "end_2");
+        assert_eq!(names.fresh("nf_tmp"), "u_nf_tmp");
+        assert_eq!(names.fresh("3-way"), "v3_way");
+        assert_eq!(names.fresh(""), "v");
+    }
+}

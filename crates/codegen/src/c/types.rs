@@ -1,0 +1,136 @@
+//! αIR types in C.
+//!
+//! Structs keep their names and members. They are declared packed with explicit padding members, so that the bytes are
+//! exactly [`nicforge_ir::layout`]'s on every compiler and padding is copied like data. An array that is a value of
+//! its own (C arrays cannot be assigned) is a struct with the one member `v`.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use nicforge_ir::{ArrayId, Program, StructId, Type};
+
+use super::names::Names;
+
+/// The C spelling of every type of a program.
+pub struct CTypes<'a> {
+    pub program: &'a Program,
+    structs: HashMap<StructId, String>,
+    members: HashMap<StructId, Vec<String>>,
+}
+
+impl<'a> CTypes<'a> {
+    /// Names for all struct types and members of `program`.
+    pub fn new(program: &'a Program) -> CTypes<'a> {
+        let mut tags = Names::default();
+        let mut structs = HashMap::new();
+        let mut members = HashMap::new();
+        for (id, def) in &program.structs {
+            structs.insert(id, tags.fresh(&format!("t_{}", def.name)));
+            let mut names = Names::new([]);
+            members.insert(id, def.fields.iter().map(|f| names.fresh(&f.name)).collect());
+        }
+        CTypes { program, structs, members }
+    }
+
+    /// A type for a variable: `u16`, `struct t_conn`, `struct nf_array_u8_6`.
+    pub fn name(&self, ty: Type) -> String {
+        match ty {
+            Type::Int { bits, signed } => int_name(bits, signed),
+            Type::Struct(id) => format!("struct {}", self.structs[&id]),
+            Type::Array(id) => format!("struct {}", self.array_tag(id)),
+            Type::Packet => "struct xdp_md *".to_string(),
+        }
+    }
+
+    fn array_tag(&self, id: ArrayId) -> String {
+        let def = self.program.arrays[id];
+        let elem = match def.elem {
+            Type::Array(inner) => self.array_tag(inner).trim_start_matches("nf_array_").to_string(),
+            Type::Struct(s) => self.structs[&s].clone(),
+            other => self.name(other),
+        };
+        format!("nf_array_{elem}_{}", def.len)
+    }
+
+    /// The type through which a struct is read where it lies: wide accesses whatever the address.
+    pub fn at_name(&self, id: StructId) -> String {
+        format!("{}_at", self.structs[&id])
+    }
+
+    /// The name of a struct's member.
+    pub fn member(&self, id: StructId, field: u32) -> &str {
+        &self.members[&id][field as usize]
+    }
+
+    /// A member or variable declarator; raw C arrays for array types.
+    fn declarator(&self, ty: Type, name: &str) -> String {
+        match ty {
+            Type::Array(id) => {
+                let def = self.program.arrays[id];
+                self.declarator(def.elem, &format!("{name}[{}]", def.len))
+            }
+            other => format!("{} {name}", self.name(other)),
+        }
+    }
+
+    /// Declarations of all struct and array types, with a check of each size.
+    pub fn declarations(&self) -> String {
+        let mut out = String::new();
+        for (id, def) in &self.program.structs {
+            let (layout, slots) = self.program.struct_layout(id);
+            let tag = &self.structs[&id];
+            let _ = writeln!(out, "struct {tag} {{");
+            let mut bit = 0;
+            let mut pads = 0;
+            let mut pad_to = |out: &mut String, bit: &mut u32, target: u32| {
+                // Holes between bit-fields of one unit are bits, all others whole bytes.
+                if !(*bit).is_multiple_of(8) && *bit < target {
+                    let bits = (target - *bit).min(8 - *bit % 8);
+                    let _ = writeln!(out, "    u8 nf_pad{pads} : {bits};");
+                    pads += 1;
+                    *bit += bits;
+                }
+                if *bit < target {
+                    let _ = writeln!(out, "    u8 nf_pad{pads}[{}];", (target - *bit) / 8);
+                    pads += 1;
+                    *bit = target;
+                }
+            };
+            for ((field, slot), name) in def.fields.iter().zip(&slots).zip(&self.members[&id]) {
+                pad_to(&mut out, &mut bit, slot.bit_offset);
+                match field.bit_width {
+                    Some(width) => {
+                        let _ = writeln!(out, "    {} {name} : {width};", self.name(field.ty));
+                    }
+                    None => {
+                        let _ = writeln!(out, "    {};", self.declarator(field.ty, name));
+                    }
+                }
+                bit = slot.bit_offset + slot.bits;
+            }
+            pad_to(&mut out, &mut bit, layout.size * 8);
+            let _ = writeln!(out, "}} __attribute__((packed));");
+            let _ = writeln!(out, "typedef struct {tag} {tag}_at __attribute__((aligned(8), may_alias));");
+            let _ = writeln!(
+                out,
+                "_Static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");\n",
+                layout.size
+            );
+        }
+        for (id, def) in &self.program.arrays {
+            let raw = self.declarator(def.elem, &format!("v[{}]", def.len));
+            let _ =
+                writeln!(out, "struct {} {{\n    {raw};\n}} __attribute__((packed));\n", self.array_tag(id));
+        }
+        out
+    }
+}
+
+/// The C integer that holds `uN`/`iN`.
+pub fn int_name(bits: u8, signed: bool) -> String {
+    if bits == 1 && !signed {
+        return "bool".to_string();
+    }
+    let size = nicforge_ir::layout::int_layout(bits).size * 8;
+    format!("{}{size}", if signed { 's' } else { 'u' })
+}

@@ -1,0 +1,371 @@
+//! Packets on XDP: from a cursor and emitted headers to offsets, bounds checks and stores.
+//!
+//! `extract` reads at `data + offset` after a bounds check, which is left out where the path has proved it. Emitted
+//! headers are only remembered; when the packet leaves, the frame is moved by the difference between what was
+//! consumed and what was emitted (`bpf_xdp_adjust_head`), and the headers are stored. A header that was extracted from
+//! the place it is written to is stored member by member, without those that did not change (`in-place-headers`).
+//!
+//! Where paths with different offsets meet, the cursor moves into a C variable and emitted headers into a staging area;
+//! that is always right, only slower.
+
+use nicforge_ir::{InstId, Op, Type, ValueId};
+
+use super::dialect::Xdp;
+use super::state::{Cursor, Emits, Emitted};
+use crate::c::Emitter;
+use crate::c::unchanged::{leaves, unchanged};
+
+type E<'a, 'b> = Emitter<'a, Xdp<'b>>;
+
+/// A place in the frame to access.
+struct Place {
+    /// C expression of its address.
+    address: String,
+    /// C condition under which all its bytes are there; `None`: always.
+    check: Option<String>,
+}
+
+/// The cursor as a C expression, with a pending read settled first.
+fn settled(e: &mut E<'_, '_>) -> Result<u32, String> {
+    match e.state.cursor.clone() {
+        Cursor::Static { at, unless: None } => Ok(at),
+        Cursor::Static { .. } => {
+            let line = materialise_cursor(e);
+            line.into_iter().for_each(|l| e.line(&l));
+            Err("cursor".to_string())
+        }
+        Cursor::Dynamic => Err("cursor".to_string()),
+    }
+}
+
+/// The line that moves a static cursor into the variable; none if it is there.
+pub fn materialise_cursor(e: &mut E<'_, '_>) -> Option<String> {
+    let line = match e.state.cursor.clone() {
+        Cursor::Dynamic => None,
+        Cursor::Static { at, unless: None } => Some(format!("cursor = {at};")),
+        Cursor::Static { at, unless: Some((ok, before)) } => {
+            Some(format!("cursor = {} ? {at} : {before};", e.operand(ok)))
+        }
+    };
+    e.dialect.uses_cursor = true;
+    e.state.cursor = Cursor::Dynamic;
+    line
+}
+
+/// The lines that move remembered headers into the staging area.
+pub fn materialise_emits(e: &mut E<'_, '_>) -> Vec<String> {
+    let Emits::List(list) = std::mem::replace(&mut e.state.emits, Emits::Staged) else { return Vec::new() };
+    e.dialect.uses_staging = true;
+    let mut lines = vec!["staged_len = 0;".to_string()];
+    lines.extend(list.iter().map(stage_line));
+    lines
+}
+
+fn stage_line(item: &Emitted) -> String {
+    format!("nf_stage(staged, &staged_len, &{}, {});", item.name, item.size)
+}
+
+/// The address `off` bytes behind the cursor and the check that `size` bytes are there.
+fn place(e: &mut E<'_, '_>, off: Option<ValueId>, size: u32) -> Place {
+    let cursor = settled(e);
+    let constant = match off {
+        None => Some(0),
+        Some(off) => e.constant(off),
+    };
+    if let (Ok(at), Some(off)) = (&cursor, constant) {
+        let start = *at as u64 + off;
+        let stop = start + size as u64;
+        if stop > 0x7fff {
+            return Place { address: "data".into(), check: Some("false".into()) };
+        }
+        let check = (stop > e.state.proved as u64).then(|| format!("data + {stop} <= end"));
+        return Place { address: if start == 0 { "data".into() } else { format!("data + {start}") }, check };
+    }
+    let base = match cursor {
+        Ok(at) => format!("(u64){at}"),
+        Err(variable) => variable,
+    };
+    let sum = match off {
+        Some(off) => format!("{base} + (u32){}", e.operand(off)),
+        None => base,
+    };
+    let (at, inside, address) = (e.names.fresh("at"), e.names.fresh("inside"), e.names.fresh("place"));
+    e.line(&format!("u64 {at} = {sum};"));
+    e.line(&format!("bool {inside} = {at} < 0x8000;"));
+    e.line(&format!("NF_BOUND_OFFSET({at});"));
+    e.line(&format!("u8 *{address} = data + {at};"));
+    e.line(&format!("NF_PIN({address});"));
+    Place { check: Some(format!("{inside} && {address} + {size} <= end")), address }
+}
+
+/// Prints `(ok, value) = extract pkt` and `load`.
+pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool) {
+    let results = e.body.insts[inst].results.clone();
+    let (ok, value) = (results[0], results[1]);
+    let ty = e.body.ty(value);
+    let size = e.program.size_of(ty);
+    let before = e.state.cursor.clone();
+    let place = place(e, off, size);
+    if advance && let Cursor::Static { at, unless: None } = before {
+        e.dialect.extracted.insert(inst, at);
+    }
+    let ok_is_shown = e.is_used(ok) || place.check.is_some();
+    if ok_is_shown {
+        let check = place.check.clone().unwrap_or_else(|| "true".into());
+        e.define(inst, ok, &check);
+    }
+    if e.is_used(value) {
+        let zero = if ty.is_int() { "0" } else { "{0}" };
+        if place.check.is_some() {
+            e.define(inst, value, zero);
+            let test = format!("if ({})", e.text(ok));
+            e.line(&test);
+            let get = format!("    NF_GET({}, {});", e.vars.name(value), place.address);
+            e.line(&get);
+        } else {
+            if ty.is_int() {
+                e.define(inst, value, zero)
+            } else {
+                e.declare_value(inst, value)
+            };
+            let get = format!("NF_GET({}, {});", e.vars.name(value), place.address);
+            e.line(&get);
+        }
+    }
+    if let Some(stop) = static_stop(e, off, size) {
+        e.dialect.proves.insert(ok, stop);
+        if let (Type::Struct(id), true, false) = (ty, e.is_used(value), e.dialect.stores) {
+            // Members are read where they are used, as one would write it by hand, and not all at once up here.
+            let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));
+            let at = e.types.at_name(id);
+            e.line(&format!("{at} *{pointer} NF_UNUSED = ({at} *)({});", place.address));
+            e.state.wire.push((value, pointer, stop));
+        }
+        if advance {
+            let unless = place.check.as_ref().map(|_| (ok, stop - size));
+            e.state.cursor = Cursor::Static { at: stop, unless };
+        }
+    } else if advance {
+        let line = format!("cursor += {} ? {size} : 0;", e.operand(ok));
+        e.line(&line);
+    }
+}
+
+/// Where a read of `size` bytes at a static cursor and offset ends.
+fn static_stop(e: &E<'_, '_>, off: Option<ValueId>, size: u32) -> Option<u32> {
+    let Cursor::Static { at, unless: None } = e.state.cursor else { return None };
+    let off = off.map_or(Some(0), |v| e.constant(v))?;
+    let stop = at as u64 + off + size as u64;
+    (stop <= 0x7fff).then_some(stop as u32)
+}
+
+/// Prints `ok = skip pkt, len`.
+pub fn skip(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
+    let ok = e.body.insts[inst].results[0];
+    let place = place(e, Some(len), 0);
+    match static_stop(e, Some(len), 0) {
+        Some(stop) => {
+            let Cursor::Static { at, .. } = e.state.cursor else { unreachable!("static_stop saw it") };
+            let check = place.check.clone().unwrap_or_else(|| "true".into());
+            if e.is_used(ok) || place.check.is_some() {
+                e.define(inst, ok, &check);
+            }
+            e.dialect.proves.insert(ok, stop);
+            e.state.cursor = Cursor::Static { at: stop, unless: place.check.map(|_| (ok, at)) };
+        }
+        None => {
+            let check = place.check.unwrap_or_else(|| "true".into());
+            e.define(inst, ok, &check);
+            materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
+            let line = format!("if ({})", e.text(ok));
+            e.line(&line);
+            e.line(&format!("    cursor += (u32){};", e.operand(len)));
+        }
+    }
+}
+
+/// Prints `ok = store pkt, off, value`.
+pub fn store(e: &mut E<'_, '_>, inst: InstId, off: ValueId, value: ValueId) {
+    let ok = e.body.insts[inst].results[0];
+    let size = e.program.size_of(e.body.ty(value));
+    let place = place(e, Some(off), size);
+    let name = variable(e, value);
+    let put = format!("NF_PUT({}, {name});", place.address);
+    match place.check {
+        None => {
+            if e.is_used(ok) {
+                e.define(inst, ok, "true");
+            }
+            e.line(&put);
+        }
+        Some(check) => {
+            e.define(inst, ok, &check);
+            let test = format!("if ({})", e.text(ok));
+            e.line(&test);
+            e.line(&format!("    {put}"));
+        }
+    }
+    if let Some(stop) = static_stop(e, Some(off), size) {
+        e.dialect.proves.insert(ok, stop);
+    }
+}
+
+/// The C variable that holds a value; a new one for an expression.
+pub fn variable(e: &mut E<'_, '_>, value: ValueId) -> String {
+    if !e.vars.is_inline(value) {
+        return e.vars.name(value).to_string();
+    }
+    let name = e.names.fresh("word");
+    let line = format!("{} {name} = {};", e.types.name(e.body.ty(value)), e.text(value));
+    e.line(&line);
+    name
+}
+
+/// Remembers or stages `emit pkt, value`.
+pub fn emit(e: &mut E<'_, '_>, inst: InstId, value: ValueId) {
+    let size = e.program.size_of(e.body.ty(value));
+    let mut name = variable(e, value);
+    // The store happens when the packet leaves; if the variable is written again before, its bytes are kept aside.
+    if !e.vars.is_inline(value) && e.dialect.written_after(e, inst, value) {
+        let copy = e.names.fresh(&format!("{name}_emitted"));
+        let line = format!("{} {copy} NF_LOCAL = {name};", e.types.name(e.body.ty(value)));
+        e.line(&line);
+        name = copy;
+    }
+    let item = Emitted { value, name, size };
+    match &mut e.state.emits {
+        Emits::List(list) => list.push(item),
+        Emits::Staged => {
+            let line = stage_line(&item);
+            e.line(&line);
+        }
+    }
+}
+
+/// Prints `reset pkt`.
+pub fn reset(e: &mut E<'_, '_>) {
+    e.state.cursor = Cursor::Static { at: 0, unless: None };
+    e.state.emits = Emits::List(Vec::new());
+}
+
+/// Prints `ok = trim pkt, len`.
+pub fn trim(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
+    let ok = e.body.insts[inst].results[0];
+    let rest = rest_length(e);
+    let fits = format!("{} <= {rest}", e.operand(len));
+    let keep = e.text(len);
+    // The kernel keeps at least an Ethernet header; a frame cut below that fails as a whole, counted.
+    e.define(inst, ok, &fits);
+    let name = e.text(ok);
+    let fail = e.dialect.no_room();
+    e.line(&format!("if ({name} && bpf_xdp_adjust_tail(ctx, (int)({keep} - {rest})))"));
+    e.line(&format!("    return {fail};"));
+    reload(e);
+}
+
+/// Bytes of the unread rest as a C expression.
+pub fn rest_length(e: &mut E<'_, '_>) -> String {
+    match settled(e) {
+        Ok(0) => "(u32)(end - data)".to_string(),
+        Ok(at) => format!("((u32)(end - data) - {at})"),
+        Err(variable) => format!("((u32)(end - data) - (u32){variable})"),
+    }
+}
+
+/// The cursor as a C expression of a byte offset.
+pub fn cursor_text(e: &mut E<'_, '_>) -> String {
+    match settled(e) {
+        Ok(at) => at.to_string(),
+        Err(variable) => variable,
+    }
+}
+
+fn reload(e: &mut E<'_, '_>) {
+    e.line("data = (u8 *)(long)ctx->data;");
+    e.line("end = (u8 *)(long)ctx->data_end;");
+    e.state.proved = 0;
+    e.state.wire.clear();
+}
+
+/// Writes what was emitted in front of the unread rest, so that the frame is what the packet means.
+pub fn finish(e: &mut E<'_, '_>) {
+    let cursor = settled(e);
+    let fail = e.dialect.no_room();
+    let emits = e.state.emits.clone();
+    let total = match &emits {
+        Emits::List(list) => Some(list.iter().map(|item| item.size).sum::<u32>()),
+        Emits::Staged => None,
+    };
+    let shift = match (&cursor, total) {
+        (Ok(at), Some(total)) => Some(*at as i64 - total as i64),
+        _ => None,
+    };
+    if shift != Some(0) {
+        let consumed = cursor.clone().map_or_else(|v| format!("(int){v}"), |at| at.to_string());
+        let by = match (shift, total) {
+            (Some(shift), _) => shift.to_string(),
+            (None, Some(total)) => format!("{consumed} - {total}"),
+            (None, None) => format!("{consumed} - (int)staged_len"),
+        };
+        e.line(&format!("if (bpf_xdp_adjust_head(ctx, {by}))"));
+        e.line(&format!("    return {fail};"));
+        reload(e);
+    }
+    match emits {
+        Emits::Staged => {
+            e.line("if (!nf_unstage(data, end, staged, staged_len))");
+            e.line(&format!("    return {fail};"));
+        }
+        Emits::List(list) => {
+            let total = total.unwrap_or(0);
+            if total > e.state.proved {
+                e.line(&format!("if (data + {total} > end)"));
+                e.line(&format!("    return {fail};"));
+                e.state.proved = total;
+            }
+            let mut at = 0;
+            for item in &list {
+                write_header(e, item, at, shift);
+                at += item.size;
+            }
+        }
+    }
+}
+
+/// Stores one emitted value at offset `at` of the final frame, which started `shift` bytes into the original one.
+fn write_header(e: &mut E<'_, '_>, item: &Emitted, at: u32, shift: Option<i64>) {
+    let ty = e.body.ty(item.value);
+    let original = shift.map(|shift| at as i64 + shift);
+    let in_place = !e.dialect.stores;
+    let is_origin = |inst: InstId, index: u32| {
+        index == 1
+            && in_place
+            && matches!(e.body.insts[inst].op, Op::Extract { .. })
+            && e.dialect.extracted.get(&inst).is_some_and(|from| Some(*from as i64) == original)
+    };
+    let all = leaves(e.program, ty);
+    let changed: Vec<_> =
+        all.iter().filter(|leaf| !unchanged(e.body, item.value, leaf, &is_origin)).collect();
+    let place = |offset: u32| if offset == 0 { "data".to_string() } else { format!("data + {offset}") };
+    if changed.len() == all.len() {
+        e.line(&format!("NF_PUT({}, {});", place(at), item.name));
+        return;
+    }
+    let lines: Vec<String> = changed
+        .iter()
+        .map(|leaf| {
+            let to = place(at + leaf.offset);
+            match leaf.paths.as_slice() {
+                [path] if !path.is_empty() => {
+                    let steps: Vec<_> = path.iter().map(|f| nicforge_ir::Proj::Field(*f)).collect();
+                    let (part, _) = e.place_from(item.name.clone(), ty, &steps);
+                    format!("NF_PUT({to}, {part});")
+                }
+                _ => {
+                    format!("__builtin_memcpy({to}, (u8 *)&{} + {}, {});", item.name, leaf.offset, leaf.size)
+                }
+            }
+        })
+        .collect();
+    lines.iter().for_each(|l| e.line(l));
+}

@@ -1,0 +1,164 @@
+//! Rules for structs and arrays: reading what was set, setting over what was set.
+//!
+//! Two paths into one aggregate are *the same*, *inside* one another, *apart*, or nobody knows, which is the case as
+//! soon as an index decides that is neither the same value nor two different constants. Paths are compared step by
+//! step: `.dst.b[%i]`.
+//!
+//! Out-of-range indices need care. A read of what was set at index `%i` is the set value only if `%i` is in range:
+//! beyond the end the set changed nothing and the read is zero. Bit-fields cut off what they have no room for, so a
+//! read does not simply give the value that was set.
+
+use nicforge_ir::build::mask;
+use nicforge_ir::interp::arith::sign_extend;
+use nicforge_ir::{Op, Proj, Type, ValueId};
+
+use super::{Folder, Simpler};
+
+/// How a path that is set lies to one that is read.
+enum Relation {
+    Same,
+    /// What is read lies in what was set, at this rest of its path.
+    Inside(Vec<Proj>),
+    Apart,
+    Unknown,
+}
+
+impl Folder<'_> {
+    pub(super) fn aggregate(&mut self, op: &Op, ty: Type) -> Option<Simpler> {
+        match op {
+            Op::Get { agg, path } => self.get(*agg, path, ty),
+            Op::Set { agg, path, value } => self.set(*agg, path, *value),
+            _ => None,
+        }
+    }
+
+    fn get(&self, agg: ValueId, path: &[Proj], ty: Type) -> Option<Simpler> {
+        if path.is_empty() {
+            return Some(Simpler::Value(agg));
+        }
+        if self.surely_outside(self.body.ty(agg), path) {
+            return Some(zero(ty));
+        }
+        match self.body.def_op(agg)? {
+            Op::Zero => Some(zero(ty)),
+            Op::Get { agg, path: first } => {
+                let path = first.iter().chain(path).copied().collect();
+                Some(Simpler::Op(Op::Get { agg: *agg, path }))
+            }
+            Op::Set { agg: before, path: set, value } => {
+                let read = |agg: ValueId, path: Vec<Proj>| Some(Simpler::Op(Op::Get { agg, path }));
+                match self.relation(self.body.ty(agg), set, path) {
+                    Relation::Apart => read(*before, path.to_vec()),
+                    Relation::Same => match self.bit_width(self.body.ty(agg), set) {
+                        None => Some(Simpler::Value(*value)),
+                        Some(width) => Some(Simpler::Int(cut(self.known(*value)?, width, ty))),
+                    },
+                    Relation::Inside(rest) => read(*value, rest),
+                    Relation::Unknown => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn set(&self, agg: ValueId, path: &[Proj], value: ValueId) -> Option<Simpler> {
+        if path.is_empty() {
+            return Some(Simpler::Value(value));
+        }
+        if self.surely_outside(self.body.ty(agg), path) {
+            return Some(Simpler::Value(agg));
+        }
+        // What is put back where it came from.
+        if let Some(Op::Get { agg: from, path: read }) = self.body.def_op(value)
+            && *from == agg
+            && read == path
+        {
+            return Some(Simpler::Value(agg));
+        }
+        let zero = self.known(value) == Some(0) || matches!(self.body.def_op(value), Some(Op::Zero));
+        match self.body.def_op(agg)? {
+            Op::Zero if zero => Some(Simpler::Value(agg)),
+            // Set again, in whole or with more around it: the first time does not show. If an index of `path` is
+            // beyond the end, both change nothing.
+            Op::Set { agg: before, path: first, .. } if first.starts_with(path) => {
+                Some(Simpler::Op(Op::Set { agg: *before, path: path.to_vec(), value }))
+            }
+            _ => None,
+        }
+    }
+
+    /// How `set` lies to `read`, both paths into a value of type `ty`.
+    fn relation(&self, ty: Type, set: &[Proj], read: &[Proj]) -> Relation {
+        for (i, (a, b)) in set.iter().zip(read).enumerate() {
+            let apart = match (a, b) {
+                (Proj::Field(a), Proj::Field(b)) => a != b,
+                (Proj::Index(a), Proj::Index(b)) if a == b => false,
+                (Proj::Index(a), Proj::Index(b)) => match (self.known(*a), self.known(*b)) {
+                    (Some(a), Some(b)) => a != b,
+                    _ => return Relation::Unknown,
+                },
+                _ => return Relation::Unknown,
+            };
+            if apart {
+                return Relation::Apart;
+            }
+            if !self.surely_in_range(ty, &set[..=i]) {
+                return Relation::Unknown;
+            }
+        }
+        match read.get(set.len()..) {
+            Some([]) => Relation::Same,
+            Some(rest) => Relation::Inside(rest.to_vec()),
+            None => Relation::Unknown,
+        }
+    }
+
+    /// Whether the last step of a path is a member or an index known to be in range.
+    fn surely_in_range(&self, ty: Type, path: &[Proj]) -> bool {
+        match path.split_last() {
+            Some((Proj::Index(index), before)) => {
+                let len = self.array_len(ty, before);
+                self.known(*index).zip(len).is_some_and(|(index, len)| index < len)
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether an index of the path is known to be beyond its array's end.
+    fn surely_outside(&self, ty: Type, path: &[Proj]) -> bool {
+        path.iter().enumerate().any(|(i, step)| match step {
+            Proj::Index(index) => self
+                .known(*index)
+                .zip(self.array_len(ty, &path[..i]))
+                .is_some_and(|(index, len)| index >= len),
+            Proj::Field(_) => false,
+        })
+    }
+
+    fn array_len(&self, ty: Type, path: &[Proj]) -> Option<u64> {
+        match self.program.project(ty, path)? {
+            Type::Array(id) => Some(self.program.arrays[id].len as u64),
+            _ => None,
+        }
+    }
+
+    /// Width of the bit-field at the end of a path, if there is one.
+    fn bit_width(&self, ty: Type, path: &[Proj]) -> Option<u8> {
+        let (last, before) = path.split_last()?;
+        match (self.program.project(ty, before)?, last) {
+            (Type::Struct(id), Proj::Field(i)) => self.program.structs[id].fields[*i as usize].bit_width,
+            _ => None,
+        }
+    }
+}
+
+fn zero(ty: Type) -> Simpler {
+    if ty.is_int() { Simpler::Int(0) } else { Simpler::Op(Op::Zero) }
+}
+
+/// What a bit-field of `width` bits makes of a constant of its type.
+fn cut(raw: u64, width: u8, ty: Type) -> u64 {
+    let bits = ty.bits().unwrap_or(64);
+    let raw = mask(raw, width);
+    mask(if ty.is_signed() { sign_extend(raw, width) as u64 } else { raw }, bits)
+}

@@ -1,0 +1,27 @@
+//! Every pass, and the pipeline that runs unless somebody asks for another.
+
+use crate::Pass;
+use crate::cse::Cse;
+use crate::dce::Dce;
+use crate::fold::Fold;
+use crate::inline::Inline;
+use crate::simplify_control::SimplifyControl;
+use crate::thread_branches::ThreadBranches;
+use crate::unroll::Unroll;
+
+/// All passes, in the order in which they are listed to users.
+pub const PASSES: [&dyn Pass; 7] = [&Inline, &Fold, &ThreadBranches, &SimplifyControl, &Cse, &Dce, &Unroll];
+
+/// What runs first, once.
+pub const PREPARE: [&str; 1] = ["inline"];
+
+/// What runs after that again and again until nothing changes.
+pub const SIMPLIFY: [&str; 5] = ["fold", "thread-branches", "simplify-control", "cse", "dce"];
+
+/// Each round makes the program smaller or simpler; this many are far more than programs need.
+pub const MAX_ROUNDS: usize = 20;
+
+/// The pass of a name.
+pub fn pass_named(name: &str) -> Option<&'static dyn Pass> {
+    PASSES.into_iter().find(|pass| pass.name() == name)
+}

@@ -1,0 +1,137 @@
+//! Generated C becomes a BPF object, by the clang that is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::fault::Fault;
+
+/// Version of clang used; the suffix is part of Debian's and LLVM's program names.
+pub const CLANG: &str = "clang-19";
+
+/// What the generated program's time, randomness and verdicts are connected to (`NF_MODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Time and randomness are the kernel's.
+    Live,
+    /// As live, and every event's time and seed are kept for a replay.
+    Record,
+    /// Time, seed and port are given per event; the verdict is written down instead of acted on.
+    Replay,
+}
+
+impl Mode {
+    fn define(self) -> &'static str {
+        match self {
+            Mode::Live => "-DNF_MODE=0",
+            Mode::Record => "-DNF_MODE=1",
+            Mode::Replay => "-DNF_MODE=2",
+        }
+    }
+}
+
+/// Why there is no object.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    #[error("`{CLANG}` cannot be started ({source}); install it with `apt-get install {CLANG}`")]
+    NoClang { source: std::io::Error },
+    #[error(
+        "a header that `{CLANG}` needs is missing: {missing}; install it with `apt-get install libbpf-dev linux-libc-dev`"
+    )]
+    NoHeader { missing: String },
+    #[error(
+        "internal error in code generation: {CLANG} refuses the generated code: {first}\n  generated code: {path}\n  \
+         all messages:   {messages}",
+        path = source_path.display(),
+        messages = messages_path.display()
+    )]
+    Internal { first: String, source_path: PathBuf, messages_path: PathBuf },
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+impl CompileError {
+    /// Generated code must compile, so what fails here is the installation (or us).
+    pub fn fault(&self) -> Fault {
+        match self {
+            CompileError::Internal { .. } => Fault::User,
+            _ => Fault::Environment,
+        }
+    }
+}
+
+/// Compiles C for the kernel's BPF virtual machine.
+///
+/// `name` becomes the file name (without `.c`), `includes` are searched for headers in their order. The object is
+/// returned as bytes; no file stays behind unless the compiler refuses the source.
+pub fn compile_bpf(
+    name: &str,
+    source: &str,
+    mode: Mode,
+    includes: &[PathBuf],
+) -> Result<Vec<u8>, CompileError> {
+    let io = |path: &Path| {
+        let path = path.to_path_buf();
+        move |source| CompileError::Io { path, source }
+    };
+    let dir = tempfile::Builder::new()
+        .prefix("nicforge-build-")
+        .tempdir()
+        .map_err(|source| CompileError::Io { path: std::env::temp_dir(), source })?;
+    let (c, o) = (dir.path().join(format!("{name}.c")), dir.path().join(format!("{name}.o")));
+    std::fs::write(&c, source).map_err(io(&c))?;
+
+    let mut clang = Command::new(CLANG);
+    clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]);
+    clang.arg("-fno-color-diagnostics").arg(mode.define());
+    for include in includes {
+        clang.arg("-I").arg(include);
+    }
+    // <linux/types.h> includes <asm/types.h>, which Debian keeps in a directory per architecture.
+    let asm = PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
+    if asm.is_dir() {
+        clang.arg("-idirafter").arg(asm);
+    }
+    let ran = clang.arg("-c").arg(&c).arg("-o").arg(&o).current_dir(dir.path()).output();
+    let ran = ran.map_err(|source| CompileError::NoClang { source })?;
+    if ran.status.success() {
+        return std::fs::read(&o).map_err(io(&o));
+    }
+
+    let messages = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let first =
+        messages.lines().find(|line| line.contains("error:")).unwrap_or("(it gave no reason)").to_string();
+    if first.contains("file not found") {
+        return Err(CompileError::NoHeader { missing: first });
+    }
+    let kept = dir.keep();
+    let messages_path = kept.join("messages.txt");
+    std::fs::write(&messages_path, &messages).map_err(io(&messages_path))?;
+    Err(CompileError::Internal { first, source_path: kept.join(format!("{name}.c")), messages_path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_code_is_kept_and_named() {
+        let error = compile_bpf("broken", "int f(void) { return x; }\n", Mode::Live, &[]).unwrap_err();
+        let CompileError::Internal { first, source_path, messages_path } = &error else { panic!("{error}") };
+        assert!(first.contains("broken.c:1:22: error: use of undeclared identifier 'x'"), "{first}");
+        assert_eq!(std::fs::read_to_string(source_path).unwrap(), "int f(void) { return x; }\n");
+        assert!(messages_path.exists());
+        std::fs::remove_dir_all(source_path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn missing_headers_are_the_installations_fault() {
+        let error = compile_bpf("h", "#include <no/such.h>\n", Mode::Live, &[]).unwrap_err();
+        assert_eq!(error.fault(), Fault::Environment, "{error}");
+    }
+
+    #[test]
+    fn objects_are_elf() {
+        let object = compile_bpf("ok", "int f(void) { return NF_MODE; }\n", Mode::Replay, &[]).unwrap();
+        assert_eq!(&object[..4], b"\x7fELF");
+    }
+}

@@ -1,0 +1,381 @@
+//! A program attached to the ports of a test network, fed with events, all outputs caught.
+//!
+//! Frames go onto the wire side by an AF_PACKET socket; the kernel runs the program on the NIC side; what it sends arrives
+//! at the wire side again, where a collector program puts frames into one ring buffer, all ports in order of arrival;
+//! what it passes to the stack is seen by a socket on the NIC side; the rest is in the program's own ring.
+//!
+//! **Nothing is lost unnoticed.** veth counts how many frames the program saw and each verdict. A run never has more
+//! than a window of frames in flight (veth's ring holds 256), and it waits until every counted verdict has shown up
+//! where it belongs, or says what is missing.
+//!
+//! **Order.** Frames of one port are processed in order. Different ports are different rings, so a run lets one port's
+//! frames be processed before it sends by another. Host messages wait for the packets before them. The sending thread
+//! stays on one CPU, on which the kernel then also runs the program.
+
+mod report;
+mod socket;
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::MapCore as _;
+use nicforge_codegen::XdpArtifact;
+use nicforge_ir::{Input, InputEvent, Output, Program};
+
+pub use report::{LiveError, LiveOutputs, LiveReport, LiveRun, Streams};
+
+use crate::compile::{Mode, compile_bpf};
+use crate::netns::{LARGEST_FRAME, Sandbox, StatsReader, XdpStats, xdp_stats};
+use crate::pin::Pinned;
+use crate::ring::Ring;
+use crate::xdp::bench::{harness_contract, load_harness};
+use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach};
+pub use socket::Sender;
+use socket::Tap;
+
+/// Most frames in flight: half of what veth's ring holds.
+pub const LARGEST_WINDOW: usize = 128;
+
+/// How to run.
+pub struct LiveOptions<'a> {
+    /// Frames in flight at most, up to [`LARGEST_WINDOW`].
+    pub window: usize,
+    /// One event at a time, so that outputs can be told apart by event; the window is 1 then.
+    pub per_event: bool,
+    /// How long nothing may move before packets count as missing.
+    pub patience: Duration,
+    /// Called between batches with the number of events done; false stops the run.
+    pub keep_going: &'a mut dyn FnMut(usize) -> bool,
+}
+
+/// A loaded program attached to every port of a sandbox. Dropping it leaves nothing behind.
+pub struct Session {
+    // In this order they are let go: the program is detached before its network goes.
+    _attached: Vec<Attached>,
+    _collector: Vec<Attached>,
+    loaded: Loaded,
+    sender: Sender,
+    tap: Tap,
+    ring: Ring,
+    stats: Vec<StatsReader>,
+    _harness: libbpf_rs::Object,
+    sandbox: Sandbox,
+}
+
+impl Session {
+    /// Compiles the artifact, makes a network, loads the program and attaches it.
+    pub fn start(
+        program: &Program,
+        artifact: &XdpArtifact,
+        mode: Mode,
+        includes: &[PathBuf],
+    ) -> Result<Session, XdpError> {
+        let object = compile_bpf(&program.name, &artifact.source, mode, includes)?;
+        let sandbox = Sandbox::new(program.ports)?;
+        let options = LoadOptions { mode, ifindex: sandbox.ifindex() };
+        let loaded = Loaded::load(program, artifact, &object, &options)?;
+        Session::new(sandbox, loaded, includes)
+    }
+
+    /// Attaches a program that was loaded with the sandbox's interfaces.
+    pub fn new(sandbox: Sandbox, loaded: Loaded, includes: &[PathBuf]) -> Result<Session, XdpError> {
+        let harness = load_harness(includes, &["nf_collect"])?;
+        let ring = harness.maps().find(|map| map.name() == "nf_wire").ok_or_else(harness_contract)?;
+        let ring = Ring::map(ring.as_fd(), ring.max_entries() as usize)
+            .map_err(|error| XdpError::kernel("map a ring buffer", error))?;
+        let collect =
+            harness.progs().find(|prog| prog.name() == "nf_collect").ok_or_else(harness_contract)?;
+        let collect = collect.as_fd();
+        let (collector, sender) = sandbox.wire.enter(|| {
+            let ports = sandbox.ports.iter().enumerate();
+            let attached = ports.map(|(i, port)| attach(collect, port.wire_ifindex, &format!("wire{i}")));
+            Ok((attached.collect::<Result<Vec<_>, _>>()?, Sender::open()?))
+        })?;
+        // Attached last: until then nothing may run with a port missing from the program's port map.
+        let program = loaded.handler_fd("net_recv")?;
+        let ports = loaded.map_fd("nf_ports");
+        let (attached, tap, stats) = sandbox.nic.enter(|| {
+            if let Some(map) = &ports {
+                crate::xdp::attach::set_ports(map.as_fd(), &sandbox.ifindex())?;
+            }
+            let attached = sandbox.ports.iter().map(|port| attach(program, port.ifindex, &port.name));
+            let stats = sandbox.ports.iter().map(|port| xdp_stats(&port.name));
+            Ok((
+                attached.collect::<Result<Vec<_>, _>>()?,
+                Tap::open()?,
+                stats.collect::<Result<Vec<_>, _>>()?,
+            ))
+        })?;
+        Ok(Session {
+            _attached: attached,
+            _collector: collector,
+            loaded,
+            sender,
+            tap,
+            ring,
+            stats,
+            _harness: harness,
+            sandbox,
+        })
+    }
+
+    /// The program.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
+    pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
+        check(events, self.loaded.ports())?;
+        let _pinned = Pinned::to_this_cpu();
+        let mut run = Run::new(self, options.per_event, options.patience)?;
+        let window = if options.per_event { 1 } else { options.window.clamp(1, LARGEST_WINDOW) };
+        let started = Instant::now();
+        let mut done = 0;
+        while done < events.len() {
+            if !(options.keep_going)(done) {
+                run.report.stopped = true;
+                break;
+            }
+            done += run.step(&events[done..], window, done)?;
+        }
+        run.settle(done)?;
+        run.report.seconds = started.elapsed().as_secs_f64();
+        run.finish(&events[..done])
+    }
+}
+
+/// Refuses events that no port can carry, before the first is sent.
+fn check(events: &[InputEvent], ports: u32) -> Result<(), LiveError> {
+    for (index, event) in events.iter().enumerate() {
+        let Input::Net { port, frame } = &event.input else { continue };
+        let (smallest, largest) = (SMALLEST_FRAME, LARGEST_FRAME);
+        let source = if *port >= ports {
+            XdpError::NoPort { port: *port, last: ports.saturating_sub(1) }
+        } else if !(smallest..=largest).contains(&frame.len()) {
+            XdpError::FrameLength { length: frame.len(), smallest, largest }
+        } else {
+            continue;
+        };
+        return Err(LiveError::Event { event: index + 1, source });
+    }
+    Ok(())
+}
+
+/// State of one run.
+struct Run<'a> {
+    session: &'a mut Session,
+    patience: Duration,
+    report: LiveReport,
+    per_event: Option<Vec<Vec<Output>>>,
+    streams: Streams,
+    /// Counters when the run began.
+    stats_before: XdpStats,
+    drops_before: Vec<u64>,
+    refused_before: Vec<u64>,
+    recorded_before: u64,
+    tap_lost_before: u64,
+    /// Drops by reason when the latest event was done.
+    drops_seen: Vec<u64>,
+    /// Frames that showed up at the wire side and at the stack.
+    arrived: u64,
+    passed: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(session: &'a mut Session, per_event: bool, patience: Duration) -> Result<Run<'a>, XdpError> {
+        let ports = session.sandbox.ports.len();
+        // What earlier runs or the network left behind is not this run's.
+        session.ring.drain(|_| ());
+        session.tap.drain(drop)?;
+        session.loaded.drain_host()?;
+        let stats_before = session.total()?;
+        let drops = session.drop_counts();
+        Ok(Run {
+            patience,
+            report: LiveReport { sent: vec![0; ports], ..LiveReport::default() },
+            per_event: per_event.then(Vec::new),
+            streams: Streams { sent: vec![Vec::new(); ports], ..Streams::default() },
+            stats_before,
+            drops_before: drops.clone(),
+            refused_before: session.loaded.refused().into_iter().map(|(_, count)| count).collect(),
+            recorded_before: session.loaded.recorded(),
+            tap_lost_before: session.tap.lost(),
+            drops_seen: drops,
+            arrived: 0,
+            passed: 0,
+            session,
+        })
+    }
+
+    /// Gives the next event or batch of packets of one port; returns how many events that were. `done` came before.
+    fn step(&mut self, events: &[InputEvent], window: usize, done: usize) -> Result<usize, LiveError> {
+        let taken = match &events[0].input {
+            Input::Host { .. } => {
+                let (fd, message) = self.session.loaded.entry_point(&events[0].input)?;
+                crate::xdp::run_once(fd, &message, None, 1)?;
+                self.report.messages_in += 1;
+                1
+            }
+            Input::Net { port, .. } => {
+                let same_port =
+                    |event: &&InputEvent| matches!(&event.input, Input::Net { port: p, .. } if p == port);
+                let frames: Vec<&[u8]> = events
+                    .iter()
+                    .take(window)
+                    .take_while(same_port)
+                    .filter_map(|event| match &event.input {
+                        Input::Net { frame, .. } => Some(frame.as_slice()),
+                        Input::Host { .. } => None,
+                    })
+                    .collect();
+                self.session.sender.send(self.session.sandbox.ports[*port as usize].wire_ifindex, &frames)?;
+                self.report.packets_in += frames.len() as u64;
+                self.report.bytes_in += frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
+                frames.len()
+            }
+        };
+        if self.per_event.is_some() {
+            if let Some(events) = &mut self.per_event {
+                events.push(Vec::new());
+            }
+            self.settle(done + taken)?;
+            self.attribute_drop();
+        } else {
+            self.wait(done + taken, false)?;
+        }
+        Ok(taken)
+    }
+
+    /// Waits until every verdict has shown up where it belongs.
+    fn settle(&mut self, done: usize) -> Result<(), LiveError> {
+        self.wait(done, true)
+    }
+
+    /// Waits until the program saw every frame and, if `outputs`, until everything it sent and passed is here.
+    fn wait(&mut self, done: usize, outputs: bool) -> Result<(), LiveError> {
+        let mut moved_at = Instant::now();
+        let mut before = None;
+        loop {
+            self.collect()?;
+            let stats = self.session.total()?.since(&self.stats_before);
+            let seen = stats.packets == self.report.packets_in;
+            let tap_lost = if outputs { self.session.tap.lost() - self.tap_lost_before } else { 0 };
+            if seen
+                && (!outputs || (self.arrived == stats.sent() && self.passed + tap_lost == stats.passed()))
+            {
+                // Verdicts are counted before the host ring is looked at for the last time.
+                self.collect()?;
+                let unsent = stats.lost + stats.send_errors + stats.bounce_errors + tap_lost;
+                if outputs && unsent > 0 {
+                    return Err(self.missing(done, &stats, tap_lost));
+                }
+                return Ok(());
+            }
+            let now = (stats, self.arrived, self.passed);
+            if before.as_ref() != Some(&now) {
+                (before, moved_at) = (Some(now), Instant::now());
+            } else if moved_at.elapsed() > self.patience {
+                return Err(self.missing(done, &stats, tap_lost));
+            } else if moved_at.elapsed() > Duration::from_micros(50) {
+                // The kernel put the work off to its own thread: let it have the CPU.
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        }
+    }
+
+    fn missing(&self, event: usize, stats: &XdpStats, tap_lost: u64) -> LiveError {
+        let detail = format!(
+            "of {} frames given the program saw {}; it sent {} of which {} arrived, passed {} to the stack of which {} \
+             were seen; {} could not be sent (too long for the port, or no such port), {} were lost at a full queue, {} \
+             at a full socket",
+            self.report.packets_in,
+            stats.packets,
+            stats.redirected + stats.bounced,
+            self.arrived,
+            stats.passed(),
+            self.passed,
+            stats.lost,
+            stats.send_errors + stats.bounce_errors,
+            tap_lost
+        );
+        LiveError::Missing { event, detail, seconds: self.patience.as_secs_f64() }
+    }
+
+    /// Takes in everything that came out so far.
+    fn collect(&mut self) -> Result<(), LiveError> {
+        let mut outputs = self.session.loaded.drain_host()?;
+        let ports = &self.session.sandbox.ports;
+        self.session.ring.drain(|record| {
+            // struct frame_record { u32 ifindex, length; u8 bytes[]; }
+            let (head, bytes) = record.split_at(8);
+            let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let port = ports.iter().position(|port| port.wire_ifindex == word(0)).unwrap_or(0) as u32;
+            let length = (word(4) as usize).min(bytes.len());
+            outputs.push(Output::Send { port, frame: bytes[..length].to_vec() });
+            self.arrived += 1;
+        });
+        self.session.tap.drain(|frame| {
+            outputs.push(Output::Stack { frame });
+            self.passed += 1;
+        })?;
+        for output in outputs {
+            self.report.count(&output);
+            match (&mut self.per_event, output) {
+                (Some(events), output) => {
+                    if let Some(last) = events.last_mut() {
+                        last.push(output);
+                    }
+                }
+                (None, Output::Send { port, frame }) => self.streams.sent[port as usize].push(frame),
+                (None, Output::Stack { frame }) => self.streams.stack.push(frame),
+                (None, output) => self.streams.host.push(output),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the latest event the drop it caused, by which counter went up.
+    fn attribute_drop(&mut self) {
+        let counts = self.session.drop_counts();
+        let changed = counts.iter().zip(&self.drops_seen).position(|(now, before)| now > before);
+        let reason = changed.and_then(|index| self.session.loaded.artifact().reasons[index].0);
+        if let (Some(events), Some(reason)) = (&mut self.per_event, reason)
+            && let Some(last) = events.last_mut()
+        {
+            last.push(Output::Drop { reason });
+        }
+        self.drops_seen = counts;
+    }
+
+    fn finish(mut self, events: &[InputEvent]) -> Result<LiveRun, LiveError> {
+        let loaded = &self.session.loaded;
+        let drops = loaded.drops().into_iter().zip(&self.drops_before);
+        self.report.drops = drops.map(|((id, text, count), before)| (id, text, count - before)).collect();
+        let refused = loaded.refused().into_iter().zip(&self.refused_before);
+        self.report.refused = refused.map(|((table, count), before)| (table, count - before)).collect();
+        let mut seen = events.to_vec();
+        loaded.read_record(self.recorded_before, &mut seen)?;
+        let outputs = match self.per_event {
+            Some(events) => LiveOutputs::PerEvent(events),
+            None => LiveOutputs::Streams(self.streams),
+        };
+        Ok(LiveRun { seen, outputs, report: self.report })
+    }
+}
+
+impl Session {
+    /// Counters of all ports together.
+    fn total(&mut self) -> Result<XdpStats, XdpError> {
+        let mut total = XdpStats::default();
+        for reader in &mut self.stats {
+            total.add(&reader.read()?);
+        }
+        Ok(total)
+    }
+
+    fn drop_counts(&self) -> Vec<u64> {
+        self.loaded.drops().into_iter().map(|(_, _, count)| count).collect()
+    }
+}

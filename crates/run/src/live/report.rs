@@ -1,0 +1,115 @@
+//! What a live run gives back.
+
+use nicforge_ir::{InputEvent, Output, ReasonId, TableId};
+
+use crate::fault::Fault;
+use crate::xdp::XdpError;
+
+/// Result of a live run.
+#[derive(Clone, Debug)]
+pub struct LiveRun {
+    /// The events as the program saw them: in record mode with the time and seed it read, so that the interpreter can
+    /// replay the run. Shorter than what was given if the run was stopped.
+    pub seen: Vec<InputEvent>,
+    pub outputs: LiveOutputs,
+    pub report: LiveReport,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LiveOutputs {
+    /// One event at a time: what each caused, logs, messages and DMA writes before the packet's own fate. A packet the
+    /// runtime had to drop because its headers found no room has none.
+    PerEvent(Vec<Vec<Output>>),
+    /// Many events in flight: streams, each in its order.
+    Streams(Streams),
+}
+
+/// Outputs by where they came out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// Frames that left by each port.
+    pub sent: Vec<Vec<Vec<u8>>>,
+    /// Frames for the operating system.
+    pub stack: Vec<Vec<u8>>,
+    /// Packets and messages for the host side, DMA writes and logs.
+    pub host: Vec<Output>,
+}
+
+/// Numbers of a live run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveReport {
+    /// Frames and messages given to the program.
+    pub packets_in: u64,
+    pub bytes_in: u64,
+    pub messages_in: u64,
+    /// Frames that left by each port.
+    pub sent: Vec<u64>,
+    pub bytes_sent: u64,
+    /// Frames for the operating system.
+    pub stack: u64,
+    pub host_packets: u64,
+    pub host_messages: u64,
+    pub dma_writes: u64,
+    pub logs: u64,
+    /// Packets dropped during this run, by reason (none for the runtime's own) and text.
+    pub drops: Vec<(Option<ReasonId>, String, u64)>,
+    /// Inserts that full tables refused during this run.
+    pub refused: Vec<(TableId, u64)>,
+    /// Wall time from the first event to the last output.
+    pub seconds: f64,
+    /// Whether the run was stopped before its last event.
+    pub stopped: bool,
+}
+
+impl LiveReport {
+    /// Packets per second through the whole test network, which is no measure of the program: sockets feed it.
+    pub fn packets_per_second(&self) -> f64 {
+        if self.seconds > 0.0 { self.packets_in as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Packets dropped for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|(_, _, count)| count).sum()
+    }
+
+    pub(super) fn count(&mut self, output: &Output) {
+        match output {
+            Output::Send { port, frame } => {
+                self.sent[*port as usize] += 1;
+                self.bytes_sent += frame.len() as u64;
+            }
+            Output::Stack { .. } => self.stack += 1,
+            Output::HostPacket { .. } => self.host_packets += 1,
+            Output::HostMessage { .. } => self.host_messages += 1,
+            Output::DmaWrite { .. } => self.dma_writes += 1,
+            Output::Log { .. } => self.logs += 1,
+            // Counted by the program itself, see `drops`.
+            Output::Drop { .. } => {}
+        }
+    }
+}
+
+/// Why a live run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    #[error("event {event} (counted from 1): {source}")]
+    Event { event: usize, source: XdpError },
+    #[error(
+        "packets went missing after event {event}: {detail}; nothing moved for {seconds} s. Run again with less load \
+         on this machine or a smaller window; if it stays, the program's verdicts and its counters disagree"
+    )]
+    Missing { event: usize, detail: String, seconds: f64 },
+}
+
+impl LiveError {
+    /// Who has to act.
+    pub fn fault(&self) -> Fault {
+        match self {
+            LiveError::Xdp(error) | LiveError::Event { source: error, .. } => error.fault(),
+            LiveError::Missing { .. } => Fault::Environment,
+        }
+    }
+}

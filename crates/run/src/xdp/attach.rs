@@ -1,0 +1,102 @@
+//! Attaching a program to an interface, natively, by a BPF link: the kernel detaches it when the link's descriptor is
+//! closed, so also when this process dies.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys;
+
+use super::cost::program_info;
+use super::error::XdpError;
+
+/// An attached program; dropping it detaches.
+#[derive(Debug)]
+pub struct Attached {
+    _link: OwnedFd,
+}
+
+/// Attaches program `fd` to the interface with index `ifindex` of the calling thread's network namespace.
+///
+/// # Errors
+/// [`XdpError::Busy`] with the program that is there already, [`XdpError::NoNative`] if the driver cannot.
+pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached, XdpError> {
+    if let Some((id, name)) = attached(ifindex)? {
+        return Err(XdpError::Busy { interface: interface.to_string(), id, name });
+    }
+    // SAFETY: all-zero is the defined initial state of the options.
+    let mut opts: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
+    opts.sz = size_of_val(&opts) as _;
+    opts.flags = libbpf_sys::XDP_FLAGS_DRV_MODE;
+    // SAFETY: plain values and options that live through the call.
+    let link =
+        unsafe { libbpf_sys::bpf_link_create(fd.as_raw_fd(), ifindex as i32, libbpf_sys::BPF_XDP, &opts) };
+    if link >= 0 {
+        // SAFETY: a new descriptor, owned from here on.
+        return Ok(Attached { _link: unsafe { OwnedFd::from_raw_fd(link) } });
+    }
+    let source = io::Error::from_raw_os_error(-link);
+    let interface = interface.to_string();
+    Err(match source.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => XdpError::NoNative { interface, source },
+        Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface, id: 0, name: String::new() },
+        Some(libc::EINVAL | libc::ERANGE | libc::EMSGSIZE) => XdpError::NoNative { interface, source },
+        _ => XdpError::kernel(format!("attach to interface `{interface}`"), source),
+    })
+}
+
+/// Index of an interface of the calling thread's network namespace.
+pub fn index_of(interface: &str) -> Result<u32, XdpError> {
+    let missing = || XdpError::NoInterface(interface.to_string());
+    let name = CString::new(interface).map_err(|_| missing())?;
+    // SAFETY: a C string that lives through the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(missing()),
+        index => Ok(index),
+    }
+}
+
+/// Fills a program's port map with the interfaces of the calling thread's network namespace.
+pub(crate) fn set_ports(map: BorrowedFd, ifindex: &[u32]) -> Result<(), XdpError> {
+    for (port, ifindex) in (0u32..).zip(ifindex) {
+        // SAFETY: the map's keys and values are u32.
+        let status = unsafe {
+            libbpf_sys::bpf_map_update_elem(
+                map.as_raw_fd(),
+                (&raw const port).cast(),
+                std::ptr::from_ref(ifindex).cast(),
+                0,
+            )
+        };
+        if status != 0 {
+            let source = io::Error::from_raw_os_error(-status);
+            return Err(XdpError::kernel(format!("give port {port} its interface"), source));
+        }
+    }
+    Ok(())
+}
+
+/// Id and name (as ` (name)`) of the XDP program an interface runs.
+fn attached(ifindex: u32) -> Result<Option<(u32, String)>, XdpError> {
+    let mut id = 0;
+    // SAFETY: an out parameter that lives through the call.
+    let status = unsafe { libbpf_sys::bpf_xdp_query_id(ifindex as i32, 0, &mut id) };
+    if status != 0 {
+        return Err(XdpError::kernel(
+            "ask for an interface's XDP program",
+            io::Error::from_raw_os_error(-status),
+        ));
+    }
+    if id == 0 {
+        return Ok(None);
+    }
+    let name =
+        libbpf_rs::Program::fd_from_id(id).ok().and_then(|fd| program_name(fd.as_fd())).unwrap_or_default();
+    Ok(Some((id, name)))
+}
+
+fn program_name(fd: BorrowedFd) -> Option<String> {
+    let info = program_info(fd).ok()?;
+    let name: Vec<u8> = info.name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+    (!name.is_empty()).then(|| format!(" ({})", String::from_utf8_lossy(&name)))
+}

@@ -1,0 +1,85 @@
+//! What can go wrong with a program in the kernel.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::compile::CompileError;
+use crate::fault::Fault;
+
+/// Why an XDP program could not be loaded, attached, fed or read.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    #[error(
+        "no permission to {what}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW"
+    )]
+    Privilege { what: String },
+    #[error("this kernel lacks {what}: {how}")]
+    Feature { what: String, how: String },
+    /// `source_line` is the file (its last path component, all the kernel tells) and line of the refused instruction.
+    #[error(
+        "{place}the kernel's verifier refuses program `{program}`: {reason}\n  complete log: {log}",
+        place = source_line.as_ref().map(|(file, line)| format!("{file}:{line}: ")).unwrap_or_default(),
+        log = log_path.display()
+    )]
+    Refused { program: String, source_line: Option<(String, u32)>, reason: String, log_path: PathBuf },
+    #[error("internal error: the generated object does not keep its contract: {0}")]
+    Contract(String),
+    #[error(
+        "interface `{interface}` already runs XDP program {id}{name}; remove it with `ip link set dev {interface} xdp \
+         off`, or stop the process that attached it (`bpftool link list`)"
+    )]
+    Busy { interface: String, id: u32, name: String },
+    #[error("there is no network interface `{0}`; `ip link` lists them")]
+    NoInterface(String),
+    #[error(
+        "interface `{interface}`: its driver has no native XDP ({source}); use an interface whose driver has it, or veth"
+    )]
+    NoNative { interface: String, source: io::Error },
+    #[error("a frame of {length} bytes: the kernel takes frames of {smallest} to {largest} bytes here")]
+    FrameLength { length: usize, smallest: usize, largest: usize },
+    #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
+    NoHandler(&'static str),
+    #[error("port {port}: the program has ports 0 to {last}")]
+    NoPort { port: u32, last: u32 },
+    #[error("the program has {wanted} ports, so it needs {wanted} interfaces; given: {given}")]
+    Ports { wanted: u32, given: String },
+    #[error("the packet could not be changed: {0}")]
+    NoRoom(String),
+    #[error("cannot {what}: {source}")]
+    Kernel { what: String, source: io::Error },
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+}
+
+impl XdpError {
+    /// Who has to act.
+    pub fn fault(&self) -> Fault {
+        match self {
+            XdpError::Privilege { .. }
+            | XdpError::Feature { .. }
+            | XdpError::Busy { .. }
+            | XdpError::NoNative { .. }
+            | XdpError::Kernel { .. } => Fault::Environment,
+            XdpError::Compile(error) => error.fault(),
+            _ => Fault::User,
+        }
+    }
+
+    /// A failed system call, with the cause people meet most often told apart.
+    pub(crate) fn kernel(what: impl Into<String>, source: io::Error) -> XdpError {
+        let what = what.into();
+        match source.raw_os_error() {
+            Some(libc::EPERM) => XdpError::Privilege { what },
+            Some(libc::ENOSYS) => XdpError::Feature {
+                what: format!("what it takes to {what}"),
+                how: "use a kernel with CONFIG_BPF_SYSCALL=y, 5.15 or newer".to_string(),
+            },
+            _ => XdpError::Kernel { what, source },
+        }
+    }
+
+    /// The last failed system call.
+    pub(crate) fn last(what: impl Into<String>) -> XdpError {
+        XdpError::kernel(what, io::Error::last_os_error())
+    }
+}

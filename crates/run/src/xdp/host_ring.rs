@@ -1,0 +1,89 @@
+//! Records of the ring buffer `nf_host`, which is everything but packets that a program gives out.
+
+use nicforge_ir::Output;
+
+use super::error::XdpError;
+
+const HOST_RECV: u32 = 1;
+const HOST_MSG: u32 = 2;
+const DMA_WRITE: u32 = 3;
+const LOG: u32 = 4;
+
+/// `{ u32 kind; u32 length; u64 addr; }`
+const HEAD: usize = 16;
+
+/// The output event a record stands for. `formats` are the artifact's `nf_log` formats.
+pub(super) fn decode(record: &[u8], formats: &[String]) -> Result<Output, XdpError> {
+    let problem =
+        || XdpError::Contract(format!("a record of {} bytes in `nf_host` makes no sense", record.len()));
+    let word = |at: usize| Some(u32::from_le_bytes(record.get(at..at + 4)?.try_into().ok()?));
+    let (kind, length) = word(0).zip(word(4)).ok_or_else(problem)?;
+    let data = record.get(HEAD..HEAD + length as usize).ok_or_else(problem)?;
+    Ok(match kind {
+        HOST_RECV => Output::HostPacket { frame: data.to_vec() },
+        HOST_MSG => Output::HostMessage { bytes: data.to_vec() },
+        DMA_WRITE => {
+            let addr = record[8..HEAD].try_into().map(u64::from_le_bytes).map_err(|_| problem())?;
+            Output::DmaWrite { addr, data: data.to_vec() }
+        }
+        LOG => {
+            let id = word(HEAD).ok_or_else(problem)?;
+            let format = formats.get(id as usize).ok_or_else(problem)?;
+            let args: Vec<u64> = data
+                .get(8..)
+                .ok_or_else(problem)?
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .map(|arg| u64::from_le_bytes(*arg))
+                .collect();
+            Output::Log { text: format_log(format, &args) }
+        }
+        _ => return Err(problem()),
+    })
+}
+
+/// `format` with each `{}` replaced by the next argument.
+fn format_log(format: &str, args: &[u64]) -> String {
+    let mut parts = format.split("{}");
+    let mut text = parts.next().unwrap_or("").to_string();
+    let mut args = args.iter();
+    for part in parts {
+        match args.next() {
+            Some(arg) => text.push_str(&arg.to_string()),
+            None => text.push_str("{}"),
+        }
+        text.push_str(part);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, addr: u64, data: &[u8]) -> Vec<u8> {
+        [&kind.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), &addr.to_le_bytes(), data].concat()
+    }
+
+    #[test]
+    fn every_kind() {
+        let formats = ["flow {} of {}".to_string()];
+        let read = |kind, addr, data: &[u8]| decode(&record(kind, addr, data), &formats).unwrap();
+        assert_eq!(read(1, 0, b"pkt"), Output::HostPacket { frame: b"pkt".to_vec() });
+        assert_eq!(read(2, 0, b"msg"), Output::HostMessage { bytes: b"msg".to_vec() });
+        assert_eq!(read(3, 9, b"dma"), Output::DmaWrite { addr: 9, data: b"dma".to_vec() });
+        let log = [&[0u8; 8][..], &7u64.to_le_bytes(), &u64::MAX.to_le_bytes()].concat();
+        assert_eq!(read(4, 0, &log), Output::Log { text: "flow 7 of 18446744073709551615".to_string() });
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for bad in [&[][..], &[1; 15], &record(9, 0, b""), &record(4, 0, &[1, 0, 0, 0, 0, 0, 0, 0])] {
+            assert!(decode(bad, &["x".to_string()]).is_err());
+        }
+        let mut short = record(1, 0, b"12345678");
+        short.pop();
+        assert!(decode(&short, &[]).is_err());
+    }
+}

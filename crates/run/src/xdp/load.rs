@@ -1,0 +1,307 @@
+//! Putting an object into the kernel.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::{
+    AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys, set_print,
+};
+use nicforge_codegen::XdpArtifact;
+use nicforge_ir::{InputEvent, Output, Program, ReasonId, TableId};
+
+use super::attach::{Attached, attach};
+use super::error::XdpError;
+use super::globals::{self, Globals, Place};
+use super::host_ring;
+use super::tables::Tables;
+use super::verifier;
+use crate::compile::Mode;
+use crate::ring::Ring;
+
+/// Ports a generated program can have: the length of `nf_config.ifindex`.
+pub const MAX_PORTS: usize = 16;
+
+/// How to load.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// What the object was compiled for.
+    pub mode: Mode,
+    /// Interface of each port, in the network namespace of the interfaces. Empty for test runs.
+    pub ifindex: Vec<u32>,
+}
+
+/// A generated program in the kernel. It leaves the kernel when this is dropped.
+pub struct Loaded {
+    ring: Mutex<Option<Ring>>,
+    pub(super) globals: Option<Globals>,
+    pub(super) places: Places,
+    tables: Tables,
+    pub(super) artifact: XdpArtifact,
+    ports: u32,
+    mode: Mode,
+    /// Event name and program name of each handler.
+    entries: Vec<(String, String)>,
+    object: Object,
+}
+
+/// Where the variables of the run-time contract are in `.bss`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Places {
+    pub event: Option<Place>,
+    pub drops: Option<Place>,
+    pub refused: Option<Place>,
+    pub recorded: Option<Place>,
+}
+
+thread_local! {
+    /// What libbpf said while it worked for this thread.
+    static MESSAGES: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn collect(_: PrintLevel, message: String) {
+    MESSAGES.with_borrow_mut(|all| all.push_str(&message));
+}
+
+/// Opens an object without libbpf printing anything.
+pub(super) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
+    set_print(Some((PrintLevel::Info, collect)));
+    MESSAGES.with_borrow_mut(String::clear);
+    ObjectBuilder::default().open_memory(bytes).map_err(|error| {
+        let said = MESSAGES.with_borrow(|all| all.clone());
+        XdpError::Contract(format!("libbpf cannot read the object: {error}: {}", said.trim()))
+    })
+}
+
+/// Loads an opened object and explains a refusal.
+pub(super) fn load(open: OpenObject) -> Result<Object, XdpError> {
+    MESSAGES.with_borrow_mut(String::clear);
+    let object = open.take_ptr();
+    // SAFETY: `take_ptr` gave us the only reference to an opened object.
+    let status = unsafe { libbpf_sys::bpf_object__load(object.as_ptr()) };
+    if status == 0 {
+        // SAFETY: the object is loaded now, and still ours alone.
+        return Ok(unsafe { Object::from_ptr(object) });
+    }
+    // SAFETY: ours alone and used no more.
+    unsafe { libbpf_sys::bpf_object__close(object.as_ptr()) };
+    let messages = MESSAGES.with_borrow(|all| all.clone());
+    Err(explain(io::Error::from_raw_os_error(-status), &messages))
+}
+
+/// What a failed load means, from the error number and libbpf's messages.
+fn explain(error: io::Error, messages: &str) -> XdpError {
+    if let Some(log) = verifier::log_of(messages) {
+        let program = verifier::program_of(messages).unwrap_or("?");
+        return verifier::refused(program, log).unwrap_or_else(|source| XdpError::Kernel {
+            what: "keep the verifier's log".to_string(),
+            source,
+        });
+    }
+    if error.raw_os_error() == Some(libc::EPERM) {
+        return XdpError::Privilege { what: "load BPF programs".to_string() };
+    }
+    let map = messages.split("failed to create map").nth(1).or(messages.split("map '").nth(1));
+    if let (Some(libc::EINVAL), Some(map)) = (error.raw_os_error(), map) {
+        let name = map.trim_start_matches([':', ' ', '\'']).split(['\'', ':']).next().unwrap_or("?");
+        return XdpError::Feature {
+            what: format!("the kind of BPF map that `{name}` is, or takes it only smaller"),
+            how: "use Linux 5.15 or newer, or a smaller table".to_string(),
+        };
+    }
+    let said = messages.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("");
+    XdpError::kernel(format!("load the program ({})", said.trim_start_matches("libbpf: ")), error)
+}
+
+impl Loaded {
+    /// Loads `object`, which was compiled from `artifact.source` of `program`.
+    ///
+    /// # Errors
+    /// [`XdpError::Refused`] with the user's source line if the verifier refuses; [`XdpError::Privilege`],
+    /// [`XdpError::Feature`] if the machine cannot; [`XdpError::Contract`] if object and artifact do not fit.
+    pub fn load(
+        program: &Program,
+        artifact: &XdpArtifact,
+        object: &[u8],
+        options: &LoadOptions,
+    ) -> Result<Loaded, XdpError> {
+        if program.ports as usize > MAX_PORTS {
+            return Err(XdpError::NoPort { port: program.ports - 1, last: MAX_PORTS as u32 - 1 });
+        }
+        let mut open = open(object)?;
+        // SAFETY: the BTF is dropped before the object.
+        let places = {
+            let btf = Btf::from_bpf_object(unsafe { open.as_libbpf_object().as_ref() });
+            let btf = btf.ok().flatten().ok_or_else(|| XdpError::Contract("it has no BTF".to_string()))?;
+            if let Some(place) = globals::find(&btf, ".rodata", "nf_config") {
+                configure(&mut open, place, program.ports, &options.ifindex)?;
+            }
+            let bss = |name| globals::find(&btf, ".bss", name);
+            Places {
+                event: bss("nf_event"),
+                drops: bss("nf_drops"),
+                refused: bss("nf_refused"),
+                recorded: bss("nf_recorded"),
+            }
+        };
+        let object = load(open)?;
+
+        let mut bss = None;
+        let mut ring = None;
+        for map in object.maps() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name.ends_with(".bss") {
+                bss = Some(Globals::map(map.as_fd(), map.value_size() as usize)?);
+            } else if name == "nf_host" {
+                let mapped = Ring::map(map.as_fd(), map.max_entries() as usize);
+                ring =
+                    Some(mapped.map_err(|error| XdpError::kernel("map the ring buffer `nf_host`", error))?);
+            }
+        }
+        let tables = Tables::new(program, artifact, &object)?;
+        Ok(Loaded {
+            ring: Mutex::new(ring),
+            globals: bss,
+            places,
+            tables,
+            artifact: artifact.clone(),
+            ports: program.ports,
+            mode: options.mode,
+            entries: artifact
+                .programs
+                .iter()
+                .map(|entry| (program.events[entry.event].name.clone(), entry.name.clone()))
+                .collect(),
+            object,
+        })
+    }
+
+    /// What the object was compiled for.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The artifact this was loaded from.
+    pub fn artifact(&self) -> &XdpArtifact {
+        &self.artifact
+    }
+
+    /// Number of ports of the program.
+    pub fn ports(&self) -> u32 {
+        self.ports
+    }
+
+    /// The program's tables; usable from any thread and as long as wanted.
+    pub fn tables(&self) -> Tables {
+        self.tables.clone()
+    }
+
+    /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count.
+    pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {
+        let counts = self.counters(self.places.drops, self.artifact.reasons.len());
+        self.artifact
+            .reasons
+            .iter()
+            .zip(counts)
+            .map(|((id, text), count)| (*id, text.clone(), count))
+            .collect()
+    }
+
+    /// Inserts refused so far by each table, because it was full.
+    pub fn refused(&self) -> Vec<(TableId, u64)> {
+        let last = self.artifact.tables.iter().map(|table| table.table.as_u32() as usize + 1).max();
+        let counts = self.counters(self.places.refused, last.unwrap_or(0));
+        let of = |table: TableId| (table, counts[table.as_u32() as usize]);
+        self.artifact.tables.iter().map(|table| of(table.table)).collect()
+    }
+
+    fn counters(&self, place: Option<Place>, wanted: usize) -> Vec<u64> {
+        let (Some(globals), Some(place)) = (&self.globals, place) else { return vec![0; wanted] };
+        (0..wanted).map(|i| if i < place.size / 8 { globals.u64(place.offset + 8 * i) } else { 0 }).collect()
+    }
+
+    /// Number of events whose time and seed were kept so far (mode [`Mode::Record`]).
+    pub fn recorded(&self) -> u64 {
+        self.counters(self.places.recorded, 1)[0]
+    }
+
+    /// Attaches the handler of `net_recv` to an interface of the calling thread's network namespace.
+    pub fn attach(&self, ifindex: u32, interface: &str) -> Result<Attached, XdpError> {
+        attach(self.handler_fd("net_recv")?, ifindex, interface)
+    }
+
+    /// Sets time and seed of events to what the program recorded from entry `from` on. Programs that read neither record
+    /// nothing, and the events stay as they are.
+    pub(crate) fn read_record(&self, from: u64, events: &mut [InputEvent]) -> Result<(), XdpError> {
+        let count = self.recorded() - from;
+        if self.mode != Mode::Record || count == 0 {
+            return Ok(());
+        }
+        let map = self.object.maps().find(|map| map.name() == "nf_record");
+        let map = map.ok_or_else(|| XdpError::Contract("there is no map `nf_record`".to_string()))?;
+        if count != events.len() as u64 || from + count > u64::from(map.max_entries()) {
+            return Err(XdpError::Contract(format!(
+                "{count} of {} events were recorded from entry {from} on; `nf_record` holds {}",
+                events.len(),
+                map.max_entries()
+            )));
+        }
+        for (index, event) in (from as u32..).zip(events) {
+            let entry = map.lookup(&index.to_le_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+            let word = |at: usize| Some(u64::from_le_bytes(entry.get(at..at + 8)?.try_into().ok()?));
+            (event.time_ns, event.seed) = word(0)
+                .zip(word(8))
+                .ok_or_else(|| XdpError::Contract("`nf_record` is not { u64 now; u64 seed; }".to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Everything new in the host ring, oldest first.
+    pub fn drain_host(&self) -> Result<Vec<Output>, XdpError> {
+        let mut ring = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut outputs = Vec::new();
+        if let Some(ring) = ring.as_mut() {
+            ring.drain(|record| outputs.push(host_ring::decode(record, &self.artifact.logs)));
+        }
+        outputs.into_iter().collect()
+    }
+
+    /// Name of the program that handles an event, if there is one.
+    pub(crate) fn entry_name(&self, event: &str) -> Option<&str> {
+        self.entries.iter().find(|(name, _)| name == event).map(|(_, program)| program.as_str())
+    }
+
+    /// Descriptor of the program of that name.
+    pub(crate) fn program_fd(&self, name: &str) -> Option<BorrowedFd<'_>> {
+        self.object.progs().find(|prog| prog.name() == name).map(|prog| {
+            let fd = prog.as_fd().as_raw_fd();
+            // SAFETY: the object owns the descriptor and outlives the borrow of `self`.
+            unsafe { BorrowedFd::borrow_raw(fd) }
+        })
+    }
+
+    /// An own descriptor of map `name`.
+    pub fn map_fd(&self, name: &str) -> Option<OwnedFd> {
+        let map = self.object.maps().find(|map| map.name() == name)?;
+        map.as_fd().try_clone_to_owned().ok()
+    }
+}
+
+/// Sets `nf_config`: `{ u32 ports; u32 ifindex[16]; }`.
+fn configure(open: &mut OpenObject, place: Place, ports: u32, ifindex: &[u32]) -> Result<(), XdpError> {
+    let contract = || XdpError::Contract("`nf_config` is not { u32 ports; u32 ifindex[16]; }".to_string());
+    if place.size != 4 + 4 * MAX_PORTS || ifindex.len() > MAX_PORTS {
+        return Err(contract());
+    }
+    let mut words = vec![ports];
+    words.extend(ifindex);
+    words.resize(1 + MAX_PORTS, 0);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut map =
+        open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata")).ok_or_else(contract)?;
+    let value = map.initial_value_mut().ok_or_else(contract)?;
+    value.get_mut(place.offset..place.offset + place.size).ok_or_else(contract)?.copy_from_slice(&bytes);
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! Programs in the kernel's XDP hook.
+//!
+//! [`Loaded`] is an object in the kernel: its tables ([`Tables`]), counters and global data, single packets through
+//! the kernel's test run ([`Loaded::test_run`]), costs ([`bench`]) and attachment to interfaces ([`attach`]).
+
+pub mod attach;
+pub mod bench;
+mod cost;
+mod error;
+mod globals;
+mod host_ring;
+mod load;
+mod tables;
+mod test_run;
+mod verifier;
+
+pub use attach::{Attached, attach};
+pub use cost::{RunCount, RunStats};
+pub use error::XdpError;
+pub use load::{LoadOptions, Loaded, MAX_PORTS};
+pub use tables::Tables;
+pub(crate) use test_run::run_once;
+pub use test_run::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
+
+/// C source of the small programs that measurements and test networks need; compiled when they are used.
+pub const HARNESS_SOURCE: &str = include_str!("../../../../runtime/xdp/harness.bpf.c");

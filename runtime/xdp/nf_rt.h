@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_rt.h (xdp) - what generated C for the Linux kernel's XDP hook is written against. Users include nicforge.h, never
+ * this file.
+ *
+ * NF_MODE: 0 live, 1 record time and randomness of every event, 2 replay them (nicforge verify).
+ */
+#ifndef NF_RT_XDP_H
+#define NF_RT_XDP_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_helpers.h>
+
+#ifndef NF_MODE
+#define NF_MODE 0
+#endif
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s8 s8;
+typedef __s16 s16;
+typedef __s32 s32;
+typedef __s64 s64;
+
+#define NF_INLINE static __attribute__((always_inline, unused))
+#define NF_UNUSED __attribute__((unused))
+/* Locals whose address goes to the kernel are stored eight bytes at a time. Some are only there for reading. */
+#define NF_LOCAL __attribute__((aligned(8), unused))
+
+/* ---- What the loader sets and reads ---------------------------------------------------------------------- */
+
+struct nf_config {
+    u32 ports;
+    u32 ifindex[16];
+};
+
+struct nf_event {
+    u64 now;
+    u64 seed;
+    u32 in_port;
+    u32 out_port;
+    u32 out;
+    u32 reason;
+};
+
+enum { NF_OUT_NONE, NF_OUT_SEND, NF_OUT_STACK, NF_OUT_DROP, NF_OUT_HOST, NF_OUT_FAILED };
+
+extern const volatile struct nf_config nf_config;
+extern struct nf_event nf_event;
+extern u64 nf_drops[];
+extern u64 nf_refused[];
+
+/* ---- Memory ---------------------------------------------------------------------------------------------- */
+
+/* Copies with the width of the parts, whatever the address: the kernel allows unaligned access where it runs us, but
+ * clang would read byte by byte if it knew that the pointer may be odd. The alignment sits in the type of the access,
+ * not in an assumption about the pointer: data and data + 14 cannot both be multiples of eight. */
+#define NF_WIDE(type) __typeof__(type) __attribute__((aligned(8), may_alias))
+#define NF_GET(to, from)                                                                                             \
+    do {                                                                                                             \
+        typedef NF_WIDE(to) nf_wide;                                                                                 \
+        __builtin_memcpy(&(to), (const nf_wide *)(from), sizeof(to));                                                \
+    } while (0)
+#define NF_PUT(to, from) NF_MOVE((void *)(to), &(from), sizeof(from))
+/* Copies a small part in words: clang keeps structs in registers if all copies of their parts are words. */
+#define NF_MOVE(to, from, size)                                                                                      \
+    do {                                                                                                             \
+        if ((size) <= 16)                                                                                            \
+            nf_move((to), (from), (size));                                                                           \
+        else                                                                                                         \
+            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), (size));                          \
+    } while (0)
+
+typedef u8 nf_wide_bytes __attribute__((aligned(8), may_alias));
+typedef u16 nf_word16 __attribute__((may_alias));
+typedef u32 nf_word32 __attribute__((may_alias));
+typedef u64 nf_word64 __attribute__((may_alias));
+
+/* size is a constant. */
+NF_INLINE void nf_move(void *to, const void *from, u32 size)
+{
+    u32 at = 0;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        if (at + 8 <= size) {
+            *(nf_word64 *)(to + at) = *(const nf_word64 *)(from + at);
+            at += 8;
+        }
+    if (at + 4 <= size) {
+        *(nf_word32 *)(to + at) = *(const nf_word32 *)(from + at);
+        at += 4;
+    }
+    if (at + 2 <= size) {
+        *(nf_word16 *)(to + at) = *(const nf_word16 *)(from + at);
+        at += 2;
+    }
+    if (at < size)
+        *(u8 *)(to + at) = *(const u8 *)(from + at);
+}
+
+/* Keeps a value in its register, so that the verifier sees a check and the access it covers as one pointer. */
+#define NF_PIN(x) asm volatile("" : "+r"(x))
+/* A packet offset the verifier knows to be below 32 KiB. */
+#define NF_BOUND_OFFSET(x) asm volatile("%0 &= 0x7fff" : "+r"(x))
+
+/* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
+
+NF_INLINE u64 nf_udiv(u64 a, u64 b) { return b ? a / b : 0; }
+NF_INLINE u64 nf_urem(u64 a, u64 b) { return b ? a % b : a; }
+/* BPF before version 4 divides unsigned numbers only. */
+NF_INLINE s64 nf_sdiv(s64 a, s64 b)
+{
+    u64 q = nf_udiv(a < 0 ? -(u64)a : (u64)a, b < 0 ? -(u64)b : (u64)b);
+    return (a < 0) != (b < 0) ? -(s64)q : (s64)q;
+}
+NF_INLINE s64 nf_srem(s64 a, s64 b)
+{
+    u64 r = nf_urem(a < 0 ? -(u64)a : (u64)a, b < 0 ? -(u64)b : (u64)b);
+    return a < 0 ? -(s64)r : (s64)r;
+}
+NF_INLINE u64 nf_shl(u64 a, u64 by, u32 bits) { return by < bits ? a << by : 0; }
+NF_INLINE u64 nf_shr(u64 a, u64 by, u32 bits) { return by < bits ? a >> by : 0; }
+NF_INLINE s64 nf_sar(s64 a, u64 by, u32 bits) { return a >> (by < bits ? by : bits - 1); }
+
+/* ---- Checksums and hashes -------------------------------------------------------------------------------- */
+
+NF_INLINE u32 nf_fold(u64 sum)
+{
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return sum;
+}
+
+/* Ones-complement sum of n bytes in network order, added to sum (RFC 1071): words are added as they lie in memory and
+ * swapped once at the end. n is a constant. */
+NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
+{
+    const u8 *p = bytes;
+    u64 total = 0;
+#pragma unroll
+    for (u32 i = 0; i + 2 <= n; i += 2)
+        total += (u32)p[i] | (u32)p[i + 1] << 8;
+    if (n & 1)
+        total += p[n - 1];
+    return nf_fold((u64)sum + __builtin_bswap16(nf_fold(total)));
+}
+
+extern const u32 nf_crc32c[256];
+
+/* See ir::io::hash. n is a constant. */
+NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
+{
+    const u8 *p = bytes;
+    u32 crc = ~0u;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++)
+        crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ seed >> 8 * i)];
+#pragma unroll
+    for (u32 i = 0; i < n; i++)
+        crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ p[i])];
+    u32 h = ~crc ^ seed;
+    h = (h ^ h >> 16) * 0x85ebca6b;
+    h = (h ^ h >> 13) * 0xc2b2ae35;
+    return h ^ h >> 16;
+}
+
+/* ---- Time and randomness: fields of the event ------------------------------------------------------------ */
+
+#if NF_MODE == 1
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1 << 20);
+    __type(key, u32);
+    __type(value, u64[2]);
+} nf_record SEC(".maps");
+extern u64 nf_recorded;
+#endif
+
+struct nf_clock {
+    u64 now;
+    u64 seed;
+};
+
+NF_INLINE struct nf_clock nf_clock(bool time, bool random)
+{
+    struct nf_clock clock = {0, 0};
+#if NF_MODE == 2
+    clock.now = nf_event.now;
+    clock.seed = nf_event.seed;
+#else
+    if (time)
+        clock.now = bpf_ktime_get_ns();
+    if (random)
+        clock.seed = (u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+#endif
+#if NF_MODE == 1
+    u32 at = __sync_fetch_and_add(&nf_recorded, 1);
+    u64 *entry = bpf_map_lookup_elem(&nf_record, &at);
+    if (entry) {
+        entry[0] = clock.now;
+        entry[1] = clock.seed;
+    }
+#endif
+    (void)time;
+    (void)random;
+    return clock;
+}
+
+/* See ir::io::random. */
+NF_INLINE u32 nf_random_at(u64 seed, u64 n)
+{
+    u64 z = seed + (n + 1) * 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return (z ^ z >> 31) >> 32;
+}
+
+/* ---- Where packets go ------------------------------------------------------------------------------------ */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_DEVMAP);
+    __uint(max_entries, 16);
+    __type(key, u32);
+    __type(value, u32);
+} nf_ports SEC(".maps");
+
+NF_INLINE u32 nf_in_port(struct xdp_md *ctx, u32 ports)
+{
+#if NF_MODE == 2
+    (void)ctx;
+    (void)ports;
+    return nf_event.in_port;
+#else
+    u32 ifindex = ctx->ingress_ifindex;
+#pragma unroll
+    for (u32 port = 1; port < ports; port++)
+        if (ifindex == nf_config.ifindex[port])
+            return port;
+    return 0;
+#endif
+}
+
+/* Out by the port the packet came in by. */
+NF_INLINE int nf_send_back(void)
+{
+#if NF_MODE == 2
+    nf_event.out = NF_OUT_SEND;
+    nf_event.out_port = nf_event.in_port;
+#endif
+    return XDP_TX;
+}
+
+NF_INLINE int nf_send(u32 port)
+{
+#if NF_MODE == 2
+    nf_event.out = NF_OUT_SEND;
+    nf_event.out_port = port;
+    return XDP_TX;
+#else
+    return bpf_redirect_map(&nf_ports, port, 0);
+#endif
+}
+
+NF_INLINE int nf_pass(void)
+{
+#if NF_MODE == 2
+    nf_event.out = NF_OUT_STACK;
+#endif
+    return XDP_PASS;
+}
+
+NF_INLINE int nf_drop(u32 reason)
+{
+#if NF_MODE == 2
+    nf_event.out = NF_OUT_DROP;
+    nf_event.reason = reason;
+#endif
+    __sync_fetch_and_add(&nf_drops[reason], 1);
+    return XDP_DROP;
+}
+
+/* The headers that were emitted do not fit in front of the packet, or it shrank under its own headers. */
+NF_INLINE int nf_no_room(u32 reason)
+{
+    __sync_fetch_and_add(&nf_drops[reason], 1);
+#if NF_MODE == 2
+    nf_event.out = NF_OUT_FAILED;
+#endif
+    return XDP_DROP;
+}
+
+/* ---- Headers whose place is not constant ----------------------------------------------------------------- */
+
+#ifdef NF_STAGING
+/* Emitted headers wait here when paths that emit differently meet. */
+#define NF_STAGED_BYTES 256
+
+struct nf_staged {
+    u8 bytes[4 * NF_STAGED_BYTES];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct nf_staged);
+} nf_staged_headers SEC(".maps");
+
+NF_INLINE u8 *nf_staging(void)
+{
+    u32 zero = 0;
+    return bpf_map_lookup_elem(&nf_staged_headers, &zero);
+}
+
+/* size is a constant of at most three times NF_STAGED_BYTES. */
+NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
+{
+    u64 at = *used;
+    asm volatile("%0 &= 0xff" : "+r"(at));
+    __builtin_memcpy(staged + at, bytes, size);
+    *used += size;
+}
+
+NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)
+{
+    if (used > NF_STAGED_BYTES)
+        return false;
+    for (u32 i = 0; i < NF_STAGED_BYTES; i++) {
+        if (i >= used)
+            break;
+        u8 *at = data + i;
+        if (at + 1 > end)
+            return false;
+        *at = staged[i];
+    }
+    return true;
+}
+
+#endif
+
+/* Ones-complement sum of at most want bytes of the frame from off on, added to sum. */
+NF_INLINE u32 nf_csum_frame(u8 *data, u8 *end, u64 off, u32 sum, u32 want)
+{
+    u64 total = 0;
+    u32 left = want;
+    NF_BOUND_OFFSET(off);
+    u8 *at = data + off;
+    NF_PIN(at);
+    for (u32 i = 0; i < 2048 && left > 0; i++) {
+        if (left == 1 || at + 2 > end) {
+            if (at + 1 <= end)
+                total += *at;
+            break;
+        }
+        u16 word;
+        NF_GET(word, at);
+        total += word;
+        at += 2;
+        left -= 2;
+    }
+    return nf_fold((u64)sum + __builtin_bswap16(nf_fold(total)));
+}
+
+/* ---- The program's host side ----------------------------------------------------------------------------- */
+
+enum { NF_HOST_RECV = 1, NF_HOST_MSG, NF_DMA_WRITE, NF_LOG };
+/* Largest packet a record carries. */
+#define NF_RECORD_BYTES 4096
+
+struct nf_record_head {
+    u32 kind;
+    u32 length;
+    u64 addr;
+};
+
+#ifdef NF_HOST_RING
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 22);
+} nf_host SEC(".maps");
+
+struct nf_scratch {
+    struct nf_record_head head;
+    u8 bytes[2 * NF_RECORD_BYTES];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct nf_scratch);
+} nf_scratch SEC(".maps");
+
+/* A record with up to want bytes of the frame from off on. */
+NF_INLINE void nf_host_frame(struct xdp_md *ctx, u32 kind, u64 addr, u32 off, u32 want)
+{
+    u32 zero = 0;
+    struct nf_scratch *scratch = bpf_map_lookup_elem(&nf_scratch, &zero);
+    if (!scratch)
+        return;
+    u32 total = ctx->data_end - ctx->data;
+    u32 n = total > off ? total - off : 0;
+    if (n > want)
+        n = want;
+    if (n > NF_RECORD_BYTES)
+        n = NF_RECORD_BYTES;
+    scratch->head.kind = kind;
+    scratch->head.length = n;
+    scratch->head.addr = addr;
+    u64 last = n - 1;
+    if (n > 0) {
+        /* The verifier sees 1 to NF_RECORD_BYTES, which n is. */
+        asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
+        if (bpf_xdp_load_bytes(ctx, off, scratch->bytes, last + 1))
+            return;
+    }
+    u64 whole = n;
+    asm volatile("%0 &= %1" : "+r"(whole) : "i"(2 * NF_RECORD_BYTES - 1));
+    bpf_ringbuf_output(&nf_host, scratch, sizeof(scratch->head) + whole, 0);
+}
+#endif
+
+NF_INLINE int nf_to_host(void)
+{
+#if NF_MODE == 2
+    nf_event.out = NF_OUT_HOST;
+#endif
+    return XDP_DROP;
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------------------- */
+
+/* The address of a key or value that is an expression. */
+#define NF_ADDR(type, value) (&(type){value})
+
+/* Counts an insert that the table does not take. */
+NF_INLINE bool nf_refuse(u64 *refused)
+{
+    __sync_fetch_and_add(refused, 1);
+    return false;
+}
+
+/* n is a constant. */
+NF_INLINE bool nf_masked_equal(const void *key, const void *want, const void *mask, u32 n)
+{
+    const u8 *k = key, *w = want, *m = mask;
+    u8 differ = 0;
+#pragma unroll
+    for (u32 i = 0; i < n; i++)
+        differ |= (k[i] ^ w[i]) & m[i];
+    return !differ;
+}
+
+NF_INLINE bool nf_map_update(void *map, const void *key, const void *value, u64 *refused)
+{
+    if (bpf_map_update_elem(map, key, value, BPF_ANY) == 0)
+        return true;
+    __sync_fetch_and_add(refused, 1);
+    return false;
+}
+
+/* The entry of key, made from zero if it was absent; null if the table is full. */
+NF_INLINE void *nf_map_entry(void *map, const void *key, const void *zero, u64 *refused)
+{
+    void *entry = bpf_map_lookup_elem(map, key);
+    if (entry)
+        return entry;
+    bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
+    entry = bpf_map_lookup_elem(map, key);
+    if (!entry)
+        __sync_fetch_and_add(refused, 1);
+    return entry;
+}
+
+/* ---- Byte strings of table entries: capacity is a constant, the array has slack behind it ---------------- */
+
+NF_INLINE bool nf_buf_append(u8 *buf, u32 *used, u32 capacity, const void *bytes, u32 size)
+{
+    u64 at = *used;
+    if (at > capacity || at + size > capacity)
+        return false;
+    NF_PIN(at);
+    if (at > capacity)
+        return false;
+    __builtin_memcpy(buf + at, bytes, size);
+    *used = at + size;
+    return true;
+}
+
+NF_INLINE bool nf_buf_append_frame(struct xdp_md *ctx, u32 off, u32 want, u8 *buf, u32 *used, u32 capacity)
+{
+    u64 at = *used;
+    u32 total = ctx->data_end - ctx->data;
+    u32 n = total > off ? total - off : 0;
+    if (n > want)
+        n = want;
+    if (n == 0)
+        return true;
+    if (n > NF_RECORD_BYTES || at + n > capacity)
+        return false;
+    u64 last = n - 1;
+    asm volatile("%0 &= %1" : "+r"(last) : "i"(NF_RECORD_BYTES - 1));
+    NF_PIN(at);
+    if (at > capacity)
+        return false;
+    if (bpf_xdp_load_bytes(ctx, off, buf + at, last + 1))
+        return false;
+    *used = at + n;
+    return true;
+}
+
+NF_INLINE bool nf_buf_read(const u8 *buf, u32 used, u32 capacity, u32 off, void *to, u32 size)
+{
+    u64 at = off;
+    if (at + size > used)
+        return false;
+    NF_PIN(at);
+    if (at > capacity)
+        return false;
+    __builtin_memcpy(to, buf + at, size);
+    return true;
+}
+
+#ifdef NF_HOST_RING
+/* The record head stands right in front of the bytes, so the string goes out without a copy in between. */
+NF_INLINE void nf_buf_deliver(struct nf_record_head *head, u32 used, u32 capacity)
+{
+    u64 n = used;
+    head->kind = NF_HOST_RECV;
+    head->length = used;
+    head->addr = 0;
+    NF_PIN(n);
+    if (n <= capacity)
+        bpf_ringbuf_output(&nf_host, head, sizeof(*head) + n, 0);
+}
+#endif
+
+#ifdef NF_ZEROES
+/* Zeroes for a new entry that is too large for the stack. */
+struct nf_zeroes {
+    u8 bytes[1 << 16];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(map_flags, BPF_F_RDONLY_PROG);
+    __type(key, u32);
+    __type(value, struct nf_zeroes);
+} nf_zero_map SEC(".maps");
+
+NF_INLINE const void *nf_zeroes(void)
+{
+    u32 zero = 0;
+    return bpf_map_lookup_elem(&nf_zero_map, &zero);
+}
+#endif
+
+/* ---- The kernel's forwarding information ----------------------------------------------------------------- */
+
+struct nf_rt_fib_query {
+    u8 family;
+    u8 protocol;
+    u16 length;
+    u32 port;
+    u32 src[4];
+    u32 dst[4];
+};
+
+struct nf_rt_fib_answer {
+    u32 port;
+    u8 src_mac[6];
+    u8 dst_mac[6];
+};
+
+NF_INLINE bool nf_fib(struct xdp_md *ctx, const void *query, void *answer)
+{
+    const struct nf_rt_fib_query *q = query;
+    struct nf_rt_fib_answer *a = answer;
+    struct bpf_fib_lookup fib;
+    __builtin_memset(&fib, 0, sizeof(fib));
+    fib.family = q->family == 6 ? 10 : 2;
+    fib.l4_protocol = q->protocol;
+    fib.tot_len = q->length;
+    fib.ifindex = nf_config.ifindex[q->port & 15];
+    for (int i = 0; i < 4; i++) {
+        fib.ipv6_src[i] = q->src[i];
+        fib.ipv6_dst[i] = q->dst[i];
+    }
+    if (bpf_fib_lookup(ctx, &fib, sizeof(fib), 0) != BPF_FIB_LKUP_RET_SUCCESS)
+        return false;
+    bool found = false;
+    for (u32 port = 0; port < 16; port++) {
+        if (port < nf_config.ports && nf_config.ifindex[port] == fib.ifindex) {
+            a->port = port;
+            found = true;
+        }
+    }
+    __builtin_memcpy(a->src_mac, fib.smac, 6);
+    __builtin_memcpy(a->dst_mac, fib.dmac, 6);
+    return found;
+}
+
+/* Replaces *at by x while x is better than what is there, atomically; gives up after 64 lost races. */
+#define NF_ATOMIC_UPDATE(at, x, better)                                                                              \
+    do {                                                                                                             \
+        __typeof__(*(at)) nf_old = *(volatile __typeof__(*(at)) *)(at);                                              \
+        for (int nf_try = 0; nf_try < 64 && (x)better nf_old; nf_try++) {                                            \
+            __typeof__(*(at)) nf_seen = __sync_val_compare_and_swap((at), nf_old, (x));                              \
+            if (nf_seen == nf_old)                                                                                   \
+                break;                                                                                               \
+            nf_old = nf_seen;                                                                                        \
+        }                                                                                                            \
+    } while (0)
+
+#endif

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Brings a Debian 12 machine to where Nicforge builds and its tests run. Idempotent; does nothing if all is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+# What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
+# about interfaces while debugging), ping, dig, curl, nginx, memcached client (real clients in the tests).
+packages=(
+    build-essential pkg-config
+    clang-19 llvm-19 clang-format-19
+    libbpf-dev libelf-dev zlib1g-dev
+    iproute2 ethtool bpftool
+    iputils-ping bind9-dnsutils curl nginx-light
+    python3 python3-pymemcache
+)
+
+missing=()
+for package in "${packages[@]}"; do
+    status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+    [ "$status" = "install ok installed" ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "bootstrap: installing ${missing[*]}" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    as_root apt-get -o DPkg::Lock::Timeout=300 -q update >/dev/null
+    as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+if ! command -v cargo >/dev/null; then
+    echo "bootstrap: no cargo found. Install Rust 1.95 or later with rustup (https://rustup.rs), then run this again." >&2
+    exit 3
+fi
+have=$(rustc --version | awk '{print $2}')
+if [ "$(printf '%s\n1.95.0\n' "$have" | sort -V | head -n 1)" != "1.95.0" ]; then
+    echo "bootstrap: Rust $have is too old, 1.95 is needed: rustup update stable" >&2
+    exit 3
+fi

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Everything CI runs. Each step says its name and its time; the first failing one ends the run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+step() {
+    local name=$1 start=$SECONDS
+    shift
+    echo "== $name"
+    "$@" || { echo "== $name failed" >&2; exit 1; }
+    echo "== $name: $((SECONDS - start)) s"
+}
+
+step "format" cargo fmt --check
+step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
+step "build" cargo build -q --workspace --all-targets
+step "tests" as_root env CARGO_TERM_COLOR=never cargo test -q --workspace
