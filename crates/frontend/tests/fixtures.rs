@@ -105,6 +105,31 @@ fn broken_texts_are_refused() {
     }
 }
 
+/// The examples are what people copy: they compile without a warning.
+#[test]
+fn examples_are_clean() {
+    let examples = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
+    let folders = examples.expect("there are examples").filter_map(|entry| Some(entry.ok()?.path()));
+    let mut count = 0;
+    for folder in folders {
+        let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+        let path = folder.join(format!("{name}.c"));
+        if !path.exists() {
+            continue;
+        }
+        count += 1;
+        let output = nicforge_frontend::compile(&path, &options()).unwrap_or_else(|d| panic!("{d}"));
+        assert_eq!(
+            output.warnings,
+            [],
+            "{name}: {}",
+            render_all(&output.warnings, &output.program.files, false)
+        );
+        verify(output.program).unwrap_or_else(|errors| panic!("{name}: {errors:#?}"));
+    }
+    assert!(count > 0);
+}
+
 #[test]
 fn lowering() {
     check_all("lower", |name, text| {
