@@ -7,7 +7,7 @@ use nicforge_ir::{ConstArray, Diagnostic, Direction, Handler, Side, Span, Table,
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{Signature, lower_body, signature};
+use crate::functions::{Signature, lower_body, signature};
 use crate::unit::{Failed, Global, Lowered, ParamKind, Unit};
 
 /// Most ports, replicas: more than any NIC or host has.

@@ -1,13 +1,13 @@
 //! Expressions. clang has written every implicit conversion into the tree, so C's promotions and usual arithmetic
 //! conversions need no rules here; each operator works on operands of one type.
 
-use nicforge_ir::{BinOp, CmpOp, Op, Proj, Type, UnOp, ValueId};
+use nicforge_ir::{BinOp, CmpOp, Op, Type, UnOp, ValueId};
 
 use crate::ast::Node;
-use crate::consts::is_padding;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind};
+use crate::likely::likely_of;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -478,98 +478,6 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
         }
     }
-
-    /// The value of an initialiser for type `ty`.
-    pub fn initial_value(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
-        let stripped = node.strip();
-        if stripped.kind != "InitListExpr" && stripped.kind != "ImplicitValueInitExpr" {
-            return self.expr(node);
-        }
-        if let (Type::Int { .. }, Some(only)) = (ty, stripped.inner.first()) {
-            return self.expr(only);
-        }
-        let zero = self.at(node.span, |f| f.zero(ty));
-        self.fill(stripped, ty, &mut Vec::new(), zero, ty)
-    }
-
-    /// Sets the parts an initialiser list names, `path` deep inside `agg`.
-    fn fill(
-        &mut self,
-        list: &'a Node,
-        ty: Type,
-        path: &mut Vec<Proj>,
-        mut agg: ValueId,
-        agg_ty: Type,
-    ) -> Lowered<ValueId> {
-        let children = list.inner.iter().skip(list.flags.has_filler.into());
-        let fields: Vec<u32> = match ty {
-            Type::Struct(id) => {
-                let fields = self.unit.prog.structs[id].fields.iter().enumerate();
-                fields.filter(|(_, f)| !is_padding(f)).map(|(number, _)| number as u32).collect()
-            }
-            _ => Vec::new(),
-        };
-        for (number, child) in children.enumerate() {
-            let child = child.strip();
-            if child.kind == "ImplicitValueInitExpr" {
-                continue;
-            }
-            let (step, part) = match ty {
-                Type::Struct(id) => {
-                    let field = *fields.get(number).ok_or(Failed)?;
-                    (Proj::Field(field), self.unit.prog.structs[id].fields[field as usize].ty)
-                }
-                Type::Array(id) => {
-                    let index = self.at(child.span, |f| f.b.int(number as u64, Type::U32));
-                    (Proj::Index(index), self.unit.prog.arrays[id].elem)
-                }
-                _ => return Err(Failed),
-            };
-            path.push(step);
-            if child.kind == "InitListExpr" && part.is_aggregate() {
-                agg = self.fill(child, part, path, agg, agg_ty)?;
-            } else {
-                let value = self.initial_value(child, part)?;
-                agg = self.at(child.span, |f| f.op(Op::Set { agg, path: path.clone(), value }, agg_ty));
-            }
-            path.pop();
-        }
-        Ok(agg)
-    }
-
-    /// The probability NF_LIKELY gives a condition.
-    pub fn likely(&self, node: &Node) -> Option<f32> {
-        let node = node.strip();
-        if let Some(p) = likely_of(node) {
-            return Some(p);
-        }
-        let inverted = |p: f32| 1.0 - p;
-        match node.kind.as_str() {
-            "BinaryOperator" if node.opcode == "!=" => self.likely(node.inner.first()?),
-            "UnaryOperator" if node.opcode == "!" => self.likely(node.inner.first()?).map(inverted),
-            "ImplicitCastExpr" => self.likely(node.inner.first()?),
-            _ => None,
-        }
-    }
-}
-
-/// The probability of truth that `__builtin_expect(x, c)` or `__builtin_expect_with_probability(x, c, p)` states.
-fn likely_of(node: &Node) -> Option<f32> {
-    let name = &node.callee()?.name;
-    let expected = match node.inner.get(2)?.strip_casts().value.as_deref()? {
-        "0" => false,
-        "1" => true,
-        _ => return None,
-    };
-    let p: f32 = match name.as_str() {
-        // What clang itself assumes (LikelyBranchWeight 2000 to 1).
-        "__builtin_expect" => 2000.0 / 2001.0,
-        "__builtin_expect_with_probability" => {
-            node.inner.get(3)?.strip_casts().value.as_deref()?.parse().ok()?
-        }
-        _ => return None,
-    };
-    Some(if expected { p } else { 1.0 - p })
 }
 
 fn is_lvalue(node: &Node) -> bool {
