@@ -24,11 +24,19 @@ pub struct XdpArtifact {
     /// Text of each drop reason, by counter index in `nf_drops`. The last one is the runtime's own: no room for headers.
     pub reasons: Vec<(Option<ReasonId>, String)>,
     /// Format of each `nf_log`, by its number in log records.
-    pub logs: Vec<String>,
+    pub logs: Vec<LogFormat>,
     /// Whether any handler reads the time or the random stream.
     pub uses_time_or_random: bool,
     /// Whether anything is written to `nf_host`.
     pub uses_host_ring: bool,
+}
+
+/// An `nf_log`: each `{}` of its text takes the next argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFormat {
+    pub text: String,
+    /// For each argument whether it is signed; such are sign-extended to 64 bits in the record.
+    pub signed: Vec<bool>,
 }
 
 /// One program in the object.

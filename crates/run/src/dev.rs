@@ -1,5 +1,6 @@
 //! A program on real interfaces, until its time is up or somebody stops it.
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -80,18 +81,42 @@ impl DevStats {
     }
 }
 
-impl DevSession {
-    /// Compiles, loads and attaches. `interfaces` are the program's ports in order.
+/// A program that is loaded for interfaces but not attached yet: the moment to fill its tables.
+pub struct DevPrepared {
+    loaded: Loaded,
+    interfaces: Vec<(u32, String)>,
+}
+
+impl DevPrepared {
+    /// The program.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Attaches to every interface, or to none.
     ///
     /// # Errors
-    /// [`XdpError::Ports`] unless every port has an interface; [`XdpError::Busy`], [`XdpError::NoInterface`],
-    /// [`XdpError::NoNative`] by interface. Nothing stays attached then.
-    pub fn start(
+    /// [`XdpError::Busy`], [`XdpError::NoNative`] by interface.
+    pub fn attach(self) -> Result<DevSession, XdpError> {
+        let DevPrepared { loaded, interfaces } = self;
+        let stats = RunStats::enable()?;
+        let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
+        let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
+        Ok(DevSession { _attached: attached, loaded, _stats: stats })
+    }
+}
+
+impl DevSession {
+    /// Compiles and loads. `interfaces` are the program's ports in order.
+    ///
+    /// # Errors
+    /// [`XdpError::Ports`] unless every port has an interface, [`XdpError::NoInterface`], and those of loading.
+    pub fn prepare(
         program: &Program,
         artifact: &XdpArtifact,
         includes: &[PathBuf],
         interfaces: &[String],
-    ) -> Result<DevSession, XdpError> {
+    ) -> Result<DevPrepared, XdpError> {
         if interfaces.len() != program.ports as usize {
             return Err(XdpError::Ports { wanted: program.ports, given: interfaces.join(", ") });
         }
@@ -100,12 +125,19 @@ impl DevSession {
         let options = LoadOptions { mode: Mode::Live, ifindex: ifindex.clone() };
         let loaded = Loaded::load(program, artifact, &object, &options)?;
         if let Some(map) = loaded.map_fd("nf_ports") {
-            set_ports(std::os::fd::AsFd::as_fd(&map), &ifindex)?;
+            set_ports(map.as_fd(), &ifindex)?;
         }
-        let stats = RunStats::enable()?;
-        let attach = |(ifindex, name): (&u32, &String)| loaded.attach(*ifindex, name);
-        let attached = ifindex.iter().zip(interfaces).map(attach).collect::<Result<Vec<_>, _>>()?;
-        Ok(DevSession { _attached: attached, loaded, _stats: stats })
+        Ok(DevPrepared { loaded, interfaces: ifindex.into_iter().zip(interfaces.iter().cloned()).collect() })
+    }
+
+    /// Prepares and attaches at once, for programs whose tables start empty.
+    pub fn start(
+        program: &Program,
+        artifact: &XdpArtifact,
+        includes: &[PathBuf],
+        interfaces: &[String],
+    ) -> Result<DevSession, XdpError> {
+        DevSession::prepare(program, artifact, includes, interfaces)?.attach()
     }
 
     /// The program.

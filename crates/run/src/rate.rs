@@ -1,9 +1,13 @@
 //! How many packets a second the kernel gets through a program, fed by a generator inside the kernel.
 //!
-//! The kernel's test run in its mode "live frames" sends frames out of the wire side, as fast as it can, without a
-//! socket and without memory of its own; they arrive at the NIC side like any others. What the program sends back is
-//! counted and ended on the wire side. Generator, program and receiver share one CPU, in turns of 64 frames, so nothing
-//! queues up and the rate is the price of all three: the same run with an empty program is the ceiling to compare with.
+//! The kernel's test run in its mode "live frames" sends frames out of the wire side as fast as it can, without a socket
+//! and without memory of its own; a small program turns each into the next frame of the traffic. They arrive at the NIC
+//! side like any others. What the program sends back is counted and ended on the wire side. Generator, program and
+//! receiver share one CPU, in turns of 64 frames, so nothing queues up and the rate is the price of all three: the same
+//! run with an empty program is the ceiling to compare with.
+//!
+//! Starting and ending a generator costs milliseconds (the kernel waits for all CPUs) in which nothing is sent; calls
+//! that send one turn only tell how many, and that is subtracted from the time of each long call.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -17,16 +21,22 @@ use nicforge_ir::Program;
 use crate::compile::{Mode, compile_bpf};
 use crate::netns::{Sandbox, StatsReader, XdpStats, xdp_stats};
 use crate::pin::Pinned;
-use crate::xdp::bench::{harness_contract, load_harness};
+use crate::xdp::bench::{harness_contract, load_harness, load_harness_for};
 use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, attach::set_ports};
 
 /// Longest frame the generator takes: a page less headroom, the kernel's data behind the frame and that of the generator.
 pub const LARGEST_RATE_FRAME: usize = 3264;
 
+/// Most different frames.
+pub const MOST_FRAMES: usize = 4096;
+
 /// Frames in one turn of the generator; the NIC side's queue holds 256.
 const BATCH: u32 = 64;
-/// Turns of one frame before the next one's: setting the generator up costs as much as some hundred frames.
-const TURNS: u32 = 256;
+/// Calls that measure what starting and ending the generator costs.
+const CALIBRATIONS: u32 = 4;
+/// Frames of the first call, many enough that starting it hardly counts; it tells how many make half a second.
+const FIRST_CALL: u32 = 1 << 20;
+const CALL: Duration = Duration::from_millis(500);
 
 /// A loaded program with a generator and receivers around it. Dropping it leaves nothing behind.
 pub struct RateSession {
@@ -34,6 +44,7 @@ pub struct RateSession {
     loaded: Loaded,
     stats: Vec<StatsReader>,
     harness: libbpf_rs::Object,
+    includes: Vec<PathBuf>,
     sandbox: Sandbox,
 }
 
@@ -52,6 +63,7 @@ pub struct RateReport {
     pub failed: u64,
     /// Frames that arrived at the wire side again.
     pub arrived: u64,
+    /// Seconds in which frames were sent.
     pub seconds: f64,
 }
 
@@ -74,7 +86,7 @@ impl RateSession {
         let ifindex = sandbox.ifindex();
         let options = LoadOptions { mode: Mode::Live, ifindex: ifindex.clone() };
         let loaded = Loaded::load(program, artifact, &object, &options)?;
-        let harness = load_harness(includes, &["nf_generate", "nf_count"])?;
+        let harness = load_harness(includes, &["nf_count"])?;
         let count = program_of(&harness, "nf_count")?;
         let ports = &sandbox.ports;
         let mut attached = sandbox.wire.enter(|| {
@@ -91,7 +103,7 @@ impl RateSession {
             Ok((attached.collect::<Result<Vec<_>, _>>()?, stats.collect::<Result<Vec<_>, _>>()?))
         })?;
         attached.extend(inner);
-        Ok(RateSession { _attached: attached, loaded, stats, harness, sandbox })
+        Ok(RateSession { _attached: attached, loaded, stats, harness, includes: includes.to_vec(), sandbox })
     }
 
     /// The program.
@@ -99,14 +111,64 @@ impl RateSession {
         &self.loaded
     }
 
-    /// Offers frames (port, bytes), each in turn, for about `duration` or until `keep_going` says no. A few dozen
-    /// frames that stand for the traffic do: each is sent some thousand times before the next.
+    /// Offers frames (port, bytes; at most [`MOST_FRAMES`]), in order and over again, for about `duration` or until
+    /// `keep_going`, asked twice a second, says no.
     pub fn run(
         &mut self,
         frames: &[(u32, &[u8])],
         duration: Duration,
         keep_going: &mut (dyn FnMut() -> bool + Send),
     ) -> Result<RateReport, XdpError> {
+        self.check(frames)?;
+        let frames = &frames[..frames.len().min(MOST_FRAMES)];
+        let Some(longest) = frames.iter().map(|(_, frame)| frame.len()).max() else {
+            return Ok(RateReport::default());
+        };
+        let generator = load_harness_for(&self.includes, &["nf_generate"], frames.len() as u32)?;
+        self.fill(&generator, frames)?;
+        let generate = program_of(&generator, "nf_generate")?;
+        let template = vec![0; longest];
+        let wire = self.sandbox.ports[0].wire_ifindex;
+        let _pinned = Pinned::to_this_cpu();
+        let mut report = RateReport::default();
+        let call = |session: &mut RateSession, repeat: u32| {
+            let started = Instant::now();
+            session.sandbox.wire.enter(|| send(generate, wire, &template, repeat))?;
+            // A full host ring would change what is measured.
+            session.loaded.drain_host()?;
+            Ok::<f64, XdpError>(started.elapsed().as_secs_f64())
+        };
+        let mut idle = 0.0;
+        for _ in 0..CALIBRATIONS {
+            idle += call(self, BATCH)? / f64::from(CALIBRATIONS);
+        }
+        self.settle();
+        let (before, arrived) = (self.total()?, self.arrived()?);
+        let mut repeat = FIRST_CALL;
+        loop {
+            let seconds = (call(self, repeat)? - idle).max(1e-9);
+            report.offered += u64::from(repeat);
+            report.seconds += seconds;
+            if report.seconds >= duration.as_secs_f64() || !keep_going() {
+                break;
+            }
+            let wanted = f64::from(repeat) / seconds * CALL.as_secs_f64();
+            repeat = (wanted as u32).clamp(1 << 18, 1 << 23) / BATCH * BATCH;
+        }
+        self.settle();
+        let now = self.total()?.since(&before);
+        Ok(RateReport {
+            packets: now.packets,
+            sent: now.sent(),
+            passed: now.passed(),
+            dropped: now.dropped,
+            failed: now.lost + now.bounce_errors + now.send_errors,
+            arrived: self.arrived()? - arrived,
+            ..report
+        })
+    }
+
+    fn check(&self, frames: &[(u32, &[u8])]) -> Result<(), XdpError> {
         for (port, frame) in frames {
             let (length, smallest, largest) = (frame.len(), SMALLEST_FRAME, LARGEST_RATE_FRAME);
             if *port >= self.loaded.ports() {
@@ -116,39 +178,25 @@ impl RateSession {
                 return Err(XdpError::FrameLength { length, smallest, largest });
             }
         }
-        if frames.is_empty() {
-            return Ok(RateReport::default());
+        Ok(())
+    }
+
+    /// Gives the generator its frames: `{ u32 ifindex, length; u8 bytes[]; }`.
+    fn fill(&self, generator: &libbpf_rs::Object, frames: &[(u32, &[u8])]) -> Result<(), XdpError> {
+        let map = generator.maps().find(|map| map.name() == "nf_frames").ok_or_else(harness_contract)?;
+        for (index, (port, frame)) in (0u32..).zip(frames) {
+            let mut record = self.sandbox.ports[*port as usize].wire_ifindex.to_ne_bytes().to_vec();
+            record.extend((frame.len() as u32).to_ne_bytes());
+            record.extend(*frame);
+            record.resize(map.value_size() as usize, 0);
+            map.update(&index.to_ne_bytes(), &record, MapFlags::ANY).map_err(|_| harness_contract())?;
         }
-        let (before, arrived) = (self.total()?, self.arrived()?);
-        let generate = program_of(&self.harness, "nf_generate")?;
-        let (sandbox, loaded) = (&self.sandbox, &self.loaded);
-        let (offered, seconds) = sandbox.wire.enter(|| {
-            let _pinned = Pinned::to_this_cpu();
-            let (started, mut offered) = (Instant::now(), 0);
-            for (port, frame) in frames.iter().cycle() {
-                send(generate, sandbox.ports[*port as usize].wire_ifindex, frame, BATCH * TURNS)?;
-                offered += u64::from(BATCH * TURNS);
-                // A full host ring would change what is measured.
-                loaded.drain_host()?;
-                if started.elapsed() >= duration || !keep_going() {
-                    break;
-                }
-            }
-            Ok((offered, started.elapsed().as_secs_f64()))
-        })?;
-        // What the last turn left in the queues, if the kernel put it off.
+        Ok(())
+    }
+
+    /// Lets the kernel finish what it put off.
+    fn settle(&self) {
         std::thread::sleep(Duration::from_millis(10));
-        let now = self.total()?.since(&before);
-        Ok(RateReport {
-            offered,
-            packets: now.packets,
-            sent: now.sent(),
-            passed: now.passed(),
-            dropped: now.dropped,
-            failed: now.lost + now.bounce_errors + now.send_errors,
-            arrived: self.arrived()? - arrived,
-            seconds,
-        })
     }
 
     fn total(&mut self) -> Result<XdpStats, XdpError> {
@@ -175,7 +223,7 @@ fn program_of<'a>(object: &'a libbpf_rs::Object, name: &str) -> Result<BorrowedF
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Sends one frame `repeat` times by an interface of the calling thread's network namespace.
+/// Runs the generator `repeat` times in the calling thread's network namespace, on frames that came by `ifindex`.
 fn send(generate: BorrowedFd, ifindex: u32, frame: &[u8], repeat: u32) -> Result<(), XdpError> {
     // struct xdp_md { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; }
     let mut context = [0, frame.len() as u32, 0, ifindex, 0, 0];

@@ -7,14 +7,14 @@ use nicforge_ir::{BlockId, Body, BufSource, EventId, InstId, Op, TableId, Type, 
 use super::packet;
 use super::state::{Cursor, Emits, State};
 use super::tables;
-use crate::artifact::XdpTable;
+use crate::artifact::{LogFormat, XdpTable};
 use crate::c::Emitter;
 use crate::c::body::{Dialect, Joined, Unsupported};
 
 /// Facts about one handler.
 pub struct Xdp<'a> {
     pub maps: &'a HashMap<TableId, XdpTable>,
-    pub logs: Vec<String>,
+    pub logs: Vec<LogFormat>,
     pub uses_cursor: bool,
     pub uses_staging: bool,
     pub uses_verdict: bool,
@@ -34,7 +34,7 @@ impl<'a> Xdp<'a> {
     pub fn new(
         body: &Body,
         maps: &'a HashMap<TableId, XdpTable>,
-        logs: Vec<String>,
+        logs: Vec<LogFormat>,
         no_room: u32,
     ) -> Xdp<'a> {
         let mut order = HashMap::new();
@@ -173,7 +173,8 @@ impl<'a> Xdp<'a> {
 
     fn log(e: &mut Emitter<'_, Self>, format: &str, args: &[ValueId]) {
         let id = e.dialect.logs.len();
-        e.dialect.logs.push(format.to_string());
+        let signed = args.iter().map(|a| e.body.ty(*a).is_signed()).collect();
+        e.dialect.logs.push(LogFormat { text: format.to_string(), signed });
         let record = e.names.fresh("record");
         let words: Vec<String> = args
             .iter()

@@ -16,7 +16,7 @@ use nicforge_ir::{
     CommuteOp, ConstId, Direction, Handler, Op, Program, ReasonId, Table, TableId, TableKind, Type,
 };
 
-use crate::artifact::{XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
+use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use crate::c::types::CTypes;
@@ -214,7 +214,7 @@ impl<'a> Generator<'a> {
         handler: &Handler,
         name: &str,
         clock: (bool, bool),
-        logs: &mut Vec<String>,
+        logs: &mut Vec<LogFormat>,
     ) -> Result<String, Unsupported> {
         let program = self.program;
         let event = &program.events[handler.event];
@@ -237,10 +237,10 @@ impl<'a> Generator<'a> {
         *logs = dialect.logs.clone();
         let mut out = String::new();
         let _ = writeln!(out, "SEC(\"xdp\")\nint {name}(struct xdp_md *ctx)\n{{");
-        let _ = writeln!(out, "    u8 *data NF_UNUSED = (u8 *)(long)ctx->data;");
-        let _ = writeln!(out, "    u8 *end NF_UNUSED = (u8 *)(long)ctx->data_end;");
+        let _ = writeln!(out, "    u8 *data = (u8 *)(long)ctx->data;");
+        let _ = writeln!(out, "    u8 *end = (u8 *)(long)ctx->data_end;");
         if dialect.uses_cursor {
-            out.push_str("    u64 cursor NF_UNUSED = 0;\n");
+            out.push_str("    u64 cursor = 0;\n");
         }
         if dialect.uses_staging {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");

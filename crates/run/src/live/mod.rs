@@ -266,7 +266,9 @@ impl<'a> Run<'a> {
                 && (!outputs || (self.arrived == stats.sent() && self.passed + tap_lost == stats.passed()))
             {
                 // Verdicts are counted before the host ring is looked at for the last time.
-                self.collect()?;
+                if outputs {
+                    self.collect()?;
+                }
                 let unsent = stats.lost + stats.send_errors + stats.bounce_errors + tap_lost;
                 if outputs && unsent > 0 {
                     return Err(self.missing(done, &stats, tap_lost));
@@ -278,9 +280,11 @@ impl<'a> Run<'a> {
                 (before, moved_at) = (Some(now), Instant::now());
             } else if moved_at.elapsed() > self.patience {
                 return Err(self.missing(done, &stats, tap_lost));
-            } else if moved_at.elapsed() > Duration::from_micros(50) {
-                // The kernel put the work off to its own thread: let it have the CPU.
+            } else if moved_at.elapsed() > Duration::from_millis(1) {
                 std::thread::sleep(Duration::from_micros(20));
+            } else {
+                // The kernel may have put the work off to its own thread, which needs this CPU.
+                std::thread::yield_now();
             }
         }
     }

@@ -75,11 +75,29 @@ pub fn bench(
 
 /// Compiles and loads the named programs of the harness.
 pub(crate) fn load_harness(includes: &[PathBuf], wanted: &[&str]) -> Result<libbpf_rs::Object, XdpError> {
+    load_harness_for(includes, wanted, 1)
+}
+
+/// The same, with room for so many frames to generate.
+pub(crate) fn load_harness_for(
+    includes: &[PathBuf],
+    wanted: &[&str],
+    frames: u32,
+) -> Result<libbpf_rs::Object, XdpError> {
     let object = compile_bpf("harness", HARNESS_SOURCE, Mode::Live, includes)?;
     let mut open = load::open(&object)?;
     for mut prog in open.progs_mut() {
         let needed = wanted.iter().any(|name| prog.name() == *name);
         prog.set_autoload(needed);
+    }
+    for mut map in open.maps_mut() {
+        if map.name() == "nf_frames" {
+            map.set_max_entries(frames).map_err(|_| harness_contract())?;
+        } else if map.name().to_string_lossy().ends_with(".rodata") {
+            // The harness has one constant, `nf_frame_count`.
+            let value = map.initial_value_mut().and_then(|value| value.first_chunk_mut());
+            *value.ok_or_else(harness_contract)? = frames.to_ne_bytes();
+        }
     }
     load::load(open)
 }

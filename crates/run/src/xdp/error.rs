@@ -10,7 +10,7 @@ use crate::fault::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     #[error(
-        "no permission to {what}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW"
+        "no permission to {what}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN"
     )]
     Privilege { what: String },
     #[error("this kernel lacks {what}: {how}")]

@@ -1,5 +1,6 @@
 //! Records of the ring buffer `nf_host`, which is everything but packets that a program gives out.
 
+use nicforge_codegen::LogFormat;
 use nicforge_ir::Output;
 
 use super::error::XdpError;
@@ -13,7 +14,7 @@ const LOG: u32 = 4;
 const HEAD: usize = 16;
 
 /// The output event a record stands for. `formats` are the artifact's `nf_log` formats.
-pub(super) fn decode(record: &[u8], formats: &[String]) -> Result<Output, XdpError> {
+pub(super) fn decode(record: &[u8], formats: &[LogFormat]) -> Result<Output, XdpError> {
     let problem =
         || XdpError::Contract(format!("a record of {} bytes in `nf_host` makes no sense", record.len()));
     let word = |at: usize| Some(u32::from_le_bytes(record.get(at..at + 4)?.try_into().ok()?));
@@ -43,16 +44,12 @@ pub(super) fn decode(record: &[u8], formats: &[String]) -> Result<Output, XdpErr
     })
 }
 
-/// `format` with each `{}` replaced by the next argument.
-fn format_log(format: &str, args: &[u64]) -> String {
-    let mut parts = format.split("{}");
+/// The format's text with each `{}` replaced by the next argument, as the interpreter does.
+fn format_log(format: &LogFormat, args: &[u64]) -> String {
+    let mut parts = format.text.split("{}");
     let mut text = parts.next().unwrap_or("").to_string();
-    let mut args = args.iter();
-    for part in parts {
-        match args.next() {
-            Some(arg) => text.push_str(&arg.to_string()),
-            None => text.push_str("{}"),
-        }
+    for (part, (arg, signed)) in parts.zip(args.iter().zip(&format.signed)) {
+        text.push_str(&if *signed { (*arg as i64).to_string() } else { arg.to_string() });
         text.push_str(part);
     }
     text
@@ -68,19 +65,20 @@ mod tests {
 
     #[test]
     fn every_kind() {
-        let formats = ["flow {} of {}".to_string()];
+        let formats = [LogFormat { text: "flow {} of {}".to_string(), signed: vec![true, false] }];
         let read = |kind, addr, data: &[u8]| decode(&record(kind, addr, data), &formats).unwrap();
         assert_eq!(read(1, 0, b"pkt"), Output::HostPacket { frame: b"pkt".to_vec() });
         assert_eq!(read(2, 0, b"msg"), Output::HostMessage { bytes: b"msg".to_vec() });
         assert_eq!(read(3, 9, b"dma"), Output::DmaWrite { addr: 9, data: b"dma".to_vec() });
-        let log = [&[0u8; 8][..], &7u64.to_le_bytes(), &u64::MAX.to_le_bytes()].concat();
-        assert_eq!(read(4, 0, &log), Output::Log { text: "flow 7 of 18446744073709551615".to_string() });
+        let log = [&[0u8; 8][..], &(-7i64).to_le_bytes(), &u64::MAX.to_le_bytes()].concat();
+        assert_eq!(read(4, 0, &log), Output::Log { text: "flow -7 of 18446744073709551615".to_string() });
     }
 
     #[test]
     fn nonsense_is_an_error() {
+        let formats = [LogFormat { text: "x".to_string(), signed: Vec::new() }];
         for bad in [&[][..], &[1; 15], &record(9, 0, b""), &record(4, 0, &[1, 0, 0, 0, 0, 0, 0, 0])] {
-            assert!(decode(bad, &["x".to_string()]).is_err());
+            assert!(decode(bad, &formats).is_err());
         }
         let mut short = record(1, 0, b"12345678");
         short.pop();

@@ -2,7 +2,8 @@
 //!
 //! The log is the verifier's walk: instructions, the register state, and before the first instruction of each source line a
 //! comment `; code @ file.c:LINE`. It ends with the reason and a line of statistics, so the comment nearest above the
-//! reason names the refused line. Generated code carries `#line`, so that is a line of the user's source.
+//! reason names the refused line. Generated code carries `#line`, so that is a line of the user's source, unless it is
+//! code of the runtime's headers put in its place: then the user's line is the one above that.
 
 use std::path::PathBuf;
 
@@ -39,8 +40,10 @@ pub(super) fn read(log: &str) -> (Option<(String, u32)>, String) {
     let lines: Vec<&str> = log.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let reason_at = lines.iter().rposition(|line| !is_statistics(line)).unwrap_or(0);
     let reason = lines.get(reason_at).copied().unwrap_or("the kernel gave no reason").to_string();
-    let place = lines[..reason_at.min(lines.len())].iter().rev().find_map(|line| place(line));
-    (place, reason)
+    let places: Vec<_> =
+        lines[..reason_at.min(lines.len())].iter().rev().filter_map(|line| place(line)).collect();
+    let own = places.iter().find(|(file, _)| !file.ends_with(".h"));
+    (own.or(places.first()).cloned(), reason)
 }
 
 /// `; code @ file.c:LINE`
@@ -84,6 +87,13 @@ mod tests {
             (Some(("nf_chain.c".to_string(), 31)), "R1 offset is outside of the packet".to_string());
         assert_eq!(read(log), expected);
         assert_eq!(program_of(MESSAGES), Some("nf_net_recv"));
+    }
+
+    #[test]
+    fn runtime_headers_are_not_the_users_code() {
+        let in_header = "; nf_log(1); @ user.c:9\n0: r0\n; bpf_ringbuf_output(x); @ nf_rt.h:7\n1: r0\nbad\n";
+        assert_eq!(read(in_header).0, Some(("user.c".to_string(), 9)));
+        assert_eq!(read("; x @ nf_rt.h:7\n1: r0\nbad\n").0, Some(("nf_rt.h".to_string(), 7)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use nicforge_codegen::{XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
+use nicforge_codegen::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
 use nicforge_ir::{
     Body, Direction, DropReason, Event, Field, Handler, Input, InputEvent, Param, Program, ReasonId, Span,
     StructDef, Table, TableId, TableKind, Type,
@@ -99,11 +99,11 @@ pub fn fixture() -> Fixture {
                 texts,
                 "texts",
                 XdpMapShape::Exact,
-                Some(XdpBuf { capacity: 6, len_offset: 4, bytes_offset: 8 }),
+                Some(XdpBuf { capacity: 6, len_offset: 4, bytes_offset: 8, value_size: 16 }),
             ),
         ],
         reasons: vec![(Some(unwanted), "unwanted".into()), (None, "no room for headers".into())],
-        logs: vec!["port {} at {}".into()],
+        logs: vec![LogFormat { text: "port {} at {}".into(), signed: vec![false, false] }],
         uses_time_or_random: true,
         uses_host_ring: true,
     };

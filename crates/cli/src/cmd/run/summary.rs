@@ -124,11 +124,12 @@ impl Summary {
             }
         }
         rows.push(("dropped".into(), self.drops.iter().map(|d| d.1).sum(), String::new()));
+        rows.extend(
+            self.drops.iter().filter(|d| d.1 > 0).map(|(text, n)| (format!("  {text}"), *n, String::new())),
+        );
+        let width = rows.iter().map(|row| row.0.chars().count()).max().unwrap_or(0);
         for (name, n, more) in rows {
-            println!("  {name:<26}{n:>10}  {more}", more = more.trim_end());
-        }
-        for (text, n) in self.drops.iter().filter(|d| d.1 > 0) {
-            println!("    {text:<24}{n:>10}");
+            println!("{}", format!("  {name:<width$}{n:>10}  {more}").trim_end());
         }
         if !self.tables.is_empty() {
             let row = |t: &TableSize| {
