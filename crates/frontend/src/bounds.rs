@@ -13,7 +13,7 @@ use crate::ast::Node;
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, assigned_decls, root_decl};
+use crate::func::{FnLower, VarIndex, assigned_decls, root_decl};
 use crate::ranges::Range;
 use crate::unit::Lowered;
 
@@ -30,6 +30,17 @@ pub struct LoopParts<'a> {
     pub body: &'a Node,
     /// The condition stands behind the body.
     pub is_do: bool,
+}
+
+/// Most trips by one condition, and its variable's range.
+type Counted = (i128, (VarIndex, Range));
+
+/// What is known of a loop.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub max_trips: u32,
+    /// Induction variables and their ranges at the start of each trip.
+    pub counters: Vec<(VarIndex, Range)>,
 }
 
 /// How a trip changes the induction variable.
@@ -118,15 +129,16 @@ impl<'a> FnLower<'_, 'a, '_> {
     ///
     /// # Errors
     /// Reports loops without a bound, or with one that is too large.
-    pub fn bound(&mut self, parts: &LoopParts<'a>) -> Lowered<u32> {
-        if let Some(bound) = self.declared_bound(parts.body)? {
-            return Ok(bound);
+    pub fn bound(&mut self, parts: &LoopParts<'a>) -> Lowered<Bound> {
+        let mut counters = Vec::new();
+        if let Some(max_trips) = self.declared_bound(parts.body)? {
+            return Ok(Bound { max_trips, counters });
         }
         let mut reason = "it has no condition".to_string();
         let mut best: Option<i128> = None;
         if let Some(condition) = parts.condition {
             if self.unit.eval(condition) == Some(0) {
-                return Ok(1);
+                return Ok(Bound { max_trips: 1, counters });
             }
             reason =
                 "its condition does not compare a variable that every trip changes by a constant".to_string();
@@ -137,7 +149,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                     continue;
                 }
                 match self.bound_by(part, parts) {
-                    Some(Ok(trips)) => best = Some(best.map_or(trips, |b| b.min(trips))),
+                    Some(Ok((trips, counter))) => {
+                        best = Some(best.map_or(trips, |b| b.min(trips)));
+                        counters.push(counter);
+                    }
                     Some(Err(why)) => reason = why,
                     None => {}
                 }
@@ -154,7 +169,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 .help("if it never runs so often, say NF_BOUND(n) as the body's first statement");
                 Err(self.report(diagnostic))
             }
-            Some(trips) => Ok(trips.max(1) as u32),
+            Some(trips) => Ok(Bound { max_trips: trips.max(1) as u32, counters }),
             None => {
                 let diagnostic = Diagnostic::error(
                     codes::UNBOUNDED.id,
@@ -187,7 +202,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// Trips by one conjunct of the condition; `None` if it has not the form of a bound.
-    fn bound_by(&mut self, condition: &Node, parts: &LoopParts) -> Option<Result<i128, String>> {
+    fn bound_by(&mut self, condition: &Node, parts: &LoopParts) -> Option<Result<Counted, String>> {
         let condition = condition.strip_casts();
         let (variable, test, limit) = match (condition.kind.as_str(), condition.opcode.as_str()) {
             ("BinaryOperator", "<" | "<=" | ">" | ">=" | "!=") => {
@@ -234,7 +249,17 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "a signed variable that may be negative is compared with an unsigned one".into()
             ));
         }
-        Some(trips(start, step, test, limit, whole))
+        if let (true, Step::Add(by)) = (parts.is_do, step)
+            && (start.0 + by < whole.0 || start.1 + by > whole.1)
+        {
+            return Some(Err("the first trip, which no condition precedes, may wrap the variable".into()));
+        }
+        // Within the proved number of trips the variable does not wrap, so it moves in one direction.
+        let moves = match step {
+            Step::Add(by) if by > 0 => (start.0, whole.1),
+            _ => (whole.0, start.1),
+        };
+        Some(trips(start, step, test, limit, whole).map(|trips| (trips, (var, moves))))
     }
 
     /// Whether an operand of the condition is a variable that the loop changes.

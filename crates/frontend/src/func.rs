@@ -14,7 +14,7 @@ use nicforge_ir::{BlockId, BodyBuilder, Diagnostic, Op, Program, Span, Type, Val
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::Code;
-use crate::ranges::Fact;
+use crate::ranges::{Fact, Range};
 use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// A variable of the function.
@@ -67,6 +67,8 @@ pub struct FnLower<'u, 'a, 'b> {
     pub controls: Vec<Control<'a>>,
     /// Conditions that hold here.
     pub facts: Vec<Fact>,
+    /// Ranges of loops' induction variables, by the region parameter.
+    pub counters: HashMap<ValueId, Range>,
     /// Type of the `return` value, if there is one.
     pub result: Option<Type>,
     /// Pointer parameters whose targets are returned behind the result.

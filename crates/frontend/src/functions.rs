@@ -94,6 +94,7 @@ pub fn lower_body<'a>(
         reachable: true,
         controls: Vec::new(),
         facts: Vec::new(),
+        counters: HashMap::new(),
         result: signature.result,
         outputs: Vec::new(),
     };

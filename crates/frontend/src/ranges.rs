@@ -5,7 +5,9 @@
 //! (`if (n > 16) return;`). SSA values never change, so a fact stays true wherever it is in scope. Everything that is
 //! not understood has the range of its type, so an interval is always an over-approximation.
 
-use nicforge_ir::{BinOp, Body, CmpOp, Op, Type, UnOp, ValueDef, ValueId};
+use std::collections::HashMap;
+
+use nicforge_ir::{BinOp, Body, CmpOp, Op, Proj, Type, UnOp, ValueDef, ValueId};
 
 use crate::ast::Node;
 use crate::consts::limits;
@@ -63,7 +65,10 @@ impl<'a> FnLower<'_, 'a, '_> {
     fn range_of_object(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Range {
         let node = node.strip();
         if node.kind == "MemberExpr" {
-            return self.range_of_member(node);
+            let declared = self.range_of_member(node);
+            let Some(value) = self.known_member(node, changes) else { return declared };
+            let known = self.range_of_value(value);
+            return (declared.0.max(known.0), declared.1.min(known.1));
         }
         let everything = (i128::MIN, i128::MAX);
         let Some(referenced) = &node.referenced else { return everything };
@@ -71,6 +76,20 @@ impl<'a> FnLower<'_, 'a, '_> {
             Some(&var) if !changes(referenced.id) => self.range_of_value(self.env[var]),
             _ => everything,
         }
+    }
+
+    /// The value of an earlier read of this member of the same value of its variable: facts speak about that.
+    fn known_member(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Option<ValueId> {
+        let (mut place, mut path) = (node, Vec::new());
+        while place.kind == "MemberExpr" {
+            path.insert(0, Proj::Field(self.unit.field(place.member)?));
+            place = place.inner.first()?.strip_casts();
+        }
+        let decl = place.referenced.as_ref()?.id;
+        let var = *self.var_of.get(&decl).filter(|_| !changes(decl))?;
+        let read = Op::Get { agg: self.env[var], path };
+        let inst = self.b.body.insts.values().find(|inst| inst.op == read)?;
+        inst.results.first().copied()
     }
 
     /// A bit-field has few values; other members those of their type.
@@ -91,14 +110,14 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Range of a value, by its definition and the facts that hold here.
     pub fn range_of_value(&self, value: ValueId) -> Range {
-        Values { body: self.b.body, facts: &self.facts, fields: &|agg, path| self.bit_field_range(agg, path) }
-            .range(value, DEPTH)
+        let fields = &|agg, path: &[Proj]| self.bit_field_range(agg, path);
+        Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }.range(value, DEPTH)
     }
 
-    fn bit_field_range(&self, agg: Type, path: &[nicforge_ir::Proj]) -> Option<Range> {
+    fn bit_field_range(&self, agg: Type, path: &[Proj]) -> Option<Range> {
         let (last, front) = path.split_last()?;
         let Some(Type::Struct(id)) = self.unit.prog.project(agg, front) else { return None };
-        let nicforge_ir::Proj::Field(number) = last else { return None };
+        let Proj::Field(number) = last else { return None };
         let field = self.unit.prog.structs[id].fields.get(*number as usize)?;
         Some(limits(field.bit_width?, field.ty.is_signed()))
     }
@@ -110,7 +129,8 @@ pub type Fact = (ValueId, bool);
 struct Values<'b> {
     body: &'b Body,
     facts: &'b [Fact],
-    fields: &'b dyn Fn(Type, &[nicforge_ir::Proj]) -> Option<Range>,
+    counters: &'b HashMap<ValueId, Range>,
+    fields: &'b dyn Fn(Type, &[Proj]) -> Option<Range>,
 }
 
 impl Values<'_> {
@@ -131,6 +151,9 @@ impl Values<'_> {
     fn by_definition(&self, value: ValueId, depth: u32) -> Option<Range> {
         let below = |v: ValueId| self.range(v, depth - 1);
         let Type::Int { bits, signed } = self.body.ty(value) else { return None };
+        if let Some(range) = self.counters.get(&value) {
+            return Some(*range);
+        }
         match self.body.def_op(value)? {
             Op::Int(raw) => {
                 let exact = crate::consts::wrap(i128::from(*raw), bits, signed);
@@ -202,7 +225,7 @@ impl Values<'_> {
     /// Whether `seen` has `value`'s number: itself, or a conversion that keeps every value.
     fn same(&self, mut seen: ValueId, value: ValueId) -> bool {
         loop {
-            if seen == value {
+            if seen == value || self.same_read(seen, value) {
                 return true;
             }
             let Some(Op::Cast(inner)) = self.body.def_op(seen) else { return false };
@@ -217,6 +240,12 @@ impl Values<'_> {
             }
             seen = *inner;
         }
+    }
+
+    /// Whether two values were read from the same place of one aggregate value.
+    fn same_read(&self, a: ValueId, b: ValueId) -> bool {
+        let read = self.body.def_op(a).filter(|op| matches!(op, Op::Get { .. }));
+        read.is_some() && read == self.body.def_op(b)
     }
 }
 

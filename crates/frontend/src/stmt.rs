@@ -3,7 +3,7 @@
 use nicforge_ir::{Op, Type, UnOp};
 
 use crate::ast::Node;
-use crate::bounds::{LoopParts, has_continue, is_bound};
+use crate::bounds::{Bound, LoopParts, has_continue, is_bound};
 use crate::diagnostics::codes;
 use crate::func::{ControlKind, FnLower, VarKind};
 use crate::unit::{Failed, Lowered};
@@ -228,19 +228,23 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
         // Errors in the body are found even if the loop has no bound.
         let bound = self.bound(&parts);
-        let trips = self.emit_loop(&parts, bound.unwrap_or(1));
-        bound.and(trips)
+        let failed = bound.is_err();
+        let trips = self.emit_loop(&parts, bound.unwrap_or(Bound { max_trips: 1, counters: Vec::new() }));
+        if failed { Err(Failed) } else { trips }
     }
 
-    fn emit_loop(&mut self, parts: &LoopParts<'a>, max_trips: u32) -> Lowered<()> {
+    fn emit_loop(&mut self, parts: &LoopParts<'a>, bound: Bound) -> Lowered<()> {
         let changing: Vec<&Node> =
             parts.condition.into_iter().chain(parts.step).chain(std::iter::once(parts.body)).collect();
         let carried = self.assigned_in(&changing);
         let behind = parts.condition.filter(|_| parts.is_do);
         let kind = ControlKind::Loop { step: parts.step, condition: behind };
         let parts = *parts;
-        self.trips(max_trips, carried, kind, |f| {
+        self.trips(bound.max_trips, carried, kind, |f| {
             let index = f.controls.len() - 1;
+            for (var, range) in bound.counters {
+                f.counters.insert(f.env[var], range);
+            }
             if let Some(condition) = parts.condition.filter(|_| !parts.is_do) {
                 f.leave_unless(condition, index)?;
             }

@@ -14,6 +14,42 @@ static uint32_t guarded(uint32_t n)
     return sum;
 }
 
+struct entry {
+    uint16_t count;
+    struct {
+        int first;
+    } range;
+};
+
+NF_TABLE(array, entries, uint32_t, struct entry, 4);
+
+static uint32_t members(uint32_t at)
+{
+    struct entry entry;
+    uint32_t sum = 0;
+    if (!nf_lookup(&entries, at, &entry) || entry.count > 30 || entry.range.first < -2)
+        return 0;
+    for (int i = 0; i < entry.count; i++)
+        sum += i;
+    for (int i = entry.range.first; i < 5; i++)
+        sum += i;
+    return sum;
+}
+
+static uint32_t triangles(void)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < 5; i++) {
+        for (int j = i + 1; j < 5; j++)
+            sum += j;
+    }
+    for (int i = 5; i > 0; i--) {
+        for (int j = 0; j < i; j++)
+            sum += j;
+    }
+    return sum;
+}
+
 static uint32_t loops(const struct nf_ipv4 *ip, uint8_t byte, uint32_t n)
 {
     uint32_t sum = 0;
@@ -55,5 +91,5 @@ void net_recv(nf_pkt pkt)
         nf_drop(pkt);
         return;
     }
-    nf_send(pkt, guarded(nf_len(pkt)) + loops(&ip, ip.ttl, nf_len(pkt)));
+    nf_send(pkt, guarded(nf_len(pkt)) + members(nf_len(pkt) & 3) + triangles() + loops(&ip, ip.ttl, nf_len(pkt)));
 }
