@@ -222,3 +222,20 @@ fn interfaces_that_are_taken_say_by_whom() {
     drop(first);
     attach().unwrap();
 }
+
+#[test]
+fn programs_may_be_for_messages_only() {
+    if !can_load() {
+        return;
+    }
+    let mut f = fixture();
+    f.artifact.programs.retain(|program| program.name == "nf_host_send");
+    let mut session = Session::start(&f.program, &f.artifact, Mode::Live, &includes()).unwrap();
+    let answered = run(&mut session, &[message(1), message(2)], 8, false).unwrap();
+    assert_eq!(answered.report.host_messages, 2);
+    let error = run(&mut session, &[message(1), net(0, frame(0x0800, 1))], 8, false).unwrap_err();
+    assert!(
+        error.to_string().starts_with("event 2 (counted from 1): the program has no handler for `net_recv`"),
+        "{error}"
+    );
+}

@@ -93,13 +93,15 @@ impl Session {
             Ok((attached.collect::<Result<Vec<_>, _>>()?, Sender::open()?))
         })?;
         // Attached last: until then nothing may run with a port missing from the program's port map.
-        let program = loaded.handler_fd("net_recv")?;
+        // A program for the host's messages only has nothing to attach.
+        let attaches = loaded.entry_name("net_recv").is_some();
         let ports = loaded.map_fd("nf_ports");
         let (attached, tap, stats) = sandbox.nic.enter(|| {
             if let Some(map) = &ports {
                 crate::xdp::attach::set_ports(map.as_fd(), &sandbox.ifindex())?;
             }
-            let attached = sandbox.ports.iter().map(|port| attach(program, port.ifindex, &port.name));
+            let attached = sandbox.ports.iter().filter(|_| attaches);
+            let attached = attached.map(|port| loaded.attach(port.ifindex, &port.name));
             let stats = sandbox.ports.iter().map(|port| xdp_stats(&port.name));
             Ok((
                 attached.collect::<Result<Vec<_>, _>>()?,
@@ -127,7 +129,7 @@ impl Session {
 
     /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
     pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
-        check(events, self.loaded.ports())?;
+        check(events, &self.loaded)?;
         let _pinned = Pinned::to_this_cpu();
         let mut run = Run::new(self, options.per_event, options.patience)?;
         let window = if options.per_event { 1 } else { options.window.clamp(1, LARGEST_WINDOW) };
@@ -146,21 +148,28 @@ impl Session {
     }
 }
 
-/// Refuses events that no port can carry, before the first is sent.
-fn check(events: &[InputEvent], ports: u32) -> Result<(), LiveError> {
+/// Refuses events that the program or its ports cannot take, before the first is sent.
+fn check(events: &[InputEvent], loaded: &Loaded) -> Result<(), LiveError> {
     for (index, event) in events.iter().enumerate() {
-        let Input::Net { port, frame } = &event.input else { continue };
-        let (smallest, largest) = (SMALLEST_FRAME, LARGEST_FRAME);
-        let source = if *port >= ports {
-            XdpError::NoPort { port: *port, last: ports.saturating_sub(1) }
-        } else if !(smallest..=largest).contains(&frame.len()) {
-            XdpError::FrameLength { length: frame.len(), smallest, largest }
-        } else {
-            continue;
-        };
-        return Err(LiveError::Event { event: index + 1, source });
+        if let Err(source) = can_take(loaded, &event.input) {
+            return Err(LiveError::Event { event: index + 1, source });
+        }
     }
     Ok(())
+}
+
+fn can_take(loaded: &Loaded, input: &Input) -> Result<(), XdpError> {
+    let (smallest, largest) = (SMALLEST_FRAME, LARGEST_FRAME);
+    match input {
+        Input::Host { .. } => loaded.handler_fd("host_send").map(|_| ()),
+        Input::Net { port, .. } if *port >= loaded.ports() => {
+            Err(XdpError::NoPort { port: *port, last: loaded.ports().saturating_sub(1) })
+        }
+        Input::Net { frame, .. } if !(smallest..=largest).contains(&frame.len()) => {
+            Err(XdpError::FrameLength { length: frame.len(), smallest, largest })
+        }
+        Input::Net { .. } => loaded.handler_fd("net_recv").map(|_| ()),
+    }
 }
 
 /// State of one run.
