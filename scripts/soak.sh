@@ -4,4 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
-as_root cargo test --release -p nicforge-cli --test random_programs -- --nocapture
+as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture

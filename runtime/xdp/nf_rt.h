@@ -16,6 +16,13 @@
 #define NF_MODE 0
 #endif
 
+/* A generated program names what it reads even where this target finds no use for it: a header that is emitted and then
+ * dropped, the entry pointer of a lookup whose value nobody asks for. */
+#pragma clang diagnostic ignored "-Wunused-variable"
+#pragma clang diagnostic ignored "-Wunused-but-set-variable"
+/* Structs are packed so that their bytes are the same everywhere; where we run, any address may be read. */
+#pragma clang diagnostic ignored "-Waddress-of-packed-member"
+
 typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
@@ -26,9 +33,8 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 #define NF_INLINE static __attribute__((always_inline, unused))
-#define NF_UNUSED __attribute__((unused))
-/* Locals whose address goes to the kernel are stored eight bytes at a time. Some are only there for reading. */
-#define NF_LOCAL __attribute__((aligned(8), unused))
+/* Locals whose address goes to the kernel are stored eight bytes at a time. */
+#define NF_LOCAL __attribute__((aligned(8)))
 
 /* ---- What the loader sets and reads ---------------------------------------------------------------------- */
 
@@ -105,6 +111,15 @@ NF_INLINE void nf_move(void *to, const void *from, u32 size)
 #define NF_PIN(x) asm volatile("" : "+r"(x))
 /* A packet offset the verifier knows to be below 32 KiB. */
 #define NF_BOUND_OFFSET(x) asm volatile("%0 &= 0x7fff" : "+r"(x))
+
+/* Bytes of the frame. Pinned, or clang would subtract and spill the lower halves of the two pointers, which the verifier
+ * does not take. */
+NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end)
+{
+    u64 length = end - data;
+    NF_PIN(length);
+    return length;
+}
 
 /* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
 

@@ -169,6 +169,8 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Located {
     expansion: Place,
+    /// Comes from a macro's own text.
+    is_macro: bool,
     /// Set if the text is a macro's argument.
     argument: Option<Place>,
 }
@@ -241,14 +243,14 @@ impl Decoder<'_, '_> {
     fn located(&mut self, value: &Value) -> Option<Located> {
         let map = value.as_object()?;
         if map.contains_key("offset") {
-            return Some(Located { expansion: self.bare(map), argument: None });
+            return Some(Located { expansion: self.bare(map), is_macro: false, argument: None });
         }
         let spelling = map.get("spellingLoc")?.as_object().map(|m| self.bare(m))?;
         let expansion_map = map.get("expansionLoc")?.as_object()?;
         let expansion = self.bare(expansion_map);
         let is_argument = expansion_map.get("isMacroArgExpansion").is_some_and(|v| v == true);
         let argument = (is_argument && (self.files.is_user)(&spelling.file)).then_some(spelling);
-        Some(Located { expansion, argument })
+        Some(Located { expansion, is_macro: !is_argument, argument })
     }
 
     fn bare(&mut self, map: &Map<String, Value>) -> Place {
@@ -277,8 +279,30 @@ impl Decoder<'_, '_> {
         };
         let file = self.files.open(&first.file);
         let stop = if first.file == last.file && last.offset >= first.offset { last } else { first };
-        Span::new(file, first.offset, stop.offset + stop.len)
+        let mut end_offset = stop.offset + stop.len;
+        if begin.is_macro && end.is_macro && first.offset == stop.offset {
+            end_offset += macro_arguments(self.files.map[file].text.get(end_offset as usize..));
+        }
+        Span::new(file, first.offset, end_offset)
     }
+}
+
+/// Length of the arguments behind a macro's name, parentheses included; 0 if they do not end on the same line.
+fn macro_arguments(rest: Option<&str>) -> u32 {
+    let Some(rest) = rest.filter(|rest| rest.starts_with('(')) else { return 0 };
+    let mut depth = 0;
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            b'\n' => return 0,
+            _ => {}
+        }
+        if depth == 0 {
+            return at as u32 + 1;
+        }
+    }
+    0
 }
 
 fn text(value: &Value) -> String {
@@ -320,6 +344,14 @@ mod tests {
         assert_eq!(node.place, "a.c:2:3");
         assert_eq!(node.inner[0].place, "a.c:4:1");
         assert_eq!(files.len(), 1);
+    }
+
+    #[test]
+    fn a_macro_call_ends_behind_its_arguments() {
+        assert_eq!(macro_arguments(Some("(a, (b))) + 1")), 8);
+        assert_eq!(macro_arguments(Some(" (a)")), 0);
+        assert_eq!(macro_arguments(Some("(a,\n b)")), 0);
+        assert_eq!(macro_arguments(None), 0);
     }
 
     #[test]

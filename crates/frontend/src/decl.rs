@@ -7,8 +7,8 @@ use nicforge_ir::{ConstArray, Diagnostic, Direction, Handler, Side, Span, Table,
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{Signature, lower_body, signature};
-use crate::unit::{Failed, Global, Lowered, ParamKind, Unit, is_table_record};
+use crate::functions::{Signature, lower_body, signature};
+use crate::unit::{Failed, Global, Lowered, ParamKind, Unit};
 
 /// Most ports, replicas: more than any NIC or host has.
 const MAX_COUNT: i128 = 65_536;
@@ -148,8 +148,7 @@ impl<'a> Unit<'a> {
     /// The struct that NF_TABLE made, if the variable is a table.
     fn table_record(&self, node: &Node) -> Option<&'a Node> {
         let place = node.ty.strip_prefix("struct (unnamed struct at ")?.strip_suffix(')')?;
-        let record = self.index.record_at(place)?;
-        is_table_record(record).then_some(record)
+        self.index.record_at(place, true)
     }
 
     fn table(&mut self, node: &'a Node, record: &'a Node) -> Lowered<Global> {
@@ -243,7 +242,13 @@ impl<'a> Unit<'a> {
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
         let signature = signature(self, node)?;
         let event = self.handler_event(node, &signature)?;
-        let (body, _) = lower_body(self, node, &signature)?;
+        let lowered = lower_body(self, node, &signature);
+        if lowered.is_err() && self.error_count() == 0 {
+            // Every failure is reported where it happens; this keeps a forgotten report from looking like success.
+            let help = "please report this with the program";
+            self.refuse(codes::INTERNAL, node.name_span, "this handler could not be lowered", help);
+        }
+        let (body, _) = lowered?;
         let handler = self.prog.handlers.push(Handler {
             name: node.name.clone(),
             event,

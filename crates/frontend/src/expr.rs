@@ -1,13 +1,13 @@
 //! Expressions. clang has written every implicit conversion into the tree, so C's promotions and usual arithmetic
 //! conversions need no rules here; each operator works on operands of one type.
 
-use nicforge_ir::{BinOp, CmpOp, Op, Proj, Type, UnOp, ValueId};
+use nicforge_ir::{BinOp, CmpOp, Op, Type, UnOp, ValueId};
 
 use crate::ast::Node;
-use crate::consts::is_padding;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind};
+use crate::likely::likely_of;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -160,6 +160,10 @@ impl<'a> FnLower<'_, 'a, '_> {
                 if self.ctype(inner) == CType::Packet || self.ctype(node) == CType::Packet {
                     return Err(self.packet_copied(node.span));
                 }
+                let address = inner.strip_casts();
+                if address.kind == "UnaryOperator" && address.opcode == "&" {
+                    return Err(self.address_of(address));
+                }
                 Err(self.pointer_use(node.span))
             }
             kind => {
@@ -179,7 +183,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             "BinaryOperator" if comparison(&node.opcode).is_some() => f.compare(node),
             "BinaryOperator" if node.opcode == "&&" || node.opcode == "||" => f.short_circuit(node),
             "UnaryOperator" if node.opcode == "!" => {
-                let value = f.cond(&node.inner[0])?;
+                let inner = node.inner[0].strip();
+                if inner.kind == "UnaryOperator" && inner.opcode == "!" {
+                    return f.cond(&inner.inner[0]);
+                }
+                let value = f.cond(inner)?;
                 Ok(f.op(Op::Un(UnOp::Not, value), Type::BOOL))
             }
             // Widening does not change whether a value is zero.
@@ -219,8 +227,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         if node.opcode == "!=" && self.unit.eval(right) == Some(0) {
             return self.cond(left);
         }
-        let a = self.expr(left)?;
-        let b = self.expr(right)?;
+        let (a, b) = (self.expr(left), self.expr(right));
+        let (a, b) = (a?, b?);
         match comparison(&node.opcode) {
             Some(op) => Ok(self.b.cmp(op, a, b)),
             None => Err(Failed),
@@ -302,9 +310,9 @@ impl<'a> FnLower<'_, 'a, '_> {
             }
             op => {
                 self.check_arithmetic(node)?;
-                let a = self.expr(left)?;
-                let b = self.expr(right)?;
-                self.arithmetic(op, a, b).map(Some)
+                // Both sides are looked at even if one has an error.
+                let (a, b) = (self.expr(left), self.expr(right));
+                self.arithmetic(op, a?, b?).map(Some)
             }
         }
     }
@@ -360,6 +368,9 @@ impl<'a> FnLower<'_, 'a, '_> {
     /// result is still 0 (or the sign); a negative one is read as a large one.
     fn shift_amount(&mut self, amount: ValueId, ty: Type) -> ValueId {
         let (Some(width), Some(bits)) = (ty.bits(), self.b.body.ty(amount).bits()) else { return amount };
+        if let Some(&Op::Int(constant)) = self.b.body.def_op(amount) {
+            return self.b.int(constant.min(width.into()), ty);
+        }
         let amount = self.b.cast(amount, Type::u(bits));
         if bits <= width {
             return self.b.cast(amount, ty);
@@ -403,6 +414,25 @@ impl<'a> FnLower<'_, 'a, '_> {
         if ty == Type::BOOL { self.b.truth(value) } else { self.b.cast(value, ty) }
     }
 
+    fn address_of(&mut self, node: &Node) -> Failed {
+        self.refuse(
+            codes::ADDRESS_OF,
+            node.span,
+            "an address can only be an argument of a call",
+            "use the variable itself; a function may take `T *` and be given `&variable`",
+        )
+    }
+
+    /// An expression converted to an integer type; constants directly.
+    pub fn expr_as(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
+        if let Some(value) = self.unit.eval(node) {
+            let value = if ty == Type::BOOL { (value != 0).into() } else { value as u64 };
+            return Ok(self.at(node.span, |f| f.b.int(value, ty)));
+        }
+        let value = self.expr(node)?;
+        Ok(self.convert(value, ty))
+    }
+
     fn unary(&mut self, node: &'a Node) -> Lowered<ValueId> {
         let inner = &node.inner[0];
         match node.opcode.as_str() {
@@ -441,110 +471,13 @@ impl<'a> FnLower<'_, 'a, '_> {
                 let place = self.target(inner)?;
                 Ok(self.read(&place))
             }
-            "&" => Err(self.refuse(
-                codes::ADDRESS_OF,
-                node.span,
-                "an address can only be an argument of a call",
-                "use the variable itself; a function may take `T *` and be given `&variable`",
-            )),
+            "&" => Err(self.address_of(node)),
             op => {
                 let message = format!("operator `{op}` is outside the subset");
                 Err(self.refuse(codes::EXPRESSION, node.span, message, "use the operators of C's integers"))
             }
         }
     }
-
-    /// The value of an initialiser for type `ty`.
-    pub fn initial_value(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
-        let stripped = node.strip();
-        if stripped.kind != "InitListExpr" && stripped.kind != "ImplicitValueInitExpr" {
-            return self.expr(node);
-        }
-        if let (Type::Int { .. }, Some(only)) = (ty, stripped.inner.first()) {
-            return self.expr(only);
-        }
-        let zero = self.at(node.span, |f| f.zero(ty));
-        self.fill(stripped, ty, &mut Vec::new(), zero, ty)
-    }
-
-    /// Sets the parts an initialiser list names, `path` deep inside `agg`.
-    fn fill(
-        &mut self,
-        list: &'a Node,
-        ty: Type,
-        path: &mut Vec<Proj>,
-        mut agg: ValueId,
-        agg_ty: Type,
-    ) -> Lowered<ValueId> {
-        let children = list.inner.iter().skip(list.flags.has_filler.into());
-        let fields: Vec<u32> = match ty {
-            Type::Struct(id) => {
-                let fields = self.unit.prog.structs[id].fields.iter().enumerate();
-                fields.filter(|(_, f)| !is_padding(f)).map(|(number, _)| number as u32).collect()
-            }
-            _ => Vec::new(),
-        };
-        for (number, child) in children.enumerate() {
-            let child = child.strip();
-            if child.kind == "ImplicitValueInitExpr" {
-                continue;
-            }
-            let (step, part) = match ty {
-                Type::Struct(id) => {
-                    let field = *fields.get(number).ok_or(Failed)?;
-                    (Proj::Field(field), self.unit.prog.structs[id].fields[field as usize].ty)
-                }
-                Type::Array(id) => {
-                    let index = self.at(child.span, |f| f.b.int(number as u64, Type::U32));
-                    (Proj::Index(index), self.unit.prog.arrays[id].elem)
-                }
-                _ => return Err(Failed),
-            };
-            path.push(step);
-            if child.kind == "InitListExpr" && part.is_aggregate() {
-                agg = self.fill(child, part, path, agg, agg_ty)?;
-            } else {
-                let value = self.initial_value(child, part)?;
-                agg = self.at(child.span, |f| f.op(Op::Set { agg, path: path.clone(), value }, agg_ty));
-            }
-            path.pop();
-        }
-        Ok(agg)
-    }
-
-    /// The probability NF_LIKELY gives a condition.
-    pub fn likely(&self, node: &Node) -> Option<f32> {
-        let node = node.strip();
-        if let Some(p) = likely_of(node) {
-            return Some(p);
-        }
-        let inverted = |p: f32| 1.0 - p;
-        match node.kind.as_str() {
-            "BinaryOperator" if node.opcode == "!=" => self.likely(node.inner.first()?),
-            "UnaryOperator" if node.opcode == "!" => self.likely(node.inner.first()?).map(inverted),
-            "ImplicitCastExpr" => self.likely(node.inner.first()?),
-            _ => None,
-        }
-    }
-}
-
-/// The probability of truth that `__builtin_expect(x, c)` or `__builtin_expect_with_probability(x, c, p)` states.
-fn likely_of(node: &Node) -> Option<f32> {
-    let name = &node.callee()?.name;
-    let expected = match node.inner.get(2)?.strip_casts().value.as_deref()? {
-        "0" => false,
-        "1" => true,
-        _ => return None,
-    };
-    let p: f32 = match name.as_str() {
-        // What clang itself assumes (LikelyBranchWeight 2000 to 1).
-        "__builtin_expect" => 2000.0 / 2001.0,
-        "__builtin_expect_with_probability" => {
-            node.inner.get(3)?.strip_casts().value.as_deref()?.parse().ok()?
-        }
-        _ => return None,
-    };
-    Some(if expected { p } else { 1.0 - p })
 }
 
 fn is_lvalue(node: &Node) -> bool {

@@ -9,13 +9,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nicforge_ir::{BlockId, Body, BodyBuilder, Diagnostic, FuncId, Op, Program, Span, Type, ValueId};
+use nicforge_ir::{BlockId, BodyBuilder, Diagnostic, Op, Program, Span, Type, ValueId};
 
 use crate::ast::Node;
 use crate::ctypes::CType;
-use crate::diagnostics::codes::{self, Code};
+use crate::diagnostics::codes::Code;
 use crate::ranges::Fact;
-use crate::unit::{Failed, FuncInfo, FuncState, Global, Lowered, ParamKind, Unit};
+use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// A variable of the function.
 pub struct Var {
@@ -121,17 +121,22 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Adds a variable with its first value.
     pub fn declare(&mut self, decl: u64, name: &str, ty: Type, kind: VarKind, value: ValueId) -> VarIndex {
-        // Variables of scopes that were left.
         let index = self.env.len();
-        if self.vars.len() > index {
-            self.vars.truncate(index);
-            self.var_of.retain(|_, var| *var < index);
-        }
         self.vars.push(Var { name: name.to_string(), ty, kind });
         self.env.push(value);
         self.var_of.insert(decl, index);
-        self.b.name(value, name);
+        if !name.is_empty() {
+            self.b.name(value, name);
+        }
         index
+    }
+
+    /// Goes back to an environment: variables declared since are out of scope.
+    fn restore(&mut self, env: Vec<ValueId>) {
+        self.env = env;
+        let count = self.env.len();
+        self.vars.truncate(count);
+        self.var_of.retain(|_, var| *var < count);
     }
 
     /// Replaces a variable's value.
@@ -173,7 +178,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let outer = self.b.current();
         let before = self.env.clone();
         let then_arm = self.arm(extra, (cond, true), then);
-        self.env.clone_from(&before);
+        self.restore(before.clone());
         let other_arm = self.arm(extra, (cond, false), other);
         let count = before.len();
         let changed: Vec<VarIndex> = match (&then_arm.end, &other_arm.end) {
@@ -196,7 +201,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let types = if self.reachable { [&types, extra].concat() } else { Vec::new() };
         let op = Op::If { cond, then: then_arm.block, other: other_arm.block, likely };
         let inst = self.b.push(op, &types);
-        self.env = before;
+        self.restore(before);
         let results = self.b.body.insts[inst].results.clone();
         for (var, value) in changed.iter().zip(&results) {
             self.assign(*var, *value);
@@ -224,8 +229,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         let result = f(self);
         self.facts.truncate(known);
         let failed = result.is_err();
-        let mut env = std::mem::take(&mut self.env);
+        let mut env = self.env.clone();
         env.truncate(count);
+        self.restore(env.clone());
         let end = self.reachable.then(|| {
             let values = result.unwrap_or_else(|Failed| extra.iter().map(|ty| self.zero(*ty)).collect());
             (env, values)
@@ -262,7 +268,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let init = carried.iter().map(|v| before[*v]).collect();
         let types: Vec<Type> = carried.iter().map(|v| self.vars[*v].ty).collect();
         let inst = self.b.push(Op::Loop { init, max_trips, body: block }, &types);
-        self.env = before;
+        self.restore(before);
         let results = self.b.body.insts[inst].results.clone();
         for (var, value) in carried.into_iter().zip(results) {
             self.assign(var, value);
@@ -333,192 +339,6 @@ pub fn root_decl(node: &Node) -> Option<u64> {
         "UnaryOperator" if matches!(node.opcode.as_str(), "*" | "&") => root_decl(node.inner.first()?),
         "CStyleCastExpr" => root_decl(node.inner.first()?),
         _ => None,
-    }
-}
-
-/// What [`lower_body`] needs to know beside the function's node.
-pub struct Signature {
-    pub params: Vec<ParamKind>,
-    pub result: Option<Type>,
-}
-
-/// Parameters and result of a function.
-///
-/// # Errors
-/// Reports types that cannot be passed.
-pub fn signature(unit: &mut Unit, node: &Node) -> Lowered<Signature> {
-    if node.flags.variadic {
-        let help = "give it a fixed list of parameters";
-        return Err(unit.refuse(
-            codes::VARARGS,
-            node.name_span,
-            "functions cannot have a variable number of arguments",
-            help,
-        ));
-    }
-    let mut params = Vec::new();
-    let mut failed = false;
-    for param in node.inner.iter().filter(|n| n.kind == "ParmVarDecl") {
-        let ty = unit.ctype(&param.ty);
-        let span = if param.name.is_empty() { param.span } else { param.name_span };
-        let kind = match &ty {
-            CType::Packet => Ok(ParamKind::Packet),
-            CType::Pointer { to, read_only }
-                if matches!(**to, CType::Int { .. } | CType::Struct(_) | CType::Array(..)) =>
-            {
-                unit.value_type_of(to, span).map(|ty| ParamKind::InOut { ty, read_only: *read_only })
-            }
-            ty => unit.value_type_of(ty, span).map(ParamKind::Value),
-        };
-        match kind {
-            Ok(kind) => params.push(kind),
-            Err(Failed) => failed = true,
-        }
-    }
-    let result = match unit.ctype(&node.ty) {
-        CType::Function { result, .. } if *result == CType::Void => None,
-        CType::Function { result, .. } => Some(unit.value_type_of(&result, node.name_span)?),
-        _ => {
-            return Err(unit.refuse(
-                codes::INTERNAL,
-                node.name_span,
-                "this function has no function type",
-                "",
-            ));
-        }
-    };
-    if failed { Err(Failed) } else { Ok(Signature { params, result }) }
-}
-
-/// Lowers a function's body into a new [`Body`].
-///
-/// Returns the body and the types of all results: the C result, then the pointer parameters' targets.
-///
-/// # Errors
-/// If a statement failed; all of them were looked at and reported.
-pub fn lower_body<'a>(
-    unit: &mut Unit<'a>,
-    node: &'a Node,
-    signature: &Signature,
-) -> Lowered<(Body, Vec<Type>)> {
-    let mut body = Body::default();
-    let mut lower = FnLower {
-        b: BodyBuilder::new(&mut body),
-        unit,
-        vars: Vec::new(),
-        var_of: HashMap::new(),
-        env: Vec::new(),
-        failed: false,
-        reachable: true,
-        controls: Vec::new(),
-        facts: Vec::new(),
-        result: signature.result,
-        outputs: Vec::new(),
-    };
-    let entry = lower.b.current();
-    let decls = node.inner.iter().filter(|n| n.kind == "ParmVarDecl");
-    for (param, kind) in decls.zip(&signature.params) {
-        let (ty, kind) = match kind {
-            ParamKind::Value(ty) => (*ty, VarKind::Local),
-            ParamKind::InOut { ty, read_only } => (*ty, VarKind::Target { read_only: *read_only }),
-            ParamKind::Packet => (Type::Packet, VarKind::Packet),
-        };
-        let name = (!param.name.is_empty()).then_some(param.name.as_str());
-        let value = lower.b.param(entry, ty, name);
-        let var = lower.declare(param.id, &param.name, ty, kind, value);
-        if kind == (VarKind::Target { read_only: false }) {
-            lower.outputs.push(var);
-        }
-    }
-    if let Some(block) = node.inner.iter().find(|n| n.kind == "CompoundStmt") {
-        lower.stmt(block);
-        if lower.reachable {
-            // The closing brace: where a path ends that does not return.
-            let end = block.span.end;
-            lower.b.span = Span { start: end.saturating_sub(1), ..block.span };
-            let value = lower.result.map(|ty| lower.zero(ty));
-            lower.emit_return(value);
-        }
-    }
-    let results = lower.result.into_iter().chain(lower.outputs.iter().map(|v| lower.vars[*v].ty)).collect();
-    if lower.failed { Err(Failed) } else { Ok((body, results)) }
-}
-
-impl<'a> Unit<'a> {
-    /// Information about a function, lowering it on first use.
-    ///
-    /// # Errors
-    /// Reports recursion (at `call`), a missing body, and a signature outside the subset.
-    pub fn function(&mut self, name: &str, call: Span) -> Lowered<FuncInfo> {
-        match self.funcs.get(name) {
-            Some(FuncState::Done(info)) => return Ok(info.clone()),
-            Some(FuncState::Broken) => return Err(Failed),
-            Some(FuncState::Open) => {
-                let diagnostic =
-                    Diagnostic::error(codes::RECURSION.id, call, format!("`{name}` calls itself"))
-                        .note("handlers have no stack: every call is inlined")
-                        .help("write a loop with a bound instead");
-                return Err(self.report(diagnostic));
-            }
-            None => {}
-        }
-        let Some(node) = self.index.functions.get(name).copied() else {
-            return Err(self.unknown_function(name, call));
-        };
-        self.funcs.insert(name.to_string(), FuncState::Open);
-        let info = self.lower_function(node);
-        let state = info.clone().map_or(FuncState::Broken, FuncState::Done);
-        self.funcs.insert(name.to_string(), state);
-        info
-    }
-
-    fn unknown_function(&mut self, name: &str, call: Span) -> Failed {
-        let (code, help) = match name {
-            "malloc" | "calloc" | "realloc" | "free" | "alloca" | "__builtin_alloca" => (
-                codes::DYNAMIC_MEMORY,
-                "use a local variable, or a table (NF_TABLE) for what outlives the packet",
-            ),
-            "memcpy" | "__builtin_memcpy" | "memmove" | "__builtin_memmove" => {
-                (codes::MEM_FUNCTION, "assign the struct: `a = b`")
-            }
-            "memset" | "__builtin_memset" | "bzero" => (
-                codes::MEM_FUNCTION,
-                "assign an empty struct: `a = (struct T){}`; locals start at zero anyway",
-            ),
-            "memcmp" | "__builtin_memcmp" | "strcmp" => {
-                (codes::MEM_FUNCTION, "compare the members one by one")
-            }
-            "printf" | "fprintf" | "puts" => (codes::UNKNOWN_FUNCTION, "use nf_log(\"... {}\", value)"),
-            _ if name.starts_with("__builtin")
-                || name.starts_with("__atomic")
-                || name.starts_with("__sync") =>
-            {
-                (codes::BUILTIN, "write it out with integer operators")
-            }
-            _ => (codes::UNKNOWN_FUNCTION, "define it in this file, or use a function of nicforge.h"),
-        };
-        let message = match code.id {
-            id if id == codes::BUILTIN.id => format!("`{name}` is not available on NICs"),
-            id if id == codes::UNKNOWN_FUNCTION.id => format!("`{name}` has no body here"),
-            _ => format!("`{name}` is not available: there is no memory to work on"),
-        };
-        self.refuse(code, call, message, help)
-    }
-
-    fn lower_function(&mut self, node: &'a Node) -> Lowered<FuncInfo> {
-        let signature = signature(self, node)?;
-        let (body, results) = lower_body(self, node, &signature)?;
-        let params = signature.params;
-        let func = nicforge_ir::Func { name: node.name.clone(), results, body, span: node.name_span };
-        let id: FuncId = self.prog.funcs.push(func);
-        let consumes = self.check_function_packets(id)?;
-        self.consumes.insert(id, consumes);
-        Ok(FuncInfo { id, params, result: signature.result })
-    }
-
-    /// Errors reported so far.
-    pub fn error_count(&self) -> usize {
-        self.diagnostics.iter().filter(|d| d.severity == nicforge_ir::Severity::Error).count()
     }
 }
 

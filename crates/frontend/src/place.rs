@@ -5,7 +5,7 @@ use nicforge_ir::{ConstId, Op, Proj, Span, Type, ValueId};
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, VarIndex, VarKind};
+use crate::func::{FnLower, VarIndex, VarKind, root_decl};
 use crate::unit::{Failed, Global, Lowered};
 
 /// Where a place starts.
@@ -120,12 +120,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 }
                 Ok(Place::of_value(value, ty))
             }
-            Some(Global::Table(_)) => Err(self.refuse(
-                codes::TABLE_USE,
-                node.span,
-                format!("table `{}` is used outside a table operation", referenced.name),
-                "use nf_lookup(&table, key, &value), nf_update(&table, key, value) and their like",
-            )),
+            Some(Global::Table(_)) => Err(self.table_use(node)),
             Some(Global::Broken) => Err(Failed),
             None if referenced.kind == "FunctionDecl" => Err(self.refuse(
                 codes::FUNCTION_POINTER,
@@ -232,8 +227,23 @@ impl<'a> FnLower<'_, 'a, '_> {
                     None => self.named_place(node),
                 }
             }
-            _ => Err(self.pointer_use(node.span)),
+            _ => {
+                let named = root_decl(node).and_then(|decl| self.unit.globals.get(&decl));
+                match named {
+                    Some(Global::Table(_)) => Err(self.table_use(node)),
+                    _ => Err(self.pointer_use(node.span)),
+                }
+            }
         }
+    }
+
+    fn table_use(&mut self, node: &Node) -> Failed {
+        self.refuse(
+            codes::TABLE_USE,
+            node.span,
+            "a table is used outside a table operation",
+            "use nf_lookup(&table, key, &value), nf_update(&table, key, value) and their like",
+        )
     }
 
     pub fn pointer_use(&mut self, span: Span) -> Failed {

@@ -34,7 +34,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         let whole = limits(bits, signed);
         let fit = |range: Range| if range.0 >= whole.0 && range.1 <= whole.1 { range } else { whole };
         match node.kind.as_str() {
-            "ImplicitCastExpr" | "CStyleCastExpr" if node.cast == "IntegralCast" => {
+            "ImplicitCastExpr" | "CStyleCastExpr"
+                if matches!(node.cast.as_str(), "IntegralCast" | "NoOp") =>
+            {
                 fit(self.range_without(&node.inner[0], changes))
             }
             "ImplicitCastExpr" if node.cast == "LValueToRValue" => {

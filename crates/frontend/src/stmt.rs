@@ -25,7 +25,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             "ForStmt" | "WhileStmt" | "DoStmt" => self.loop_stmt(node)?,
             "SwitchStmt" => self.switch_stmt(node)?,
             "ReturnStmt" => self.return_stmt(node)?,
-            "BreakStmt" => self.leave(self.controls.len() - 1),
+            "BreakStmt" => {
+                let index = self.controls.len().checked_sub(1).ok_or(Failed)?;
+                self.leave(index);
+            }
             "ContinueStmt" => self.continue_stmt()?,
             "AttributedStmt" => {
                 node.inner.iter().filter(|n| !n.kind.ends_with("Attr")).for_each(|n| self.stmt(n))
@@ -52,7 +55,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             kind if kind.ends_with("Stmt") => {
                 let message = format!("this statement is outside the subset ({kind})");
                 return Err(self.refuse(
-                    codes::STATEMENT,
+                    codes::INTERNAL,
                     node.span,
                     message,
                     "use if, switch, loops and expressions",
@@ -64,6 +67,15 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     fn local(&mut self, node: &'a Node) -> Lowered<()> {
+        if node.kind == "StaticAssertDecl" {
+            let text =
+                node.inner.iter().find_map(|n| n.value.as_deref().filter(|_| n.kind == "StringLiteral"));
+            if text.is_some_and(|text| text.starts_with("\"nf.")) {
+                let help = "put it before the handler or the NF_TABLE";
+                let message = "this annotation stands inside a function";
+                return Err(self.refuse(codes::ANNOTATION, node.name_span, message, help));
+            }
+        }
         if node.kind != "VarDecl" {
             // Types and enumerators declared here are known already; asserts were clang's.
             return Ok(());
@@ -94,7 +106,13 @@ impl<'a> FnLower<'_, 'a, '_> {
         });
         let failed = value.is_err();
         let value = value.unwrap_or_else(|Failed| self.zero(ir));
-        self.declare(node.id, &node.name, ir, VarKind::Local, value);
+        // The scope of a switch's braces is declared before its groups.
+        match self.var_of.get(&node.id).copied() {
+            Some(var) => self.assign(var, value),
+            None => {
+                self.declare(node.id, &node.name, ir, VarKind::Local, value);
+            }
+        }
         if failed { Err(Failed) } else { Ok(()) }
     }
 

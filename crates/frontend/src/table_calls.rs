@@ -112,6 +112,10 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// A length, offset or port: any integer, as `u32`. Larger values saturate, so that they stay out of range.
     fn unsigned(&mut self, node: &'a Node) -> Lowered<ValueId> {
+        if let Some(value) = self.unit.eval(node) {
+            let value = u32::try_from(value).unwrap_or(u32::MAX);
+            return Ok(self.at(node.span, |f| f.b.int(value.into(), Type::U32)));
+        }
         let value = self.expr(unpromoted(node))?;
         match self.b.body.ty(value) {
             Type::Int { bits: 33.., .. } => {
@@ -205,8 +209,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             let given = self.type_of(node)?;
             return Err(self.mismatch(code, table, ty, given, node));
         }
-        let value = self.expr(node)?;
-        Ok(self.convert(value, ty))
+        self.expr_as(node, ty)
     }
 
     fn mismatch(&mut self, code: Code, table: TableId, want: Type, given: Type, node: &Node) -> Failed {
@@ -254,8 +257,7 @@ impl<'a> FnLower<'_, 'a, '_> {
                 "pass an integer",
             ));
         }
-        let amount = self.expr(amount)?;
-        let amount = self.convert(amount, ty);
+        let amount = self.expr_as(amount, ty)?;
         self.b.push0(Op::Commute { op, table, key, path, amount });
         Ok(())
     }

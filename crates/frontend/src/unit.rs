@@ -27,7 +27,8 @@ pub type Lowered<T> = Result<T, Failed>;
 pub struct Index<'a> {
     pub records: HashMap<u64, &'a Node>,
     record_of_tag: HashMap<String, u64>,
-    record_places: HashMap<String, u64>,
+    /// Records by place: NF_TABLE's own one and a struct written inside its parentheses have the same.
+    record_places: HashMap<String, Vec<&'a Node>>,
     typedefs: HashMap<String, &'a Node>,
     /// Typedef names of records without a tag.
     record_names: HashMap<u64, String>,
@@ -46,16 +47,17 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The record declared at `path:line:column`, as clang names records without a tag.
-    pub fn record_at(&self, place: &str) -> Option<&'a Node> {
-        self.record_places.get(place).and_then(|id| self.records.get(id)).copied()
+    /// The record declared at `path:line:column`, as clang names records without a tag: NF_TABLE's or another.
+    pub fn record_at(&self, place: &str, table: bool) -> Option<&'a Node> {
+        let records = self.record_places.get(place)?;
+        records.iter().copied().find(|record| is_table_record(record) == table)
     }
 
     fn add(&mut self, node: &'a Node) {
         match node.kind.as_str() {
             "RecordDecl" if node.flags.complete => {
                 self.records.insert(node.id, node);
-                self.record_places.insert(node.place.clone(), node.id);
+                self.record_places.entry(node.place.clone()).or_default().push(node);
                 if !node.name.is_empty() {
                     self.record_of_tag.insert(node.name.clone(), node.id);
                 }
@@ -332,9 +334,6 @@ impl<'a> Unit<'a> {
             return known.map_or(refused, CType::Struct);
         }
         let Some(record) = self.index.records.get(&id).copied() else { return refused };
-        if is_table_record(record) {
-            return refused;
-        }
         if record.tag == "union" {
             return CType::Refused(Refusal::Union);
         }
@@ -464,12 +463,14 @@ impl Names for Unit<'_> {
             return CType::Void;
         }
         let id = match place {
-            Some(place) => self.index.record_places.get(place),
-            None => self.index.record_of_tag.get(tag),
+            Some(place) => self.index.record_at(place, false).map(|record| record.id),
+            None => self.index.record_of_tag.get(tag).copied(),
         };
-        match id.copied() {
+        match id {
             Some(id) => self.struct_of(id),
             None if keyword == "union" => CType::Refused(Refusal::Union),
+            // A table's own struct, which is no type of values.
+            None if place.is_some() => CType::Refused(Refusal::Reported),
             None => CType::Refused(Refusal::Unknown(format!("{keyword} {tag}"))),
         }
     }

@@ -233,21 +233,30 @@ impl Generator {
 
     fn counted_loop(&mut self, depth: u32, out: &mut String) {
         let (name, trips) = (self.loops, 1 + self.random.below(5));
-        let head = match self.random.below(3) {
+        let value = self.expr(2);
+        let head = match self.random.below(6) {
             0 => format!("for (int i{name} = 0; i{name} < {trips}; i{name}++)"),
             1 => format!("for (uint16_t i{name} = {trips}; i{name} > 0; --i{name})"),
+            2 => format!(
+                "uint32_t n{name}_{depth} = {value}; if (n{name}_{depth} > 9) n{name}_{depth} = 9;\n\
+                 for (uint16_t i{name} = 0; i{name} != n{name}_{depth}; i{name}++)"
+            ),
+            3 => format!("for (int64_t i{name} = (uint8_t){value} & 7; i{name} >= -2; i{name} -= 2)"),
+            4 => format!(
+                "for (int i{name} = (uint8_t){value} >> 5; i{name} < (int)(x.c & 7); i{name} = i{name} + 1)"
+            ),
             _ => {
                 format!("for (uint32_t i{name} = 0, n = {} % 5; i{name} < n; i{name} += 1)", "(uint32_t)u64")
             }
         };
-        out.push_str(&format!("{head} {{\n"));
+        out.push_str(&format!("{{ {head} {{\n"));
         self.loops += 1;
         self.block(depth - 1, out);
         let cond = self.expr(2);
         out.push_str(&format!("if ({cond}) {};\n", self.random.pick(&["break", "continue"])));
         self.block(depth - 1, out);
         self.loops -= 1;
-        out.push_str("}\n");
+        out.push_str("} }\n");
     }
 
     fn switch(&mut self, value: &str, depth: u32, out: &mut String) {

@@ -32,14 +32,25 @@ pub struct Options {
     pub logs: bool,
     /// `random` and `now`.
     pub time_and_random: bool,
+    /// Nothing but arithmetic and aggregates on values from the packet, every one of which shows: for rules about
+    /// single ops, which control flow would hide.
+    pub arithmetic_only: bool,
 }
 
 impl Options {
     /// Everything the interpreter runs.
-    pub const ALL: Options =
-        Options { odd_widths: true, bufs: true, lru: true, logs: true, time_and_random: true };
+    pub const ALL: Options = Options {
+        odd_widths: true,
+        bufs: true,
+        lru: true,
+        logs: true,
+        time_and_random: true,
+        arithmetic_only: false,
+    };
     /// What every code generator runs the same way: no odd widths, no LRU tables.
     pub const PORTABLE: Options = Options { odd_widths: false, lru: false, ..Options::ALL };
+    /// Arithmetic and aggregates only.
+    pub const ARITHMETIC: Options = Options { arithmetic_only: true, ..Options::ALL };
 }
 
 /// Decisions that have not been taken yet.

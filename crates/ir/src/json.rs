@@ -254,9 +254,9 @@ pub fn output(program: &Program, output: &Output) -> Value {
         Output::Stack { frame } => json!({ "kind": "stack_recv", "frame": hex(frame) }),
         Output::HostPacket { frame } => json!({ "kind": "host_recv", "frame": hex(frame) }),
         Output::HostMessage { bytes } => {
-            let event = program.event_named("host_msg").map(|event| &program.events[event]);
-            let ty = event.and_then(|event| event.params.first()).map(|param| param.ty);
-            let fits = ty.filter(|ty| program.size_of(*ty) as usize == bytes.len());
+            let messages = program.events.values().filter(|event| event.name == "host_msg");
+            let mut types = messages.filter_map(|event| event.params.first()).map(|param| param.ty);
+            let fits = types.find(|ty| program.size_of(*ty) as usize == bytes.len());
             let message = fits.map_or_else(|| json!(hex(bytes)), |ty| value(program, ty, bytes));
             json!({ "kind": "host_msg", "message": message })
         }

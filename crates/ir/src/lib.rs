@@ -5,7 +5,7 @@
 //!
 //! # Meaning
 //!
-//! The interpreter (module `interp`) is the definition; this page is its summary.
+//! The interpreter ([`interp`]) is the definition; this page is its summary.
 //!
 //! * **One event at a time**, in arrival order, on one thread. A handler runs to completion.
 //! * **Integers** are `uN`/`iN`, 1 ≤ N ≤ 64, two's complement, wrapping. Division by zero gives 0, the
@@ -29,6 +29,13 @@
 //! Bodies are structured SSA: a [`Block`] is a region with parameters, a straight line of instructions and a
 //! terminator (`yield`, `break`, `continue`, `return`). `if` and `loop` own their regions. Only ops without
 //! [effects](Op::effects) may be merged, moved or dropped.
+//!
+//! # Around it
+//!
+//! People read and write programs as [`text`]. [`verify`](mod@verify) decides whether a program means something, and
+//! what later parts take is [`Verified`]. [`json`] shows values; [`generate`] makes random programs for tests.
+//!
+//! Architecture invariant: nothing here knows a source language, a target or a plan.
 
 pub mod build;
 pub mod diag;

@@ -17,7 +17,7 @@ use crate::Pass;
 use crate::rewrite::{Replacements, copy_region, new_inst, size, zero_of};
 
 /// No body grows beyond this many instructions.
-const MAX_INSTS: usize = 200_000;
+const MAX_INSTS: usize = 50_000;
 
 pub struct Inline;
 

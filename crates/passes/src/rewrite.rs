@@ -174,3 +174,9 @@ pub fn size(body: &Body, block: BlockId) -> usize {
     body.for_each_inst(block, &mut |_| count += 1);
     count
 }
+
+/// How deep regions nest in a region, itself included.
+pub fn height(body: &Body, block: BlockId) -> usize {
+    let regions = body.blocks[block].insts.iter().flat_map(|inst| body.insts[*inst].op.regions());
+    1 + regions.map(|region| height(body, region)).max().unwrap_or(0)
+}

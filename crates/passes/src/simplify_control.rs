@@ -2,7 +2,8 @@
 //!
 //! Working from the inside out, in every region:
 //!
-//! * an `if` on a constant becomes the arm it takes;
+//! * an `if` on a constant becomes the arm it takes; so does one on a condition that an `if` around it or before it
+//!   decided;
 //! * when one arm of an `if` leaves (a loop or the body), the other one's content moves behind the `if`:
 //!   `if c { break v } else { A; yield a }; B` becomes `if c { break v }; A; B`, as a person would write it;
 //! * when both arms leave, what follows is unreachable and goes;
@@ -11,14 +12,20 @@
 //!   `continue` runs again has one trip;
 //! * a loop of one trip whose `break`s are in tail position becomes nested `if`s (early returns of inlined functions
 //!   are such loops): what follows an `if` with a `break` in one arm moves into the other arm, `break` becomes
-//!   `yield`. That needs no copy of anything unless both arms go on, in which case the loop stays.
+//!   `yield`. That needs no copy of anything unless both arms go on, in which case the loop stays. It also stays if
+//!   regions would nest deeper than is good for readers and for the walks of other passes.
 //!
 //! Each step removes a region, an instruction or a loop, so repeating them ends.
 
-use nicforge_ir::{BlockId, Body, InstId, Op, Program, Type, Value, ValueDef};
+use std::collections::HashMap;
+
+use nicforge_ir::{BlockId, Body, InstId, Op, Program, Type, Value, ValueDef, ValueId};
 
 use crate::Pass;
-use crate::rewrite::{Replacements, constant, for_each_body, for_each_exit, new_inst};
+use crate::rewrite::{Replacements, constant, for_each_body, for_each_exit, height, new_inst};
+
+/// Loops do not become `if`s that nest deeper; a quarter of what the verifier allows.
+const MAX_DEPTH: usize = nicforge_ir::text::MAX_NESTING / 4;
 
 pub struct SimplifyControl;
 
@@ -35,7 +42,12 @@ impl Pass for SimplifyControl {
         for_each_body(program, |_, body| {
             let mut changed = false;
             loop {
-                let mut simplify = Simplify { replaced: Replacements::default(), changed: false };
+                let mut simplify = Simplify {
+                    replaced: Replacements::default(),
+                    changed: false,
+                    facts: HashMap::new(),
+                    depth: 0,
+                };
                 simplify.block(body, body.entry());
                 simplify.replaced.apply(body);
                 if !simplify.changed {
@@ -50,6 +62,10 @@ impl Pass for SimplifyControl {
 struct Simplify {
     replaced: Replacements,
     changed: bool,
+    /// Conditions that are known where we are: in the arms of an `if` on them, and behind one with an arm that leaves.
+    facts: HashMap<ValueId, bool>,
+    /// How deep the region being looked at is nested.
+    depth: usize,
 }
 
 /// How a region ends.
@@ -59,18 +75,28 @@ fn leaves(body: &Body, block: BlockId) -> bool {
 
 impl Simplify {
     fn block(&mut self, body: &mut Body, block: BlockId) {
+        self.depth += 1;
         let mut queue: Vec<InstId> = std::mem::take(&mut body.blocks[block].insts);
         queue.reverse();
         let mut done = Vec::new();
+        let mut learned = Vec::new();
         while let Some(inst) = queue.pop() {
-            for region in body.insts[inst].op.regions() {
-                self.block(body, region);
-            }
             // What stands in for the instruction is looked at again; what follows may be dropped.
-            let op = body.insts[inst].op.clone();
-            let keep = match op {
-                Op::If { .. } => self.if_inst(body, inst, &mut queue),
-                Op::Loop { .. } => self.loop_inst(body, inst, &mut queue),
+            let keep = match body.insts[inst].op {
+                Op::If { cond, then, other, .. } => {
+                    let cond = self.replaced.get(cond);
+                    let keep = self.if_inst(body, inst, cond, &mut queue);
+                    match (keep, leaves(body, then), leaves(body, other)) {
+                        (true, true, false) => self.learn(&mut learned, cond, false),
+                        (true, false, true) => self.learn(&mut learned, cond, true),
+                        _ => {}
+                    }
+                    keep
+                }
+                Op::Loop { body: region, .. } => {
+                    self.block(body, region);
+                    self.loop_inst(body, inst, &mut queue)
+                }
                 _ => true,
             };
             if keep {
@@ -80,6 +106,24 @@ impl Simplify {
             }
         }
         body.blocks[block].insts = done;
+        for cond in learned {
+            self.facts.remove(&cond);
+        }
+        self.depth -= 1;
+    }
+
+    /// From here to the end of the region the condition is known.
+    fn learn(&mut self, learned: &mut Vec<ValueId>, cond: ValueId, holds: bool) {
+        if self.facts.insert(cond, holds).is_none() {
+            learned.push(cond);
+        }
+    }
+
+    /// Simplifies an arm of an `if`, in which its condition is known.
+    fn arm(&mut self, body: &mut Body, arm: BlockId, cond: ValueId, holds: bool) {
+        self.facts.insert(cond, holds);
+        self.block(body, arm);
+        self.facts.remove(&cond);
     }
 
     /// Puts the content of `region` in front of what follows. Its `yield` gives `inst`'s results; if it leaves
@@ -99,12 +143,15 @@ impl Simplify {
     }
 
     /// Whether the `if` stays.
-    fn if_inst(&mut self, body: &mut Body, inst: InstId, queue: &mut Vec<InstId>) -> bool {
-        let Op::If { cond, then, other, .. } = body.insts[inst].op else { return true };
-        if let Some(value) = constant(body, self.replaced.get(cond)) {
-            self.splice(body, inst, if value != 0 { then } else { other }, queue);
+    fn if_inst(&mut self, body: &mut Body, inst: InstId, cond: ValueId, queue: &mut Vec<InstId>) -> bool {
+        let Op::If { then, other, .. } = body.insts[inst].op else { return true };
+        let known = constant(body, cond).map(|value| value != 0).or(self.facts.get(&cond).copied());
+        if let Some(holds) = known {
+            self.splice(body, inst, if holds { then } else { other }, queue);
             return false;
         }
+        self.arm(body, then, cond, true);
+        self.arm(body, other, cond, false);
         let empty = |region: BlockId| body.blocks[region].insts.len() == 1 && !leaves(body, region);
         match (leaves(body, then), leaves(body, other)) {
             (true, _) if !empty(other) || !body.insts[inst].results.is_empty() => {
@@ -196,7 +243,8 @@ impl Simplify {
                 self.changed = true;
             }
         }
-        if !breaks_in_tail_position(body, region) {
+        let deepest = self.depth + height(body, region) + ifs_with_breaks(body, region);
+        if deepest > MAX_DEPTH || !breaks_in_tail_position(body, region) {
             return true;
         }
         for (param, value) in body.blocks[region].params.clone().into_iter().zip(init) {
@@ -256,6 +304,17 @@ impl Simplify {
         self.nest(body, then, types);
         self.nest(body, other, types);
     }
+}
+
+/// How many `if`s with a `break` of the loop there are: each may become one more level.
+fn ifs_with_breaks(body: &Body, region: BlockId) -> usize {
+    let count = |inst: &InstId| match body.insts[*inst].op {
+        Op::If { then, other, .. } if has_breaks(body, *inst) => {
+            1 + ifs_with_breaks(body, then) + ifs_with_breaks(body, other)
+        }
+        _ => 0,
+    };
+    body.blocks[region].insts.iter().map(count).sum()
 }
 
 fn exit_depth(body: &Body, inst: InstId) -> u32 {

@@ -3,14 +3,15 @@
 //! A loop of n ≤ 8 trips becomes a loop of one trip that holds n copies of the region, one behind the other, each in
 //! a loop of one trip of its own: `continue` leaves the inner one with the carried values for the next copy, `break`
 //! leaves the outer one with the results. `simplify-control` removes the frames. Inner loops first; a loop whose
-//! copies would have more than [`MAX_COPIED`] instructions stays.
+//! copies would have more than [`MAX_COPIED`] instructions, or nest too deep, stays.
 
 use std::collections::HashMap;
 
+use nicforge_ir::text::MAX_NESTING;
 use nicforge_ir::{BlockId, Body, InstId, Op, Program, Type, Value, ValueDef, ValueId};
 
 use crate::Pass;
-use crate::rewrite::{copy_region, for_each_body, for_each_exit, new_inst, size};
+use crate::rewrite::{copy_region, for_each_body, for_each_exit, height, new_inst, size};
 
 /// Loops of more trips stay.
 pub const MAX_TRIPS: u32 = 8;
@@ -30,19 +31,21 @@ impl Pass for Unroll {
     }
 
     fn run(&self, program: &mut Program) -> bool {
-        for_each_body(program, |_, body| unroll_block(body, body.entry()))
+        for_each_body(program, |_, body| unroll_block(body, body.entry(), 1))
     }
 }
 
-fn unroll_block(body: &mut Body, block: BlockId) -> bool {
+fn unroll_block(body: &mut Body, block: BlockId, depth: usize) -> bool {
     let mut changed = false;
     for inst in body.blocks[block].insts.clone() {
         for region in body.insts[inst].op.regions() {
-            changed |= unroll_block(body, region);
+            changed |= unroll_block(body, region, depth + 1);
         }
         if let Op::Loop { max_trips, body: region, .. } = body.insts[inst].op
             && (2..=MAX_TRIPS).contains(&max_trips)
             && size(body, region) * max_trips as usize <= MAX_COPIED
+            // The frames are one more level around the region.
+            && depth + height(body, region) < MAX_NESTING
         {
             unroll(body, inst, max_trips, region);
             changed = true;

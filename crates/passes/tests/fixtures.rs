@@ -17,7 +17,8 @@ fn run(text: &str) -> Result<String, String> {
         ["default"] => manager.run_default(program),
         _ => manager.run(program, &words),
     };
-    Ok(print(&after.map_err(|e| e.to_string())?, PrintOptions::default()))
+    let after = after.map_err(|e| e.to_string())?;
+    Ok(print(&after, PrintOptions::default()))
 }
 
 #[test]

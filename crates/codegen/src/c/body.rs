@@ -3,7 +3,7 @@
 //! The emitter walks the regions in order. Every region is printed into a buffer of its own, so that a dialect can
 //! still append to the end of an arm once it has seen the other one ([`Dialect::join`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
@@ -74,6 +74,8 @@ pub struct Emitter<'a, D: Dialect> {
     pub dialect: D,
     pub state: D::State,
     pub lines: LineStyle,
+    /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do not count.
+    used: HashSet<ValueId>,
     out: String,
     indent: usize,
     last_line: Option<(u32, u32)>,
@@ -104,7 +106,10 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         lines: LineStyle,
     ) -> Self {
         let vars = Vars::new(body, &mut names);
+        let mut used = HashSet::new();
+        body.for_each_inst(body.entry(), &mut |inst| used.extend(body.insts[inst].op.operands()));
         Emitter {
+            used,
             program: types.program,
             body,
             types,
@@ -252,9 +257,14 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         Ok(Flow::Next)
     }
 
+    /// Attribute of a variable's declaration.
+    fn attribute(&self, class: ValueId) -> &'static str {
+        if self.body.ty(class).is_aggregate() { " NF_LOCAL" } else { "" }
+    }
+
     fn declare(&mut self, classes: &[ValueId]) {
         for class in classes {
-            let local = if self.body.ty(*class).is_aggregate() { " NF_LOCAL" } else { "" };
+            let local = self.attribute(*class);
             let text = format!("{}{local};", self.declaration(*class));
             self.line(&text);
         }
@@ -265,8 +275,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let class = self.vars.class(value);
         let here = self.vars.declare_at.get(&inst).is_some_and(|list| list.contains(&class));
         let text = if here {
-            let local = if self.body.ty(class).is_aggregate() { " NF_LOCAL" } else { " NF_UNUSED" };
-            let local = if self.is_used(value) && !self.body.ty(class).is_aggregate() { "" } else { local };
+            let local = self.attribute(class);
             format!("{}{local} = {init};", self.declaration(class))
         } else if init == "{0}" {
             format!("{} = ({}){{0}};", self.vars.name(value), self.types.name(self.body.ty(value)))
@@ -286,7 +295,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
 
     /// Whether any op uses the value.
     pub fn is_used(&self, value: ValueId) -> bool {
-        self.body.insts.values().any(|inst| inst.op.operands().contains(&value))
+        self.used.contains(&value)
     }
 
     /// Assigns several values at once, as if all sources were read before the first target is written.

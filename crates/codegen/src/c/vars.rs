@@ -173,8 +173,11 @@ fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
     let mut count: SecondaryMap<ValueId, u32> = SecondaryMap::new();
     let mut used_in: SecondaryMap<ValueId, Option<(BlockId, usize)>> = SecondaryMap::new();
     let mut set_at: HashMap<ValueId, Vec<(BlockId, usize)>> = HashMap::new();
-    for (block, data) in &body.blocks {
-        for (at, &inst) in data.insts.iter().enumerate() {
+    // Passes leave regions behind in the arena that nothing owns any more; they do not count.
+    let mut reached = vec![body.entry()];
+    walk(body, body.entry(), &mut |_, inst| reached.extend(body.insts[inst].op.regions()));
+    for &block in &reached {
+        for (at, &inst) in body.blocks[block].insts.iter().enumerate() {
             for operand in body.insts[inst].op.operands() {
                 count[operand] += 1;
                 used_in[operand] = Some((block, at));
@@ -185,8 +188,8 @@ fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {
         }
     }
     let mut inline = SecondaryMap::new();
-    for (block, data) in &body.blocks {
-        for (at, &inst) in data.insts.iter().enumerate() {
+    for &block in &reached {
+        for (at, &inst) in body.blocks[block].insts.iter().enumerate() {
             let Some(&result) = body.insts[inst].results.first() else { continue };
             if !is_simple(body, inst) {
                 continue;

@@ -237,10 +237,10 @@ impl<'a> Generator<'a> {
         *logs = dialect.logs.clone();
         let mut out = String::new();
         let _ = writeln!(out, "SEC(\"xdp\")\nint {name}(struct xdp_md *ctx)\n{{");
-        let _ = writeln!(out, "    u8 *data NF_UNUSED = (u8 *)(long)ctx->data;");
-        let _ = writeln!(out, "    u8 *end NF_UNUSED = (u8 *)(long)ctx->data_end;");
+        let _ = writeln!(out, "    u8 *data = (u8 *)(long)ctx->data;");
+        let _ = writeln!(out, "    u8 *end = (u8 *)(long)ctx->data_end;");
         if dialect.uses_cursor {
-            out.push_str("    u64 cursor NF_UNUSED = 0;\n");
+            out.push_str("    u64 cursor = 0;\n");
         }
         if dialect.uses_staging {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");

@@ -138,7 +138,7 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
             // Members are read where they are used, as one would write it by hand, and not all at once up here.
             let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));
             let at = e.types.at_name(id);
-            e.line(&format!("{at} *{pointer} NF_UNUSED = ({at} *)({});", place.address));
+            e.line(&format!("{at} *{pointer} = ({at} *)({});", place.address));
             e.state.wire.push((value, pointer, stop));
         }
         if advance {
@@ -266,9 +266,9 @@ pub fn trim(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
 /// Bytes of the unread rest as a C expression.
 pub fn rest_length(e: &mut E<'_, '_>) -> String {
     match settled(e) {
-        Ok(0) => "(u32)(end - data)".to_string(),
-        Ok(at) => format!("((u32)(end - data) - {at})"),
-        Err(variable) => format!("((u32)(end - data) - (u32){variable})"),
+        Ok(0) => "nf_frame_length(data, end)".to_string(),
+        Ok(at) => format!("(nf_frame_length(data, end) - {at})"),
+        Err(variable) => format!("(nf_frame_length(data, end) - (u32){variable})"),
     }
 }
 

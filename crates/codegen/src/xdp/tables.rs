@@ -174,7 +174,7 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
                 let line = if ok_used {
                     format!("    {} = {insert};", e.vars.name(ok))
                 } else {
-                    format!("    {insert};")
+                    format!("    (void)({insert});")
                 };
                 e.line(&line);
                 e.line("}");
@@ -194,7 +194,7 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
             if ok_used {
                 e.define(inst, ok, &call);
             } else {
-                e.line(&format!("{call};"));
+                e.line(&format!("(void)({call});"));
             }
             e.state.entries_moved(table);
         }

@@ -71,8 +71,8 @@ struct {
 SEC("xdp")
 int nf_net_recv(struct xdp_md *ctx)
 {
-    u8 *data NF_UNUSED = (u8 *)(long)ctx->data;
-    u8 *end NF_UNUSED = (u8 *)(long)ctx->data_end;
+    u8 *data = (u8 *)(long)ctx->data;
+    u8 *end = (u8 *)(long)ctx->data_end;
 #if NF_MODE == 1
     nf_clock(false, false);
 #endif
@@ -81,7 +81,7 @@ int nf_net_recv(struct xdp_md *ctx)
     struct t_eth eth NF_LOCAL = {0};
     if (ok)
         NF_GET(eth, data);
-    t_eth_at *eth_at NF_UNUSED = (t_eth_at *)(data);
+    t_eth_at *eth_at = (t_eth_at *)(data);
     if (!ok) {
         return nf_drop(0);
     }
@@ -89,7 +89,7 @@ int nf_net_recv(struct xdp_md *ctx)
     struct t_ip ip NF_LOCAL = {0};
     if (ok2)
         NF_GET(ip, data + 14);
-    t_ip_at *ip_at NF_UNUSED = (t_ip_at *)(data + 14);
+    t_ip_at *ip_at = (t_ip_at *)(data + 14);
     if (!ok2) {
         return nf_drop(0);
     }

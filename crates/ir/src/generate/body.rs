@@ -54,9 +54,31 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         let entry = self.b.current();
         self.pkt = Some(self.b.param(entry, Type::Packet, Some("pkt")));
         self.gives = true;
+        if self.options.arithmetic_only {
+            return self.arithmetic();
+        }
         self.budget = 30;
         self.statements(30);
         self.leave();
+    }
+
+    /// Values from the packet, arithmetic, and a hash of everything.
+    fn arithmetic(mut self) {
+        let Some(pkt) = self.pkt else { return };
+        for _ in 0..4 {
+            let ty = self.any_type();
+            let (_, value) = self.b.push2(Op::Extract { pkt }, Type::BOOL, ty);
+            self.keep(value);
+            self.b.push0(Op::Reset { pkt });
+        }
+        for _ in 0..10 + self.d.below(15) {
+            self.arithmetic_statement();
+        }
+        let value = self.digest(usize::MAX);
+        self.b.push0(Op::Emit { pkt, value });
+        let event = self.program.event_named("stack_recv").expect("the generator declares it");
+        self.b.push0(Op::Generate { event, args: vec![pkt] });
+        self.b.push0(Op::Return(Vec::new()));
     }
 
     pub fn function(mut self, params: &[Type], results: &[Type], gives: bool) {
@@ -125,6 +147,28 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         ints[self.d.below(ints.len())]
     }
 
+    /// A hash of up to `count` values that became visible last.
+    fn digest(&mut self, count: usize) -> ValueId {
+        let last: Vec<ValueId> = self.scope.iter().rev().take(count).copied().collect();
+        let mut seed = self.b.int(0, Type::U32);
+        for value in last {
+            seed = self.b.push1(Op::Hash { seed, value }, Type::U32);
+        }
+        seed
+    }
+
+    /// The integer that became visible last.
+    pub fn last_int(&self) -> Option<ValueId> {
+        self.scope.iter().rev().copied().find(|v| self.b.body.ty(*v).is_int())
+    }
+
+    /// In a region that is about to end, lets what it computed last show.
+    fn show(&mut self) {
+        if let (true, true, Some(value)) = (self.options.logs, self.d.one_in(2), self.last_int()) {
+            self.b.push0(Op::Log { format: "last {}".to_string(), args: vec![value] });
+        }
+    }
+
     fn picks(&mut self, types: &[Type]) -> Vec<ValueId> {
         types.iter().map(|ty| self.pick(*ty)).collect()
     }
@@ -183,6 +227,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         let arm = |outer: &mut Self| {
             outer.region(|inner| {
                 inner.statements(4);
+                inner.show();
                 if inner.d.one_in(5) {
                     inner.leave();
                 } else {
@@ -210,6 +255,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         self.fill(body, |inner| {
             inner.scope.extend(params);
             inner.statements(5);
+            inner.show();
             let values = inner.picks(&carried);
             let ends = inner.d.one_in(6);
             inner.b.push0(if ends {
@@ -257,7 +303,11 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     }
 
     fn give_away(&mut self, pkt: ValueId) {
-        // What was computed shows in the frame.
+        // What was computed shows in the frame: one hash of several values, and some values as they are.
+        if !self.d.one_in(3) {
+            let value = self.digest(6);
+            self.b.push0(Op::Emit { pkt, value });
+        }
         for _ in 0..self.d.below(3) {
             let ty = self.any_type();
             let value = self.pick(ty);

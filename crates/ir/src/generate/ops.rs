@@ -33,6 +33,11 @@ impl Gen<'_, '_, '_> {
         }
     }
 
+    /// One op on integers or aggregates.
+    pub fn arithmetic_statement(&mut self) {
+        if self.d.below(2) == 0 { self.integer_op() } else { self.aggregate_op() }
+    }
+
     fn push_kept(&mut self, op: Op, ty: Type) {
         let value = self.b.push1(op, ty);
         self.keep(value);
@@ -62,8 +67,10 @@ impl Gen<'_, '_, '_> {
                 self.push_kept(Op::Un(op, a), ty);
             }
             4 => {
+                // Casts of casts are what folding must get right.
+                let from = if self.d.below(2) == 0 { a } else { self.last_int().unwrap_or(a) };
                 let to = self.int_type();
-                self.push_kept(Op::Cast(a), to);
+                self.push_kept(Op::Cast(from), to);
             }
             _ => {
                 let ty = self.any_type();
@@ -103,8 +110,22 @@ impl Gen<'_, '_, '_> {
     fn aggregate_op(&mut self) {
         let aggregates: Vec<Type> = self.types.iter().copied().filter(|ty| ty.is_aggregate()).collect();
         let ty = aggregates[self.d.below(aggregates.len())];
-        let agg = self.pick(ty);
-        let (path, part) = self.path(ty);
+        let (mut agg, (mut path, mut part)) = (self.pick(ty), self.path(ty));
+        // Reads and writes near what was written before are what folding must get right.
+        let written = self.scope.iter().rev().find_map(|v| match self.b.body.def_op(*v) {
+            Some(Op::Set { path, .. }) => Some((*v, path.clone())),
+            _ => None,
+        });
+        if let (Some((value, mut near)), true) = (written, self.d.below(2) == 0) {
+            let of = self.b.body.ty(value);
+            near.truncate(near.len() - self.d.below(2).min(near.len()));
+            if let Some(end) = self.program.project(of, &near) {
+                let (deeper, end) = if self.d.below(2) == 0 { self.path(end) } else { (Vec::new(), end) };
+                near.extend(deeper);
+                (agg, path, part) = (value, near, end);
+            }
+        }
+        let ty = self.b.body.ty(agg);
         if self.d.below(2) == 0 {
             self.push_kept(Op::Get { agg, path }, part);
         } else {

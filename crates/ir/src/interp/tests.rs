@@ -472,3 +472,10 @@ fn a_tracer_sees_what_happens() {
     ];
     assert_eq!(record.0, expected);
 }
+
+#[test]
+fn the_deepest_nesting_runs() {
+    let depth = crate::text::MAX_NESTING;
+    let nested = format!("%c: u1 = 1 {} log \"deep\"() {}", "if %c { ".repeat(depth), "} ".repeat(depth));
+    assert_eq!(logs(&nested, &[]), ["deep"]);
+}

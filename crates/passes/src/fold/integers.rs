@@ -92,8 +92,8 @@ impl Folder<'_> {
                     (BinOp::Mul | BinOp::And | BinOp::Div, 0) => Some(Simpler::Int(0)),
                     (BinOp::And, y) if y == ones => Some(Simpler::Value(a)),
                     (BinOp::Or, y) if y == ones => Some(Simpler::Int(ones)),
-                    // The constant 1 of a one-bit signed type is -1.
-                    (BinOp::Mul | BinOp::Div, 1) if !(signed && bits == 1) => Some(Simpler::Value(a)),
+                    // In i1 the constant is -1, but there x and -x are one value too.
+                    (BinOp::Mul | BinOp::Div, 1) => Some(Simpler::Value(a)),
                     (BinOp::Rem, 1) => Some(Simpler::Int(0)),
                     (BinOp::Shl, y) if y >= bits as u64 => Some(Simpler::Int(0)),
                     (BinOp::Shr, y) if y >= bits as u64 && !signed => Some(Simpler::Int(0)),

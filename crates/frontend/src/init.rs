@@ -1,0 +1,68 @@
+//! Initialisers of local variables and compound literals: the zero value with parts replaced.
+
+use nicforge_ir::{Op, Proj, Type, ValueId};
+
+use crate::ast::Node;
+use crate::consts::is_padding;
+use crate::func::FnLower;
+use crate::unit::{Failed, Lowered};
+
+impl<'a> FnLower<'_, 'a, '_> {
+    /// The value of an initialiser for type `ty`.
+    pub fn initial_value(&mut self, node: &'a Node, ty: Type) -> Lowered<ValueId> {
+        let stripped = node.strip();
+        if stripped.kind != "InitListExpr" && stripped.kind != "ImplicitValueInitExpr" {
+            return self.expr(node);
+        }
+        if let (Type::Int { .. }, Some(only)) = (ty, stripped.inner.first()) {
+            return self.expr(only);
+        }
+        let zero = self.at(node.span, |f| f.zero(ty));
+        self.fill(stripped, ty, &mut Vec::new(), zero, ty)
+    }
+
+    /// Sets the parts an initialiser list names, `path` deep inside `agg`.
+    fn fill(
+        &mut self,
+        list: &'a Node,
+        ty: Type,
+        path: &mut Vec<Proj>,
+        mut agg: ValueId,
+        agg_ty: Type,
+    ) -> Lowered<ValueId> {
+        let children = list.inner.iter().skip(list.flags.has_filler.into());
+        let fields: Vec<u32> = match ty {
+            Type::Struct(id) => {
+                let fields = self.unit.prog.structs[id].fields.iter().enumerate();
+                fields.filter(|(_, f)| !is_padding(f)).map(|(number, _)| number as u32).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (number, child) in children.enumerate() {
+            let child = child.strip();
+            if child.kind == "ImplicitValueInitExpr" {
+                continue;
+            }
+            let (step, part) = match ty {
+                Type::Struct(id) => {
+                    let field = *fields.get(number).ok_or(Failed)?;
+                    (Proj::Field(field), self.unit.prog.structs[id].fields[field as usize].ty)
+                }
+                Type::Array(id) => {
+                    let index = self.at(child.span, |f| f.b.int(number as u64, Type::U32));
+                    (Proj::Index(index), self.unit.prog.arrays[id].elem)
+                }
+                _ => return Err(Failed),
+            };
+            path.push(step);
+            if child.kind == "InitListExpr" && part.is_aggregate() {
+                agg = self.fill(child, part, path, agg, agg_ty)?;
+            } else {
+                let value = self.initial_value(child, part)?;
+                agg = self.at(child.span, |f| f.op(Op::Set { agg, path: path.clone(), value }, agg_ty));
+            }
+            path.pop();
+        }
+        Ok(agg)
+    }
+}

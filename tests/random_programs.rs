@@ -1,0 +1,115 @@
+//! Random programs: what the kernel does against what the interpreter does, packet by packet, then table by table.
+//!
+//! A failure prints its seed and the smallest program that still shows it. `NICFORGE_RANDOM_PROGRAMS` sets how many
+//! programs (default 500), `NICFORGE_RANDOM_SEED` the first seed.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nicforge_codegen::{LineStyle, xdp};
+use nicforge_ir::generate::{Options, decisions, events, generate_from, shrink};
+use nicforge_ir::text::{PrintOptions, print};
+use nicforge_ir::{Input, Interp, TableBackend};
+use nicforge_passes::PassManager;
+use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
+use nicforge_tests::{kernel_is_missing, root};
+
+const PACKETS: usize = 200;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+fn includes() -> Vec<PathBuf> {
+    vec![root().join("runtime/xdp")]
+}
+
+/// What differs, or `None`. A program that XDP cannot express (a byte string sent to the network) counts as equal and
+/// is counted in `skipped`.
+fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
+    let program = generate_from(list, Options::PORTABLE);
+    let compiled = match PassManager::new().run_default(program.clone()) {
+        Ok(compiled) => compiled,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Ok(artifact) = xdp::generate(&compiled, LineStyle::Comments) else {
+        skipped.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    let object = match compile_bpf("random", &artifact.source, Mode::Replay, &includes()) {
+        Ok(object) => object,
+        Err(error) => return Some(error.to_string()),
+    };
+    let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
+    let kernel = match Loaded::load(&compiled, &artifact, &object, &options) {
+        Ok(kernel) => kernel,
+        Err(error) => return Some(error.to_string()),
+    };
+    let mut interp = Interp::new(&program);
+    // The kernel takes no frame shorter than an Ethernet header.
+    let events = events(seed, PACKETS).into_iter().filter(|event| match &event.input {
+        Input::Net { frame, .. } => frame.len() >= SMALLEST_FRAME,
+        Input::Host { .. } => true,
+    });
+    for (i, event) in events.enumerate() {
+        let want = interp.run(&event).map_err(|e| e.to_string());
+        let got = match kernel.test_run(&event) {
+            // Nor does it make one, or one that grew beyond the room in front.
+            Err(XdpError::NoRoom(_)) => continue,
+            got => got.map_err(|e| e.to_string()),
+        };
+        if want != got {
+            return Some(format!("packet {i}\nwant {want:?}\ngot  {got:?}"));
+        }
+    }
+    let tables = kernel.tables();
+    for (id, table) in &program.tables {
+        let (want, got) = (interp.dump(id), tables.dump(id));
+        if want != got {
+            return Some(format!("table {}\nwant {want:?}\ngot  {got:?}", table.name));
+        }
+    }
+    None
+}
+
+fn check(seed: u64, skipped: &AtomicU64) {
+    let list = decisions(seed);
+    if difference(&list, seed, skipped).is_none() {
+        return;
+    }
+    let small = shrink(&list, |list| difference(list, seed, skipped).is_some());
+    let what = difference(&small, seed, skipped).unwrap_or_default();
+    let program = generate_from(&small, Options::PORTABLE);
+    panic!("seed {seed}: {what}\n\nfor this program:\n{}", print(&program, PrintOptions::default()));
+}
+
+#[test]
+fn random_programs_do_the_same_in_the_kernel() {
+    if let Some(why) = kernel_is_missing() {
+        println!("skipped: {why}");
+        return;
+    }
+    let first = setting("NICFORGE_RANDOM_SEED", 0);
+    let count = setting("NICFORGE_RANDOM_PROGRAMS", 500);
+    let next = AtomicU64::new(first);
+    let skipped = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        break;
+                    }
+                    check(seed, &skipped);
+                }
+            });
+        }
+    });
+    let skipped = skipped.load(Ordering::Relaxed);
+    assert!(
+        skipped * 5 < count,
+        "{skipped} of {count} programs do not fit the target: the test covers too little"
+    );
+}

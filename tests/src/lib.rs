@@ -1,0 +1,24 @@
+//! What the end-to-end tests share.
+
+use std::path::{Path, PathBuf};
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Why the kernel's part of a test cannot run here, if it cannot. In CI everything must run.
+pub fn kernel_is_missing() -> Option<String> {
+    // SAFETY: `geteuid` has no preconditions.
+    let root = std::fs::metadata("/proc/self").is_ok() && unsafe { geteuid() } == 0;
+    if root {
+        return None;
+    }
+    let why = "not root: run `make test` as root or with sudo to test against the kernel".to_string();
+    assert!(std::env::var_os("CI").is_none(), "{why}");
+    Some(why)
+}
+
+unsafe extern "C" {
+    fn geteuid() -> u32;
+}
