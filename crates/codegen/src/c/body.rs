@@ -30,8 +30,11 @@ pub trait Dialect: Sized {
     /// Two paths meet: gives the common state and what each has to do for it at its end.
     fn join(e: &mut Emitter<'_, Self>, a: &Self::State, b: &Self::State) -> Joined<Self>;
 
-    /// Called before a loop; must leave a state that holds at the start of every trip.
+    /// Called before a loop; must leave a state that holds at the start of every trip and wherever the loop is left.
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
+
+    /// Called behind a loop, in the state that `enter_loop` left; `before` is the state before the loop.
+    fn leave_loop(e: &mut Emitter<'_, Self>, before: &Self::State);
 
     /// The statement that ends the C function at the handler's end.
     fn end_of_handler(e: &mut Emitter<'_, Self>);
@@ -525,6 +528,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let params = self.body.blocks[body].params.clone();
         let results = self.body.insts[inst].results.clone();
         self.copy(&params, init);
+        let before = self.state.clone();
         D::enter_loop(self, body);
         let state = self.state.clone();
         // A plain break may be used if running out of trips leaves nothing to copy.
@@ -544,6 +548,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let (_, mut text) = self.capture(|e| e.block(body, &[], false))?;
         let labels = self.loops.pop().expect("pushed above");
         self.state = state;
+        D::leave_loop(self, &before);
         // The jump to the next trip at the very end of the body goes without saying.
         let last_jump = format!("goto {};\n", labels.next);
         if let Some(rest) = text.strip_suffix(&last_jump) {
