@@ -290,6 +290,11 @@ impl<'a> Unit<'a> {
     fn refuse_type(&mut self, refusal: &Refusal, span: Span) -> Failed {
         let (code, message, help) = match refusal {
             Refusal::Reported => return Failed,
+            Refusal::Table => (
+                codes::TABLE_USE,
+                "a table cannot be declared inside a function or struct".to_string(),
+                "declare it by itself, outside",
+            ),
             Refusal::Float => (
                 codes::FLOAT,
                 "floating point is not available on NICs".to_string(),
@@ -469,8 +474,7 @@ impl Names for Unit<'_> {
         match id {
             Some(id) => self.struct_of(id),
             None if keyword == "union" => CType::Refused(Refusal::Union),
-            // A table's own struct, which is no type of values.
-            None if place.is_some() => CType::Refused(Refusal::Reported),
+            None if place.is_some() => CType::Refused(Refusal::Table),
             None => CType::Refused(Refusal::Unknown(format!("{keyword} {tag}"))),
         }
     }
