@@ -100,6 +100,9 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Whether an expression uses a variable whose declaration was refused: then there is nothing new to say.
     pub fn is_broken(&self, node: &Node) -> bool {
+        if !self.unit.globals.values().any(|global| matches!(global, Global::Broken)) {
+            return false;
+        }
         let mut broken = false;
         node.walk(&mut |n| {
             let global = n.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));

@@ -151,6 +151,8 @@ pub struct Unit<'a> {
     pub funcs: HashMap<String, FuncState>,
     /// For each function and parameter: where a packet is given away, if every path does so.
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
+    /// Expressions that were found not to be constant, by node.
+    pub not_constant: HashSet<u64>,
     structs: HashMap<u64, Option<StructId>>,
     fields: HashMap<u64, u32>,
     types: HashMap<String, CType>,
@@ -166,6 +168,7 @@ impl<'a> Unit<'a> {
             globals: HashMap::new(),
             funcs: HashMap::new(),
             consumes: HashMap::new(),
+            not_constant: HashSet::new(),
             structs: HashMap::new(),
             fields: HashMap::new(),
             types: HashMap::new(),
