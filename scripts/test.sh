@@ -15,4 +15,4 @@ step() {
 step "format" cargo fmt --check
 step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
 step "build" cargo build -q --workspace --all-targets
-step "tests" as_root env CARGO_TERM_COLOR=never cargo test -q --workspace
+step "tests" as_root env CARGO_TERM_COLOR=never cargo test -q --workspace --no-fail-fast

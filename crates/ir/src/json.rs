@@ -74,8 +74,19 @@ fn member_value(program: &Program, field: &Field, part: Part, bytes: &[u8]) -> V
             let raw = mask(if short { sign_extend(raw, part.bits as u8) as u64 } else { raw }, width);
             int_value(if field.big_endian { swapped(raw, width) } else { raw }, width, signed)
         }
-        ty => value(program, ty, &bytes[part_bytes(part)]),
+        ty => value(program, ty, &in_host_order(program, field, &bytes[part_bytes(part)])),
     }
+}
+
+/// The bytes of a member that is no integer with the elements of an array in network order turned round; the other
+/// way too.
+fn in_host_order(program: &Program, field: &Field, bytes: &[u8]) -> Vec<u8> {
+    let mut turned = bytes.to_vec();
+    if let (true, Type::Array(id)) = (field.big_endian, field.ty) {
+        let size = program.size_of(program.arrays[id].elem) as usize;
+        turned.chunks_mut(size).for_each(<[u8]>::reverse);
+    }
+    turned
 }
 
 /// The other byte order of a 16-, 32- or 64-bit integer.
@@ -169,12 +180,24 @@ fn parse_struct(
                 bits::set(bytes, part.at, part.bits, raw);
             }
             ty => {
-                let value = parse_value(program, ty, json).map_err(inside)?;
-                bytes[part_bytes(part)].copy_from_slice(&value);
+                let value = parse_value(program, ty, &numbers(field, json)).map_err(inside)?;
+                bytes[part_bytes(part)].copy_from_slice(&in_host_order(program, field, &value));
             }
         }
     }
     Ok(())
+}
+
+/// The JSON of a member, with dotted addresses in an array in network order as the numbers they mean.
+fn numbers(field: &Field, json: &Value) -> Value {
+    let number = |element: &Value| match dotted(element, 32) {
+        Some(raw) => json!(swapped(raw, 32)),
+        None => element.clone(),
+    };
+    match (json, field.ty) {
+        (Value::Array(elements), Type::Array(_)) if field.big_endian => elements.iter().map(number).collect(),
+        _ => json.clone(),
+    }
 }
 
 fn parse_array(
@@ -314,7 +337,7 @@ mod tests {
         struct nf_mac { b: u8[6] }
         struct nf_ip6 { w: u32[4] }
         struct flow { src: u32 be, port: u16 be, low: i8 : 3, high: u8 : 5, raw: u8[3], mac: nf_mac, ip: nf_ip6,
-                      big: u64, list: u16[2], flag: u1 }
+                      big: u64, list: u16[2], flag: u1, net: u32[2] be }
         table t: lpm[u32 -> flow] capacity 3
         event host_msg(m: u16) out
         reason \"why\"";
@@ -329,12 +352,16 @@ mod tests {
         let ty = flow(&program);
         let shown = json!({
             "src": 0x0a00_0001, "port": 80, "low": -4, "high": 31, "raw": "01ff00", "mac": "02:00:00:00:00:0a",
-            "ip": "2001:db8::1", "big": "18446744073709551615", "list": [1, 65535], "flag": 1
+            "ip": "2001:db8::1", "big": "18446744073709551615", "list": [1, 65535], "flag": 1,
+            "net": [1, 0x0a00_0001]
         });
         let bytes = parse_value(&program, ty, &shown).unwrap();
         assert_eq!(&bytes[..6], [10, 0, 0, 1, 0, 80], "network order in memory, host meaning outside");
         assert_eq!(bytes[6], 0xfc);
+        assert_eq!(bytes[bytes.len() - 8..], [0, 0, 0, 1, 10, 0, 0, 1], "elements in network order too");
         assert_eq!(value(&program, ty, &bytes), shown);
+        let dotted = parse_value(&program, ty, &json!({ "net": [1, "10.0.0.1"] })).unwrap();
+        assert_eq!(dotted[dotted.len() - 8..], bytes[bytes.len() - 8..]);
     }
 
     #[test]
@@ -356,7 +383,7 @@ mod tests {
         let message = |json: Value| parse_value(&program, ty, &json).unwrap_err();
         assert_eq!(
             message(json!({ "sorce": 1 })),
-            "struct flow has no member `sorce`; it has src, port, low, high, raw, mac, ip, big, list, flag"
+            "struct flow has no member `sorce`; it has src, port, low, high, raw, mac, ip, big, list, flag, net"
         );
         assert_eq!(message(json!({ "port": 65536 })), "member `port`: 65536 is not between 0 and 65535");
         assert_eq!(message(json!({ "low": 4 })), "member `low`: 4 is not between -4 and 3");

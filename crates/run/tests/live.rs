@@ -75,6 +75,7 @@ fn one_event_at_a_time() {
     assert_eq!((report.packets_in, report.messages_in, report.bytes_in), (7, 1, 420));
     assert_eq!((&report.sent[..], report.stack, report.dropped()), (&[1, 2][..], 1, 2));
     assert_eq!((report.host_packets, report.host_messages, report.dma_writes, report.logs), (1, 1, 1, 1));
+    assert_eq!(report.unaccounted, 0);
     assert_eq!(report.drops[1], (None, "no room for headers".into(), 1));
 }
 
@@ -171,6 +172,8 @@ fn frames_that_cannot_leave_are_reported() {
         run(&mut session, &[net(3, frame(0x0800, 1))], 1, false),
         Err(LiveError::Event { source: XdpError::NoPort { port: 3, last: 1 }, .. })
     ));
+    let vanishes = [net(0, frame(0xbad0, 1)), net(0, frame(0xdea1, 1)), net(0, frame(0xbee1, 1))];
+    assert_eq!(run(&mut session, &vanishes, 1, false).unwrap().report.unaccounted, 1, "there is no port 5");
     // The fixture grows this one beyond what the port carries.
     let mut grows = frame(0xc0de, 1);
     grows.resize(LARGEST_FRAME, 0);
@@ -218,4 +221,21 @@ fn interfaces_that_are_taken_say_by_whom() {
     );
     drop(first);
     attach().unwrap();
+}
+
+#[test]
+fn programs_may_be_for_messages_only() {
+    if !can_load() {
+        return;
+    }
+    let mut f = fixture();
+    f.artifact.programs.retain(|program| program.name == "nf_host_send");
+    let mut session = Session::start(&f.program, &f.artifact, Mode::Live, &includes()).unwrap();
+    let answered = run(&mut session, &[message(1), message(2)], 8, false).unwrap();
+    assert_eq!(answered.report.host_messages, 2);
+    let error = run(&mut session, &[message(1), net(0, frame(0x0800, 1))], 8, false).unwrap_err();
+    assert!(
+        error.to_string().starts_with("event 2 (counted from 1): the program has no handler for `net_recv`"),
+        "{error}"
+    );
 }

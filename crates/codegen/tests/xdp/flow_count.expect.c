@@ -104,14 +104,14 @@ int nf_net_recv(struct xdp_md *ctx)
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
     s.packets = s.packets + 1u;
-    u32 tmp = ((u32)(end - data) - 34);
+    u32 tmp = (nf_frame_length(data, end) - 34);
     s.bytes = s.bytes + ((u64)tmp);
     if (flows_entry) {
         NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
         NF_PUT((u8 *)&(*flows_entry) + 8, s.bytes);
     } else {
         struct t_stats inserted NF_LOCAL = s;
-        nf_map_update(&flows, &src, &inserted, &nf_refused[0]);
+        (void)(nf_map_update(&flows, &src, &inserted, &nf_refused[0]));
     }
     u64 *total_entry = bpf_map_lookup_elem(&total, NF_ADDR(u32, 2u));
     if (total_entry)

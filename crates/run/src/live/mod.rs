@@ -93,13 +93,15 @@ impl Session {
             Ok((attached.collect::<Result<Vec<_>, _>>()?, Sender::open()?))
         })?;
         // Attached last: until then nothing may run with a port missing from the program's port map.
-        let program = loaded.handler_fd("net_recv")?;
+        // A program for the host's messages only has nothing to attach.
+        let attaches = loaded.entry_name("net_recv").is_some();
         let ports = loaded.map_fd("nf_ports");
         let (attached, tap, stats) = sandbox.nic.enter(|| {
             if let Some(map) = &ports {
                 crate::xdp::attach::set_ports(map.as_fd(), &sandbox.ifindex())?;
             }
-            let attached = sandbox.ports.iter().map(|port| attach(program, port.ifindex, &port.name));
+            let attached = sandbox.ports.iter().filter(|_| attaches);
+            let attached = attached.map(|port| loaded.attach(port.ifindex, &port.name));
             let stats = sandbox.ports.iter().map(|port| xdp_stats(&port.name));
             Ok((
                 attached.collect::<Result<Vec<_>, _>>()?,
@@ -127,7 +129,7 @@ impl Session {
 
     /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
     pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
-        check(events, self.loaded.ports())?;
+        check(events, &self.loaded)?;
         let _pinned = Pinned::to_this_cpu();
         let mut run = Run::new(self, options.per_event, options.patience)?;
         let window = if options.per_event { 1 } else { options.window.clamp(1, LARGEST_WINDOW) };
@@ -146,21 +148,28 @@ impl Session {
     }
 }
 
-/// Refuses events that no port can carry, before the first is sent.
-fn check(events: &[InputEvent], ports: u32) -> Result<(), LiveError> {
+/// Refuses events that the program or its ports cannot take, before the first is sent.
+fn check(events: &[InputEvent], loaded: &Loaded) -> Result<(), LiveError> {
     for (index, event) in events.iter().enumerate() {
-        let Input::Net { port, frame } = &event.input else { continue };
-        let (smallest, largest) = (SMALLEST_FRAME, LARGEST_FRAME);
-        let source = if *port >= ports {
-            XdpError::NoPort { port: *port, last: ports.saturating_sub(1) }
-        } else if !(smallest..=largest).contains(&frame.len()) {
-            XdpError::FrameLength { length: frame.len(), smallest, largest }
-        } else {
-            continue;
-        };
-        return Err(LiveError::Event { event: index + 1, source });
+        if let Err(source) = can_take(loaded, &event.input) {
+            return Err(LiveError::Event { event: index + 1, source });
+        }
     }
     Ok(())
+}
+
+fn can_take(loaded: &Loaded, input: &Input) -> Result<(), XdpError> {
+    let (smallest, largest) = (SMALLEST_FRAME, LARGEST_FRAME);
+    match input {
+        Input::Host { .. } => loaded.handler_fd("host_send").map(|_| ()),
+        Input::Net { port, .. } if *port >= loaded.ports() => {
+            Err(XdpError::NoPort { port: *port, last: loaded.ports().saturating_sub(1) })
+        }
+        Input::Net { frame, .. } if !(smallest..=largest).contains(&frame.len()) => {
+            Err(XdpError::FrameLength { length: frame.len(), smallest, largest })
+        }
+        Input::Net { .. } => loaded.handler_fd("net_recv").map(|_| ()),
+    }
 }
 
 /// State of one run.
@@ -178,6 +187,8 @@ struct Run<'a> {
     tap_lost_before: u64,
     /// Drops by reason when the latest event was done.
     drops_seen: Vec<u64>,
+    /// Frames that ended at the program's verdict.
+    ended: u64,
     /// Frames that showed up at the wire side and at the stack.
     arrived: u64,
     passed: u64,
@@ -203,6 +214,7 @@ impl<'a> Run<'a> {
             recorded_before: session.loaded.recorded(),
             tap_lost_before: session.tap.lost(),
             drops_seen: drops,
+            ended: 0,
             arrived: 0,
             passed: 0,
             session,
@@ -269,6 +281,7 @@ impl<'a> Run<'a> {
                 if outputs {
                     self.collect()?;
                 }
+                self.ended = stats.dropped;
                 let unsent = stats.lost + stats.send_errors + stats.bounce_errors + tap_lost;
                 if outputs && unsent > 0 {
                     return Err(self.missing(done, &stats, tap_lost));
@@ -357,6 +370,8 @@ impl<'a> Run<'a> {
         let loaded = &self.session.loaded;
         let drops = loaded.drops().into_iter().zip(&self.drops_before);
         self.report.drops = drops.map(|((id, text, count), before)| (id, text, count - before)).collect();
+        // Byte strings of tables that went to the host count as packets there, and only make this smaller.
+        self.report.unaccounted = self.ended.saturating_sub(self.report.dropped() + self.report.host_packets);
         let refused = loaded.refused().into_iter().zip(&self.refused_before);
         self.report.refused = refused.map(|((table, count), before)| (table, count - before)).collect();
         let mut seen = events.to_vec();

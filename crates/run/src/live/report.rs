@@ -54,6 +54,9 @@ pub struct LiveReport {
     pub logs: u64,
     /// Packets dropped during this run, by reason (none for the runtime's own) and text.
     pub drops: Vec<(Option<ReasonId>, String, u64)>,
+    /// Packets that ended without being sent, passed, given to the host or dropped for a reason: sent by a port that the
+    /// program does not have, or for the host when its ring was full. 0 in a run where all is well.
+    pub unaccounted: u64,
     /// Inserts that full tables refused during this run.
     pub refused: Vec<(TableId, u64)>,
     /// Wall time from the first event to the last output.

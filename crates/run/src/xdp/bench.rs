@@ -10,6 +10,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use super::HARNESS_SOURCE;
 use super::error::XdpError;
@@ -84,8 +85,16 @@ pub(crate) fn load_harness_for(
     wanted: &[&str],
     frames: u32,
 ) -> Result<libbpf_rs::Object, XdpError> {
-    let object = compile_bpf("harness", HARNESS_SOURCE, Mode::Live, includes)?;
-    let mut open = load::open(&object)?;
+    // Compiled once in a process: it is always the same, and clang takes longer than everything else here.
+    static COMPILED: OnceLock<Vec<u8>> = OnceLock::new();
+    let object = match COMPILED.get() {
+        Some(object) => object,
+        None => {
+            let object = compile_bpf("harness", HARNESS_SOURCE, Mode::Live, includes)?;
+            COMPILED.get_or_init(|| object)
+        }
+    };
+    let mut open = load::open(object)?;
     for mut prog in open.progs_mut() {
         let needed = wanted.iter().any(|name| prog.name() == *name);
         prog.set_autoload(needed);
