@@ -381,7 +381,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let name = self.const_names[array].clone();
                 let len = self.program.consts[*array].bytes.len() as u32 / self.program.size_of(ty).max(1);
                 self.declare_value(inst, result);
-                let place = format!("{name}[{}]", self.text(*index));
+                let place = format!("{name}[nf_index({}, {len})]", self.text(*index));
                 let check = format!("{} < {len}", self.operand(*index));
                 self.assign_part(result, &place, &[check], "__builtin_memcpy");
             }

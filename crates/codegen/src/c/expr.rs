@@ -119,8 +119,11 @@ impl<D: Dialect> Emitter<'_, D> {
                 match self.constant(*index) {
                     Some(i) if i < len as u64 => Expr::atom(format!("{name}[{i}]")),
                     Some(_) => Expr::atom("0"),
-                    None if self.below(*index, len) => Expr::atom(format!("{name}[{at}]")),
-                    None => Expr::compound(format!("{} < {len} ? {name}[{at}] : 0", self.operand(*index))),
+                    None if self.below(*index, len) => Expr::atom(format!("{name}[nf_index({at}, {len})]")),
+                    None => {
+                        let check = self.operand(*index);
+                        Expr::compound(format!("{check} < {len} ? {name}[nf_index({at}, {len})] : 0"))
+                    }
                 }
             }
             Op::Now => Expr::atom("clock.now"),
@@ -259,7 +262,7 @@ impl<D: Dialect> Emitter<'_, D> {
                             if !self.below(*index, def.len) {
                                 checks.push(format!("{} < {}", self.unsigned(*index), def.len));
                             }
-                            self.text(*index)
+                            format!("nf_index({}, {})", self.text(*index), def.len)
                         }
                     };
                     text = format!("{text}[{at}]");

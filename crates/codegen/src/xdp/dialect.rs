@@ -243,7 +243,7 @@ impl Dialect for Xdp<'_> {
             }
             Op::PktCsum { sum, len, .. } => {
                 let off = packet::cursor_text(e);
-                let text = format!("nf_csum_frame(data, end, {off}, {}, {})", e.text(sum), e.text(len));
+                let text = format!("nf_csum_frame(ctx, {off}, {}, {})", e.text(sum), e.text(len));
                 e.define(inst, result.expect("one result"), &text);
             }
             Op::Drop { reason, .. } => {

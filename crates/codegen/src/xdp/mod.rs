@@ -98,6 +98,7 @@ impl<'a> Generator<'a> {
             (host_ring, "HOST_RING"),
             (functions.contains("nf_staging"), "STAGING"),
             (functions.contains("nf_zeroes"), "ZEROES"),
+            (functions.contains("nf_csum_frame"), "FRAME_SUM"),
         ];
         for (_, part) in parts.iter().filter(|(used, _)| *used) {
             let _ = writeln!(out, "#define NF_{part}");
