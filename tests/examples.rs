@@ -239,7 +239,7 @@ fn checksums_that_were_right_stay_right() {
             }
         }
         // Most frames that are sent can be checked: few have wrong checksums on purpose.
-        assert!(2 * checked > sent, "{}: only {checked} of {sent} frames could be checked", example.name);
+        assert!(2 * checked >= sent, "{}: only {checked} of {sent} frames could be checked", example.name);
     });
 }
 
