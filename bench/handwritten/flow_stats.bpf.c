@@ -57,8 +57,9 @@ int nf_net_recv(struct xdp_md *ctx)
         return drop(1);
 
     struct flow flow = {.src = ip->saddr, .dst = ip->daddr, .protocol = ip->protocol};
-    if (ip->ihl == 5 && (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP) &&
-        (void *)(&l4->dest + 1) <= end) {
+    /* Fragments count by address: only the first has ports. */
+    if (!(ip->frag_off & bpf_htons(0x3fff)) && ip->ihl == 5 &&
+        (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP) && (void *)(&l4->dest + 1) <= end) {
         flow.sport = l4->source;
         flow.dport = l4->dest;
     }

@@ -2,6 +2,8 @@
  *
  * nf_chain by hand: a stateful firewall, a connection limiter and a load balancer, one behind the other.
  */
+#include <stddef.h>
+
 #include "common.h"
 
 #define CLIENTS 0
@@ -134,36 +136,42 @@ int nf_net_recv(struct xdp_md *ctx)
         return drop(4);
     struct connection *connection = bpf_map_lookup_elem(&connections, &flow);
     __u64 now = now_ns();
-    if (connection && now - connection->last_seen <= IDLE_NS) {
-        /* Limiter: counts connections from their SYN to the first FIN or RST. */
-        if ((flags & 0x05) && !connection->fin_seen) {
-            struct source *source = bpf_map_lookup_elem(&sources, &flow.src);
-            if (source && source->open)
-                source->open--;
-            connection->fin_seen = 1;
-        }
-        connection->last_seen = now;
-    } else {
-        if ((flags & 0x12) != 0x02 || !from_client)
-            return drop(5);
+    bool fresh = connection && now - connection->last_seen <= IDLE_NS;
+    bool opens = from_client && (flags & 0x12) == 0x02;
+    if (!fresh && !opens)
+        return drop(5);
+
+    /* Limiter: counts connections from their SYN to the first FIN or RST. One that went idle is still counted. */
+    bool counted = connection && !connection->fin_seen;
+    struct service *service = NULL;
+    if (opens && !counted) {
+        service = bpf_map_lookup_elem(&services, &flow.dst);
+        if (!service || !service->servers)
+            return drop(6);
         struct source *source = bpf_map_lookup_elem(&sources, &flow.src);
         if (source) {
             if (source->open >= MAX_OPEN)
-                return drop(6);
+                return drop(7);
             source->open++;
         } else {
             struct source first = {.open = 1};
             if (bpf_map_update_elem(&sources, &flow.src, &first, BPF_ANY))
                 refused(4);
         }
-        if (connection) {
-            connection->last_seen = now;
+        if (connection)
             connection->fin_seen = 0;
-        } else {
-            struct connection opened = {.last_seen = now};
-            if (bpf_map_update_elem(&connections, &flow, &opened, BPF_ANY))
-                refused(1);
-        }
+    } else if ((flags & 0x05) && counted) {
+        struct source *source = bpf_map_lookup_elem(&sources, &flow.src);
+        if (source && source->open)
+            source->open--;
+        connection->fin_seen = 1;
+    }
+    if (connection) {
+        connection->last_seen = now;
+    } else {
+        struct connection opened = {.last_seen = now};
+        if (bpf_map_update_elem(&connections, &flow, &opened, BPF_ANY))
+            refused(1);
     }
 
     __u64 bytes = bpf_ntohs(ip->tot_len);
@@ -182,9 +190,10 @@ int nf_net_recv(struct xdp_md *ctx)
     /* Load balancer. */
     struct server *server = bpf_map_lookup_elem(&assigned, &flow);
     if (!server) {
-        struct service *service = bpf_map_lookup_elem(&services, &flow.dst);
+        if (!service)
+            service = bpf_map_lookup_elem(&services, &flow.dst);
         if (!service || !service->servers)
-            return drop(7);
+            return drop(6);
         server = &service->server[hash(0, &flow, sizeof(flow)) % service->servers & 7];
         if (bpf_map_update_elem(&assigned, &flow, server, BPF_ANY))
             refused(3);
