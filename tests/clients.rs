@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::process::Stdio;
 
-use nicforge_tests::net::{Namespace, cable, done, end, wait_for};
+use nicforge_tests::net::{Daemon, Namespace, cable, done, wait_for};
 use nicforge_tests::nic::{Nic, reported};
 use nicforge_tests::web::{Web, curl};
 use nicforge_tests::{kernel_is_missing, root};
@@ -54,17 +54,16 @@ fn ping_is_answered_by_icmp_echo() {
         let ping = client.run(&format!("ping -c {count} -i 0.002 -W 1 -s {size} 10.0.0.2"));
         let wanted = format!("{count} packets transmitted, {count} received, 0% packet loss");
         assert!(ping.ok && ping.stdout.contains(&wanted), "{}", ping.stdout);
-        assert!(
-            !ping.stdout.contains("wrong data") && !ping.stdout.contains("BAD CHECKSUM"),
-            "{}",
-            ping.stdout
-        );
+        assert!(!ping.stdout.contains("wrong data"), "{}", ping.stdout);
         replies += count;
         bytes += count * size;
     }
     let stats = json!([{ "key": 0, "value": { "replies": replies, "bytes": bytes } }]);
     let counted = json!(program.dump("stats"));
     assert_eq!(text(&counted), text(&stats));
+    // ping takes answers before the kernel looks at their checksum, and that goes by unseen but in its counters.
+    assert_eq!(icmp_counter(&client, "InEchoReps"), replies);
+    assert_eq!(icmp_counter(&client, "InCsumErrors"), 0);
     // The answer's time to live is its own.
     let ping = client.run("ping -c 1 -W 1 -t 3 10.0.0.2");
     assert!(ping.stdout.contains("ttl=64"), "{}", ping.stdout);
@@ -75,6 +74,15 @@ fn ping_is_answered_by_icmp_echo() {
     let report = program.stop();
     assert_eq!(reported(&report, "packets in"), replies + 4, "{report}");
     assert!(!client.run("ping -c 1 -W 0.2 10.0.0.2").ok);
+}
+
+/// What the kernel of a namespace counted of ICMP messages.
+fn icmp_counter(namespace: &Namespace, name: &str) -> u64 {
+    let counters = namespace.run("cat /proc/net/snmp").stdout;
+    let mut lines = counters.lines().filter_map(|line| line.strip_prefix("Icmp: "));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let place = names.split(' ').position(|known| known == name).expect("a counter of this name");
+    values.split(' ').nth(place).and_then(|value| value.parse().ok()).expect("a number")
 }
 
 /// JSON whose 64-bit numbers, which the tool may print as text, are all text.
@@ -323,7 +331,7 @@ fn a_memcached_client_is_answered_by_kv_cache() {
     // A real memcached behind the NIC gets what the program passes on. The same client is understood by both.
     let mut memcached = nic.command("memcached");
     memcached.args(["-u", "root", "-l", "10.0.0.2", "-U", "11211", "-p", "0", "-m", "16"]);
-    let mut memcached = memcached.stdin(Stdio::null()).spawn().expect("memcached");
+    let _memcached = Daemon(memcached.stdin(Stdio::null()).spawn().expect("memcached"));
     let ask = |from: &Namespace, requests: &[Value]| -> Vec<Value> {
         let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
         let script = root().join("tests/memcached_client.py");
@@ -408,5 +416,4 @@ fn a_memcached_client_is_answered_by_kv_cache() {
         assert_eq!(answer, found(&format!("value {}", i * i), i));
     }
     program.stop();
-    end(&mut memcached);
 }

@@ -125,10 +125,14 @@ fn pass_all() -> &'static [u8] {
     })
 }
 
-/// Ends a process that was started in a namespace.
-pub fn end(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
+/// A process that ends when it is let go.
+pub struct Daemon(pub Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Waits until `ready` gives something.

@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::net::{Namespace, end};
+use crate::net::{Daemon, Namespace};
 use crate::root;
 
 /// Seconds after which a run ends by itself if nobody ends it.
@@ -33,7 +33,8 @@ pub fn tool() -> &'static Path {
 
 /// A running example.
 pub struct Nic {
-    child: Child,
+    // Ends before its folder goes.
+    child: Daemon,
     folder: TempDir,
     output: Option<JoinHandle<String>>,
     errors: Option<JoinHandle<String>>,
@@ -54,8 +55,8 @@ impl Nic {
         // A control socket that is not among those of the user's own runs.
         command.env("XDG_RUNTIME_DIR", folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("nsenter");
-        let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut child = Daemon(command.spawn().expect("nsenter"));
+        let mut errors = BufReader::new(child.0.stderr.take().expect("a pipe"));
         let mut said = String::new();
         while !said.contains(&format!("{example} runs on")) {
             let read = errors.read_line(&mut said).expect("lines");
@@ -68,13 +69,13 @@ impl Nic {
                 text
             })
         };
-        let output = Some(rest(Box::new(child.stdout.take().expect("a pipe"))));
+        let output = Some(rest(Box::new(child.0.stdout.take().expect("a pipe"))));
         Nic { child, folder, output, errors: Some(rest(Box::new(errors))) }
     }
 
     /// Entries of a table, by `nicforge table dump`.
     pub fn dump(&self, table: &str) -> Vec<Value> {
-        let id = self.child.id().to_string();
+        let id = self.child.0.id().to_string();
         let mut command = Command::new(tool());
         command.args(["table", "dump", table, "--json", "--run", &id]);
         let output = command.env("XDG_RUNTIME_DIR", self.folder.path()).output().expect("the tool");
@@ -85,21 +86,15 @@ impl Nic {
 
     /// Ends it as Ctrl-C does; returns its report.
     pub fn stop(mut self) -> String {
-        let kill = Command::new("sh").arg("-c").arg(format!("kill -INT {}", self.child.id())).status();
+        let kill = Command::new("sh").arg("-c").arg(format!("kill -INT {}", self.child.0.id())).status();
         assert!(kill.expect("sh").success());
-        let status = self.child.wait().expect("its end");
+        let status = self.child.0.wait().expect("its end");
         let text = |handle: &mut Option<JoinHandle<String>>| {
             handle.take().and_then(|handle| handle.join().ok()).unwrap_or_default()
         };
         let errors = text(&mut self.errors);
         assert!(status.success(), "{errors}");
         text(&mut self.output)
-    }
-}
-
-impl Drop for Nic {
-    fn drop(&mut self) {
-        end(&mut self.child);
     }
 }
 

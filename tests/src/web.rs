@@ -1,14 +1,15 @@
 //! nginx as the server behind a program, and curl as its client.
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use crate::net::{Namespace, end, wait_for};
+use crate::net::{Daemon, Namespace, wait_for};
 
 /// A running nginx.
 pub struct Web {
-    child: Child,
+    // Ends before its folder goes.
+    _child: Daemon,
     folder: TempDir,
 }
 
@@ -51,7 +52,7 @@ impl Web {
             .arg("-c")
             .arg(folder.path().join("nginx.conf"));
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("nginx");
-        let web = Web { child, folder };
+        let web = Web { _child: Daemon(child), folder };
         // nginx writes its process id after it began to listen.
         wait_for("nginx", || web.folder.path().join("pid").exists().then_some(()));
         web
@@ -74,12 +75,6 @@ impl Web {
             })
         };
         text.lines().map(|line| access(line).expect("the log's format")).collect()
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        end(&mut self.child);
     }
 }
 
