@@ -41,7 +41,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Runs `examples/NAME` on interfaces of a namespace, with these tables in it, and waits until it is attached.
+    /// Runs the program in the folder `example`, seen from `examples/`, on interfaces of a namespace, with these tables in it, and waits until it is attached.
     pub fn start(namespace: &Namespace, example: &str, interfaces: &[&str], tables: &Value) -> Nic {
         let folder = TempDir::new().expect("a folder");
         let file = folder.path().join("tables.json");
@@ -58,7 +58,8 @@ impl Nic {
         let mut child = Daemon(command.spawn().expect("nsenter"));
         let mut errors = BufReader::new(child.0.stderr.take().expect("a pipe"));
         let mut said = String::new();
-        while !said.contains(&format!("{example} runs on")) {
+        let name = example.rsplit('/').next().unwrap_or(example);
+        while !said.contains(&format!("{name} runs on")) {
             let read = errors.read_line(&mut said).expect("lines");
             assert!(read > 0, "{example} does not start: {said}");
         }
