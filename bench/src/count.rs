@@ -63,7 +63,12 @@ impl Side {
         Ok(Side { _loaded: loaded, program })
     }
 
-    fn run(&self, frame: &[u8], port: u32, time_ns: u64) -> Result<(Outcome, u64), nicforge_isa::ebpf::Fault> {
+    fn run(
+        &self,
+        frame: &[u8],
+        port: u32,
+        time_ns: u64,
+    ) -> Result<(Outcome, u64), nicforge_isa::ebpf::Fault> {
         let mut memory = Memory::default();
         let mut outside = Outside::new(&mut memory, frame, interface_of(port), time_ns);
         let machine = Machine { program: &self.program, limit: LIMIT };

@@ -168,7 +168,10 @@ impl Host for Outside {
             (0, 4) => Ok(self.packet.address() + self.start as u64),
             (4, 4) => Ok(self.packet.address() + self.end as u64),
             (12, 4) => Ok(self.ifindex.into()),
-            _ => Err(failed(0, format!("context bytes {offset} to {} are not known here", offset + size as u64))),
+            _ => Err(failed(
+                0,
+                format!("context bytes {offset} to {} are not known here", offset + size as u64),
+            )),
         }
     }
 

@@ -53,8 +53,9 @@ impl Map {
     pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.exchanged()];
         // SAFETY: key and value have the sizes that the kernel knows for this map.
-        let status =
-            unsafe { libbpf_sys::bpf_map_lookup_elem(self.fd, key.as_ptr().cast(), value.as_mut_ptr().cast()) };
+        let status = unsafe {
+            libbpf_sys::bpf_map_lookup_elem(self.fd, key.as_ptr().cast(), value.as_mut_ptr().cast())
+        };
         if status == -libc::ENOENT {
             return Ok(None);
         }

@@ -29,7 +29,8 @@ pub const PASSES: [&dyn Pass; 10] = [
 pub const PREPARE: [&str; 1] = ["inline"];
 
 /// What runs after that again and again until nothing changes.
-pub const SIMPLIFY: [&str; 6] = ["fold", "merge-checksums", "thread-branches", "simplify-control", "cse", "dce"];
+pub const SIMPLIFY: [&str; 6] =
+    ["fold", "merge-checksums", "thread-branches", "simplify-control", "cse", "dce"];
 
 /// What makes the program larger where code for it becomes faster, once, when it is simple; then it is simplified again.
 pub const EXPAND: [&str; 2] = ["unroll-short", "split-paths"];

@@ -73,8 +73,7 @@ fn worth_splitting(program: &Program, body: &Body, block: BlockId, at: usize) ->
         return false;
     }
     let (a, b) = (moves(program, body, then), moves(program, body, other));
-    let apart =
-        a != b && (a.is_some() || b.is_some()) && needs_cursor(body, block, at + 1) == Some(true);
+    let apart = a != b && (a.is_some() || b.is_some()) && needs_cursor(body, block, at + 1) == Some(true);
     let most = if apart {
         MOST_COPIED
     } else if emits_result(body, block, at) {
@@ -184,7 +183,9 @@ fn needs_cursor(body: &Body, block: BlockId, from: usize) -> Option<bool> {
             | Op::Len { .. }
             | Op::PktCsum { .. }
             | Op::BufAppend { source: BufSource::Packet { .. }, .. } => return Some(true),
-            Op::Generate { args, .. } if args.iter().any(|arg| body.ty(*arg) == nicforge_ir::Type::Packet) => {
+            Op::Generate { args, .. }
+                if args.iter().any(|arg| body.ty(*arg) == nicforge_ir::Type::Packet) =>
+            {
                 return Some(true);
             }
             Op::Reset { .. } | Op::Return(_) => return Some(false),
@@ -214,8 +215,7 @@ fn split(body: &mut Body, block: BlockId, at: usize) {
     let Op::Yield(values) = body.insts[end].op.clone() else { return };
     let results = body.insts[insts[at]].results.clone();
     let mut map: HashMap<_, _> = results.into_iter().zip(values).collect();
-    let rest =
-        body.blocks.push(nicforge_ir::Block { params: Vec::new(), insts: insts[at + 1..].to_vec() });
+    let rest = body.blocks.push(nicforge_ir::Block { params: Vec::new(), insts: insts[at + 1..].to_vec() });
     let copy = copy_region(None, rest, body, &mut map);
     let copied = std::mem::take(&mut body.blocks[copy].insts);
     body.blocks[then].insts.extend(copied);

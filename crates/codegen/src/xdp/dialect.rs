@@ -52,7 +52,8 @@ impl<'a> Xdp<'a> {
             uses_staging: false,
             uses_verdict: false,
             stores,
-            stores_over_headers: stores && !matches!(rewound_store(body, body.entry(), false), Rewound::Never(_)),
+            stores_over_headers: stores
+                && !matches!(rewound_store(body, body.entry(), false), Rewound::Never(_)),
             extracted: HashMap::new(),
             proves: HashMap::new(),
             order,
