@@ -103,8 +103,8 @@ class Traffic:
     """The captures of one example, a frame at a time, all ports on one clock that never stands still.
 
     Each frame comes with its fate: what the script's author expects the program to do with it. `--fates` prints the list,
-    which the tests compare with what the program does. A fate lists the outputs in order, separated by commas: `port N`,
-    `stack`, `host`, `message`, `dma BYTES`, `drop REASON`; or `nothing`.
+    which the tests compare with what the program does. A fate lists the outputs in order, with "; " between: what `sent`,
+    `host`, `message` and `dma` below give, `stack` (unchanged), `drop REASON`; or `nothing`.
     """
 
     def __init__(self, script):
@@ -168,6 +168,26 @@ def nf_hash(seed, value):
     h = (h ^ (h >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
     h = (h ^ (h >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
     return h ^ (h >> 16)
+
+
+def sent(port, frame):
+    """The fate of a frame that leaves by a port, as this frame."""
+    return f"port {port} {frame.hex()}"
+
+
+def host(frame):
+    """The fate of a frame that goes to the program's host side, as these bytes."""
+    return f"host {frame.hex()}"
+
+
+def message(content):
+    """A message to the host side."""
+    return f"message {content.hex()}"
+
+
+def dma(address, content):
+    """Bytes written to host memory."""
+    return f"dma {address} {content.hex()}"
 
 
 def change(frame, at, new):

@@ -7,7 +7,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, change, ethernet, interleave, ipv4, ipv6, malformed, pad, tcp, udp, vlan  # noqa: E402
+from packets import ACK, FIN, PSH, RST, SYN, Traffic, change, ethernet, interleave, ipv4, ipv6, malformed, pad, sent, tcp, udp, vlan  # noqa: E402
 
 rng = random.Random(3)
 traffic = Traffic(__file__)
@@ -19,9 +19,9 @@ LIMIT, SOURCES = 8, 1024  # as in the program
 connections, sources = set(), {}
 
 
-def fate(side, client, sport, flags):
-    """What should become of a segment, and what the limiter should remember of it."""
-    key, out = (client, sport), f"port {1 - side}"
+def fate(frame, side, client, sport, flags):
+    """What should become of a frame with such a segment, and what the limiter should remember of it."""
+    key, out = (client, sport), sent(1 - side, frame)
     if side == CLIENTS and flags & (SYN | ACK) == SYN and key not in connections:
         if sources.get(client, 0) >= LIMIT:
             return "drop too many open connections"
@@ -65,16 +65,17 @@ threads += [connection("10.0.9.9", 30000 + i % 20, ENDS[i % 4]) for i in range(6
 for i, (side, client, sport, flags) in enumerate(interleave(rng, threads)):
     payload = rng.randbytes(rng.randrange(1, 100)) if flags & PSH else b""
     options = b"\x01" * 4 if i % 50 == 0 else b""
-    traffic.add(segment(side, client, sport, flags, payload, options), fate(side, client, sport, flags), side)
+    frame = segment(side, client, sport, flags, payload, options)
+    traffic.add(frame, fate(frame, side, client, sport, flags), side)
 
 # More sources than there is room for.
 for i in range(1100):
     client = f"10.1.{i // 250}.{i % 250 + 1}"
-    traffic.add(segment(CLIENTS, client, 1000, SYN), fate(CLIENTS, client, 1000, SYN))
+    frame = segment(CLIENTS, client, 1000, SYN)
+    traffic.add(frame, fate(frame, CLIENTS, client, 1000, SYN))
 
 # What is no TCP segment passes, in both directions.
 for side in [CLIENTS, SERVERS] * 8:
-    out = f"port {1 - side}"
     for frame in [
         ethernet("ff:ff:ff:ff:ff:ff", "02:00:00:00:01:01", 0x0806, bytes(28)),
         ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 17, bytes(8))),
@@ -82,7 +83,7 @@ for side in [CLIENTS, SERVERS] * 8:
         ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4("10.0.0.1", SERVER, 17, udp("10.0.0.1", SERVER, 1, 2, b"x"))),
         segment(side, "10.0.0.1", 5, SYN, fragment=0x0020),
     ]:
-        traffic.add(frame, out, side)
+        traffic.add(frame, sent(1 - side, frame), side)
     # A header length that cannot be, and options that are not all there.
     traffic.add(change(segment(side, "10.0.0.1", 5, SYN), 14, b"\x44"), "drop no whole TCP header", side)
     traffic.add(change(segment(side, "10.0.0.1", 5, SYN), 14, b"\x4f"), "drop no whole TCP header", side)

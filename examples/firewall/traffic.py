@@ -7,7 +7,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, PSH, SYN, Traffic, change, ethernet, icmp, interleave, ipv4, ipv6, malformed, pad, tcp, udp, vlan  # noqa: E402
+from packets import ACK, PSH, SYN, Traffic, change, ethernet, icmp, interleave, ipv4, ipv6, malformed, pad, sent, tcp, udp, vlan  # noqa: E402
 
 rng = random.Random(4)
 traffic = Traffic(__file__)
@@ -55,7 +55,7 @@ def send(side, inside, outside, protocol, flags=PSH | ACK, after_ns=50_000, payl
         traffic.add(frame, "drop not allowed from outside", side, after_ns)
         return
     sessions[key] = now
-    traffic.add(frame, f"port {1 - side}", side, after_ns)
+    traffic.add(frame, sent(1 - side, frame), side, after_ns)
 
 
 # Sessions from inside, with answers.

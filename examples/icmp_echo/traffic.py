@@ -5,7 +5,7 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, Traffic, change, ethernet, icmp, ipv4, ipv6, malformed, pad, tcp, udp, vlan  # noqa: E402
+from packets import ACK, Traffic, change, ethernet, icmp, ipv4, ipv6, malformed, pad, sent, tcp, udp, vlan  # noqa: E402
 
 rng = random.Random(2)
 traffic = Traffic(__file__)
@@ -25,13 +25,18 @@ def ping(message, to=OUR_MAC, **header):
 
 
 def echo():
-    """An echo request; one in ten is larger than a screen."""
-    size = rng.randrange(500, 1400) if rng.randrange(20) == 0 else rng.randrange(0, 90)
-    return icmp(8, 0, rng.randrange(65536), rng.randrange(65536), rng.randbytes(size))
+    """An echo request that would be answered if nothing else were wrong."""
+    return icmp(8, 0, rng.randrange(65536), rng.randrange(65536), rng.randbytes(rng.randrange(40)))
 
 
 for _ in range(1700):
-    traffic.add(ping(echo(), ttl=rng.randrange(1, 256), identification=rng.randrange(65536)), "port 0")
+    mac, address = host()
+    number, turn = rng.randrange(65536), rng.randrange(65536)
+    payload = rng.randbytes(rng.randrange(500, 1400) if rng.randrange(20) == 0 else rng.randrange(0, 90))
+    request = ipv4(address, US, 1, icmp(8, 0, number, turn, payload), ttl=rng.randrange(1, 256), identification=turn)
+    reply = ipv4(US, address, 1, icmp(0, 0, number, turn, payload), ttl=64, identification=turn)
+    answer = pad(ethernet(mac, OUR_MAC, 0x0800, reply))
+    traffic.add(pad(ethernet(OUR_MAC, mac, 0x0800, request)), sent(0, answer))
     if rng.randrange(6) == 0:
         others = [
             ping(icmp(0, 0, 1, 2, b"a reply")),

@@ -87,12 +87,6 @@ void net_recv(nf_pkt pkt)
         to_stack(pkt);
         return;
     }
-    struct set_extras set_extras;
-    bool get = request.opcode == GET && body == key_length;
-    /* Items that expire and compare-and-swap are for the full server. */
-    bool set = request.opcode == SET && extras == sizeof(set_extras) && body - extras - key_length <= VALUE_BYTES &&
-               request.cas == 0 && nf_load(pkt, 0, &set_extras) && set_extras.expiration == 0;
-
     struct key key = {0};
     key.length = key_length;
     for (uint32_t i = 0; i < KEY_BYTES; i++) {
@@ -102,6 +96,12 @@ void net_recv(nf_pkt pkt)
         nf_load(pkt, extras + i, &c);
         key.b[i] = c;
     }
+
+    struct set_extras set_extras;
+    bool get = request.opcode == GET && body == key_length;
+    /* Items that expire and compare-and-swap are for the full server. */
+    bool set = request.opcode == SET && extras == sizeof(set_extras) && body - extras - key_length <= VALUE_BYTES &&
+               request.cas == 0 && nf_load(pkt, 0, &set_extras) && set_extras.expiration == 0;
 
     struct item item = {0};
     uint32_t status = 0;

@@ -4,12 +4,14 @@ Whole TCP connections to two services, one source that opens too many, one denie
 again, segments without a connection, plain IP, ARP, and frames that end inside their headers.
 """
 
+import ipaddress
 import pathlib
 import random
+import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, ethernet, interleave, ipv4, malformed, tcp, udp  # noqa: E402
+from packets import ACK, FIN, PSH, RST, SYN, Traffic, ethernet, interleave, ipv4, mac, malformed, nf_hash, sent, tcp, udp  # noqa: E402
 
 rng = random.Random(7)
 traffic = Traffic(__file__)
@@ -24,8 +26,16 @@ MAX_OPEN, IDLE_NS = 16, 60_000_000_000  # as in the program
 connections, sources = {}, {}
 
 
-def fate(side, client, sport, service, flags, now):
-    """What should become of a segment, and what the chain should remember of it."""
+def server_of(client, sport, service):
+    """Ethernet address of the server that a connection goes to."""
+    ends = ipaddress.ip_address(client).packed + ipaddress.ip_address(service[0]).packed
+    flow = ends + struct.pack("!HHBxxx", sport, service[1], 6)
+    number = SERVICES.index(service)
+    return f"02:00:00:00:{number + 2:02x}:{nf_hash(0, flow) % SERVERS[number] + 1:02x}"
+
+
+def fate(frame, side, client, sport, service, flags, now):
+    """What should become of a frame with such a segment, and what the chain should remember of it."""
     key = (client, sport, service)
     if (client, sport) == DENIED:
         return "drop denied by policy"
@@ -44,7 +54,7 @@ def fate(side, client, sport, service, flags, now):
         sources[client] -= 1
         counted = False
     connections[key] = (now, counted)
-    return f"port {1 - side}"
+    return sent(1, mac(server_of(*key)) + frame[6:]) if side == CLIENT else sent(0, frame)
 
 
 def segment(side, client, sport, service, flags, payload=b""):
@@ -60,7 +70,7 @@ def send(side, client, sport, service, flags, after_ns=None):
     size = 0 if not flags & PSH else rng.randrange(20, 100) if side == CLIENT else rng.randrange(50, 400)
     after_ns = after_ns or rng.randrange(1_000, 50_000)
     frame = segment(side, client, sport, service, flags, rng.randbytes(size))
-    traffic.add(frame, fate(side, client, sport, service, flags, traffic.now + after_ns), side, after_ns)
+    traffic.add(frame, fate(frame, side, client, sport, service, flags, traffic.now + after_ns), side, after_ns)
 
 
 def connection(client, sport, service, turns, close=True):

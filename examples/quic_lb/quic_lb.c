@@ -93,16 +93,22 @@ void net_recv(nf_pkt pkt)
         nf_pass(pkt);
         return;
     }
+    if (nf_ntohs(udp.length) < sizeof(udp)) {
+        nf_drop(pkt, "bad UDP length");
+        return;
+    }
     ends.sport = udp.sport;
     ends.dport = udp.dport;
 
     struct server_id id = {0};
     bool has_id = false;
+    /* Behind the datagram may be Ethernet padding, which is no identifier. */
+    uint32_t content = nf_ntohs(udp.length) - sizeof(udp);
     uint8_t flags = 0;
     nf_load(pkt, 0, &flags);
     if (flags & 0x80) {
         struct long_header header;
-        if (nf_load(pkt, 0, &header) && header.dcid_length >= 4 &&
+        if (content >= sizeof(header) && nf_load(pkt, 0, &header) && header.dcid_length >= 4 &&
             header.dcid[0] >> 5 != UNROUTABLE) {
             id.b[0] = header.dcid[1];
             id.b[1] = header.dcid[2];
@@ -110,7 +116,7 @@ void net_recv(nf_pkt pkt)
         }
     } else {
         struct short_header header;
-        if (nf_load(pkt, 0, &header) && header.dcid[0] >> 5 != UNROUTABLE) {
+        if (content >= sizeof(header) && nf_load(pkt, 0, &header) && header.dcid[0] >> 5 != UNROUTABLE) {
             id.b[0] = header.dcid[1];
             id.b[1] = header.dcid[2];
             has_id = true;

@@ -107,6 +107,16 @@ NF_INLINE void nf_move(void *to, const void *from, u32 size)
         *(u8 *)(to + at) = *(const u8 *)(from + at);
 }
 
+/* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the verifier does not know
+ * it: else each number of elements would leave a state of its own, and what follows would be walked once for each. */
+extern u64 nf_zero;
+#define NF_CLEAR(x)                                                                                                  \
+    do {                                                                                                             \
+        u64 nf_z = *(volatile u64 *)&nf_zero;                                                                        \
+        u32 nf_at = 0;                                                                                               \
+        _Pragma("unroll") for (; nf_at + 8 <= sizeof(x); nf_at += 8) *(nf_word64 *)((u8 *)&(x) + nf_at) = nf_z;     \
+        _Pragma("unroll") for (; nf_at < sizeof(x); nf_at++) ((u8 *)&(x))[nf_at] = nf_z;                             \
+    } while (0)
 /* Keeps a value in its register, so that the verifier sees a check and the access it covers as one pointer. */
 #define NF_PIN(x) asm volatile("" : "+r"(x))
 /* A packet offset the verifier knows to be below 32 KiB. */
@@ -119,6 +129,30 @@ NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end)
     u64 length = end - data;
     NF_PIN(length);
     return length;
+}
+
+/* The same for functions that have no pointers of their own. */
+NF_INLINE u32 nf_whole_length(struct xdp_md *ctx)
+{
+    u8 *data = (u8 *)(long)ctx->data;
+    u8 *end = (u8 *)(long)ctx->data_end;
+    NF_PIN(data);
+    NF_PIN(end);
+    return nf_frame_length(data, end);
+}
+
+/* i, which is below len, in a way that the verifier sees too: what clang proved about i it would not check again. */
+NF_INLINE u64 nf_index(u64 i, u64 len)
+{
+    NF_PIN(i);
+    return i < len ? i : 0;
+}
+
+/* x as a number of its own: what the verifier learns about it does not reach where it came from. */
+NF_INLINE u64 nf_unlinked(u64 x)
+{
+    asm volatile("%0 += 0" : "+r"(x));
+    return x;
 }
 
 /* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
@@ -358,28 +392,52 @@ NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)
 
 #endif
 
+#ifdef NF_FRAME_SUM
+/* A copy of the bytes to sum: the helper takes memory whose size the verifier knows, and 512 bytes at a time. */
+struct nf_sum_area {
+    u8 bytes[4096 + 512];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct nf_sum_area);
+} nf_sum_area SEC(".maps");
+
 /* Ones-complement sum of at most want bytes of the frame from off on, added to sum. */
-NF_INLINE u32 nf_csum_frame(u8 *data, u8 *end, u64 off, u32 sum, u32 want)
+NF_INLINE u32 nf_csum_frame(struct xdp_md *ctx, u64 off, u32 sum, u32 want)
 {
-    u64 total = 0;
-    u32 left = want;
-    NF_BOUND_OFFSET(off);
-    u8 *at = data + off;
-    NF_PIN(at);
-    for (u32 i = 0; i < 2048 && left > 0; i++) {
-        if (left == 1 || at + 2 > end) {
-            if (at + 1 <= end)
-                total += *at;
+    u32 zero = 0;
+    struct nf_sum_area *area = bpf_map_lookup_elem(&nf_sum_area, &zero);
+    u32 total = nf_whole_length(ctx);
+    u32 n = total > off ? total - off : 0;
+    if (n > want)
+        n = want;
+    if (!area || n == 0 || n > 4096)
+        return nf_fold(sum);
+    u64 last = n - 1;
+    asm volatile("%0 &= 4095" : "+r"(last));
+    if (bpf_xdp_load_bytes(ctx, off, area->bytes, last + 1))
+        return nf_fold(sum);
+    u64 behind = n;
+    asm volatile("%0 &= 0x1fff" : "+r"(behind));
+    if (behind <= 4096)
+        *(u32 *)(area->bytes + behind) = 0;
+    u64 words = 0;
+    for (u32 chunk = 0; chunk < 8; chunk++) {
+        u32 start = chunk * 512;
+        if (start >= n)
             break;
-        }
-        u16 word;
-        NF_GET(word, at);
-        total += word;
-        at += 2;
-        left -= 2;
+        u64 size = n - start < 512 ? (n - start + 3) & ~3u : 512;
+        asm volatile("%0 &= 0x3ff" : "+r"(size));
+        if (size > 512)
+            break;
+        words += (u32)bpf_csum_diff(0, 0, (void *)(area->bytes + start), size, 0);
     }
-    return nf_fold((u64)sum + __builtin_bswap16(nf_fold(total)));
+    return nf_fold((u64)sum + __builtin_bswap16(nf_fold(words)));
 }
+#endif
 
 /* ---- The program's host side ----------------------------------------------------------------------------- */
 
@@ -418,7 +476,7 @@ NF_INLINE void nf_host_frame(struct xdp_md *ctx, u32 kind, u64 addr, u32 off, u3
     struct nf_scratch *scratch = bpf_map_lookup_elem(&nf_scratch, &zero);
     if (!scratch)
         return;
-    u32 total = ctx->data_end - ctx->data;
+    u32 total = nf_whole_length(ctx);
     u32 n = total > off ? total - off : 0;
     if (n > want)
         n = want;
@@ -514,7 +572,7 @@ NF_INLINE bool nf_buf_append(u8 *buf, u32 *used, u32 capacity, const void *bytes
 NF_INLINE bool nf_buf_append_frame(struct xdp_md *ctx, u32 off, u32 want, u8 *buf, u32 *used, u32 capacity)
 {
     u64 at = *used;
-    u32 total = ctx->data_end - ctx->data;
+    u32 total = nf_whole_length(ctx);
     u32 n = total > off ? total - off : 0;
     if (n > want)
         n = want;
@@ -625,11 +683,11 @@ NF_INLINE bool nf_fib(struct xdp_md *ctx, const void *query, void *answer)
     return found;
 }
 
-/* Replaces *at by x while x is better than what is there, atomically; gives up after 64 lost races. */
+/* Replaces *at by x while x is better than what is there, atomically; gives up after 8 lost races. */
 #define NF_ATOMIC_UPDATE(at, x, better)                                                                              \
     do {                                                                                                             \
         __typeof__(*(at)) nf_old = *(volatile __typeof__(*(at)) *)(at);                                              \
-        for (int nf_try = 0; nf_try < 64 && (x)better nf_old; nf_try++) {                                            \
+        for (int nf_try = 0; nf_try < 8 && (x)better nf_old; nf_try++) {                                            \
             __typeof__(*(at)) nf_seen = __sync_val_compare_and_swap((at), nf_old, (x));                              \
             if (nf_seen == nf_old)                                                                                   \
                 break;                                                                                               \

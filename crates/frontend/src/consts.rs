@@ -24,11 +24,18 @@ pub fn limits(bits: u8, signed: bool) -> (i128, i128) {
 impl<'a> Unit<'a> {
     /// The value of a constant integer expression, if it is one.
     pub fn eval(&mut self, node: &Node) -> Option<i128> {
-        let value = self.eval_raw(node)?;
-        match self.ctype(&node.ty) {
+        // Every level of an expression is asked; remembering the answer keeps that linear.
+        if self.not_constant.contains(&node.id) {
+            return None;
+        }
+        let value = self.eval_raw(node).and_then(|value| match self.ctype(&node.ty) {
             CType::Int { bits, signed, .. } => Some(wrap(value, bits, signed)),
             _ => None,
+        });
+        if value.is_none() && node.id != 0 {
+            self.not_constant.insert(node.id);
         }
+        value
     }
 
     fn eval_raw(&mut self, node: &Node) -> Option<i128> {
@@ -190,16 +197,16 @@ impl<'a> Unit<'a> {
                 Ok(())
             }
             (Type::Int { bits, .. }, _) => {
-                let Some(value) = self.eval(node) else { return Err(self.not_constant(node)) };
+                let Some(value) = self.eval(node) else { return Err(self.refuse_initialiser(node)) };
                 let size = if bits == 1 { 1 } else { bits };
                 put_bits(bytes, bit, width.unwrap_or(size), value as u64);
                 Ok(())
             }
-            _ => Err(self.not_constant(node)),
+            _ => Err(self.refuse_initialiser(node)),
         }
     }
 
-    fn not_constant(&mut self, node: &Node) -> Failed {
+    fn refuse_initialiser(&mut self, node: &Node) -> Failed {
         if node.kind == "StringLiteral" {
             let help = "write the characters as numbers: { 'a', 'b' }";
             return self.refuse(codes::STRING, node.span, "a string cannot be a value", help);

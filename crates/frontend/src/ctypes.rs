@@ -39,6 +39,8 @@ pub enum Refusal {
     Vla,
     Volatile,
     WideInt,
+    /// NF_TABLE's own struct.
+    Table,
     /// The struct's own declaration was refused and reported.
     Reported,
     Unknown(String),

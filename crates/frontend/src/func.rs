@@ -13,9 +13,12 @@ use nicforge_ir::{BlockId, BodyBuilder, Diagnostic, Op, Program, Span, Type, Val
 
 use crate::ast::Node;
 use crate::ctypes::CType;
-use crate::diagnostics::codes::Code;
+use crate::diagnostics::codes::{self, Code};
 use crate::ranges::{Fact, Range};
 use crate::unit::{Failed, Global, Lowered, Unit};
+
+/// Deepest nesting of regions in one function; functions nest in each other up to [`nicforge_ir::text::MAX_NESTING`].
+const MAX_DEPTH: usize = 200;
 
 /// A variable of the function.
 pub struct Var {
@@ -60,6 +63,8 @@ pub struct FnLower<'u, 'a, 'b> {
     pub vars: Vec<Var>,
     pub var_of: HashMap<u64, VarIndex>,
     pub env: Vec<ValueId>,
+    /// Regions around the place being lowered.
+    pub depth: usize,
     /// Whether a statement failed; its error is reported.
     pub failed: bool,
     /// Whether control gets to the place being lowered.
@@ -95,6 +100,9 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Whether an expression uses a variable whose declaration was refused: then there is nothing new to say.
     pub fn is_broken(&self, node: &Node) -> bool {
+        if !self.unit.globals.values().any(|global| matches!(global, Global::Broken)) {
+            return false;
+        }
         let mut broken = false;
         node.walk(&mut |n| {
             let global = n.referenced.as_ref().and_then(|r| self.unit.globals.get(&r.id));
@@ -227,8 +235,10 @@ impl<'a> FnLower<'_, 'a, '_> {
         let block = self.b.new_block();
         self.b.switch_to(block);
         self.reachable = true;
+        self.depth += 1;
         let count = self.env.len();
-        let result = f(self);
+        let result = if self.depth > MAX_DEPTH { Err(self.too_deep()) } else { f(self) };
+        self.depth -= 1;
         self.facts.truncate(known);
         let failed = result.is_err();
         let mut env = self.env.clone();
@@ -239,6 +249,13 @@ impl<'a> FnLower<'_, 'a, '_> {
             (env, values)
         });
         Arm { block, end, failed }
+    }
+
+    fn too_deep(&mut self) -> Failed {
+        self.failed = true;
+        let message = format!("control flow is nested more than {MAX_DEPTH} levels deep here");
+        let help = "use a `switch`, a table lookup, or early returns instead of a long chain of else-if";
+        self.refuse(codes::NESTING, self.b.span, message, help)
     }
 
     /// A loop around `body`, which carries `carried`.
@@ -259,7 +276,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.b.switch_to(block);
         self.controls.push(Control { carried: carried.clone(), kind });
         let known = self.facts.len();
-        let result = body(self);
+        self.depth += 1;
+        let result = if self.depth > MAX_DEPTH { Err(self.too_deep()) } else { body(self) };
+        self.depth -= 1;
         self.facts.truncate(known);
         if self.reachable {
             let values = self.carried_values(self.controls.len() - 1);

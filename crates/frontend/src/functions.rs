@@ -90,6 +90,7 @@ pub fn lower_body<'a>(
         vars: Vec::new(),
         var_of: HashMap::new(),
         env: Vec::new(),
+        depth: 0,
         failed: false,
         reachable: true,
         controls: Vec::new(),

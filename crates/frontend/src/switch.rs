@@ -14,6 +14,9 @@ use crate::func::{ControlKind, FnLower, VarKind};
 use crate::stmt::has_break;
 use crate::unit::{Failed, Lowered};
 
+/// Groups of the longest `if` chain: each nests in the `else` of the one before.
+const MAX_CHAIN: usize = 32;
+
 /// A label: `case low:`, `case low ... high:` or `default:`.
 struct Label<'a> {
     node: &'a Node,
@@ -38,7 +41,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         let value = self.expr(selector)?;
         self.declare_scope(body);
         let groups = self.groups(body)?;
-        if is_chain(&groups) { self.chain(value, &groups, 0) } else { self.falling(value, node, &groups) }
+        if groups.len() <= MAX_CHAIN && is_chain(&groups) {
+            self.chain(value, &groups, 0)
+        } else {
+            self.falling(value, node, &groups)
+        }
     }
 
     /// Declares the variables of the switch's braces before the groups: they are in scope in all of them, wherever

@@ -151,6 +151,8 @@ pub struct Unit<'a> {
     pub funcs: HashMap<String, FuncState>,
     /// For each function and parameter: where a packet is given away, if every path does so.
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
+    /// Expressions that were found not to be constant, by node.
+    pub not_constant: HashSet<u64>,
     structs: HashMap<u64, Option<StructId>>,
     fields: HashMap<u64, u32>,
     types: HashMap<String, CType>,
@@ -166,6 +168,7 @@ impl<'a> Unit<'a> {
             globals: HashMap::new(),
             funcs: HashMap::new(),
             consumes: HashMap::new(),
+            not_constant: HashSet::new(),
             structs: HashMap::new(),
             fields: HashMap::new(),
             types: HashMap::new(),
@@ -290,6 +293,11 @@ impl<'a> Unit<'a> {
     fn refuse_type(&mut self, refusal: &Refusal, span: Span) -> Failed {
         let (code, message, help) = match refusal {
             Refusal::Reported => return Failed,
+            Refusal::Table => (
+                codes::TABLE_USE,
+                "a table cannot be declared inside a function or struct".to_string(),
+                "declare it by itself, outside",
+            ),
             Refusal::Float => (
                 codes::FLOAT,
                 "floating point is not available on NICs".to_string(),
@@ -469,8 +477,7 @@ impl Names for Unit<'_> {
         match id {
             Some(id) => self.struct_of(id),
             None if keyword == "union" => CType::Refused(Refusal::Union),
-            // A table's own struct, which is no type of values.
-            None if place.is_some() => CType::Refused(Refusal::Reported),
+            None if place.is_some() => CType::Refused(Refusal::Table),
             None => CType::Refused(Refusal::Unknown(format!("{keyword} {tag}"))),
         }
     }

@@ -52,6 +52,10 @@ impl Walk {
                 let key = (format!("{:?}", body.insts[inst].op), body.ty(result));
                 match self.known.get(&key) {
                     Some(&earlier) => {
+                        if matches!(body.insts[inst].op, Op::Int(_) | Op::Zero) {
+                            // The name of one variable would mislead where the constant is another's.
+                            body.values[earlier].name = None;
+                        }
                         self.replaced.add(body, result, earlier);
                         continue;
                     }

@@ -32,13 +32,15 @@ pub struct Replacements {
 }
 
 impl Replacements {
-    /// Replaces `from` by `to`. A name that `from` has and `to` lacks moves over.
+    /// Replaces `from` by `to`. A name that `from` has and `to` lacks moves over, but not to a constant: that may
+    /// stand for many variables.
     pub fn add(&mut self, body: &mut Body, from: ValueId, to: ValueId) {
         let to = self.get(to);
         if from == to {
             return;
         }
-        if body.values[to].name.is_none() {
+        let constant = matches!(body.def_op(to), Some(Op::Int(_) | Op::Zero));
+        if body.values[to].name.is_none() && !constant {
             body.values[to].name = body.values[from].name.clone();
         }
         self.to[from] = to.into();

@@ -82,3 +82,21 @@ fn arithmetic_with_constants() {
         }
     }
 }
+
+#[test]
+fn masks_of_casts() {
+    for from in TYPES {
+        for over in ["u16", "i16", "u64", "i64"] {
+            for op in ["and", "or", "xor"] {
+                for c in [0, 1, 15, 255, 4096, 32767] {
+                    check(from, &format!("%y: {over} = cast %x %c: {over} = {c} %out: {over} = {op} %y, %c"));
+                    let zero = format!("%z: {over} = 0 %out: u1 = ne %m, %z");
+                    check(
+                        from,
+                        &format!("%y: {over} = cast %x %c: {over} = {c} %m: {over} = {op} %y, %c {zero}"),
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! `nicforge trace`: what one packet does in a program, on source lines.
 
 use nicforge_ir::interp::{Access, BodyOf, Interp, Shapes, Step, Tracer, Val};
-use nicforge_ir::{Body, InstId, Op, Output, Program, Span, json};
+use nicforge_ir::{Body, FileId, InstId, Op, Output, Program, Span, json};
 
 use super::compare::describe;
 use crate::args::Trace;
@@ -73,6 +73,14 @@ impl Printer<'_> {
 
 impl Tracer for Printer<'_> {
     fn op(&mut self, step: &Step) {
+        // What the helpers of nicforge.h do inside shows in their results.
+        let own =
+            step.inst.span.file.is_none_or(|file| {
+                self.program.files[file].path == self.program.files[FileId::from_u32(0)].path
+            });
+        if !own {
+            return;
+        }
         self.line(step.inst.span);
         let quiet = matches!(
             step.inst.op,
@@ -106,7 +114,7 @@ impl Tracer for Printer<'_> {
         println!(
             "        {what} {}[{}]: {hit}",
             table.name,
-            json::value(self.program, table.key, access.key)
+            json::key_value(self.program, access.table, access.key)
         );
     }
 

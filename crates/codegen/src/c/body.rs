@@ -30,8 +30,11 @@ pub trait Dialect: Sized {
     /// Two paths meet: gives the common state and what each has to do for it at its end.
     fn join(e: &mut Emitter<'_, Self>, a: &Self::State, b: &Self::State) -> Joined<Self>;
 
-    /// Called before a loop; must leave a state that holds at the start of every trip.
+    /// Called before a loop; must leave a state that holds at the start of every trip and wherever the loop is left.
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
+
+    /// Called behind a loop, in the state that `enter_loop` left; `before` is the state before the loop.
+    fn leave_loop(e: &mut Emitter<'_, Self>, before: &Self::State);
 
     /// The statement that ends the C function at the handler's end.
     fn end_of_handler(e: &mut Emitter<'_, Self>);
@@ -364,6 +367,11 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let text = self.expression(inst).text;
                 self.define(inst, result, &text);
             }
+            Op::Zero if self.filled_by_index(result) => {
+                self.declare_value(inst, result);
+                let line = format!("NF_CLEAR({});", self.vars.name(result));
+                self.line(&line);
+            }
             Op::Zero => self.define(inst, result, "{0}"),
             Op::Select { cond, then, other } => {
                 let text = format!("{} ? {} : {}", self.operand(*cond), self.text(*then), self.text(*other));
@@ -378,7 +386,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let name = self.const_names[array].clone();
                 let len = self.program.consts[*array].bytes.len() as u32 / self.program.size_of(ty).max(1);
                 self.declare_value(inst, result);
-                let place = format!("{name}[{}]", self.text(*index));
+                let place = format!("{name}[{}]", self.index(*index, len));
                 let check = format!("{} < {len}", self.operand(*index));
                 self.assign_part(result, &place, &[check], "__builtin_memcpy");
             }
@@ -408,6 +416,17 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             _ => return false,
         }
         true
+    }
+
+    /// Whether elements of the value's variable are set at computed indices.
+    fn filled_by_index(&self, value: ValueId) -> bool {
+        self.body.insts.values().any(|inst| match &inst.op {
+            Op::Set { path, .. } => {
+                let computed = |step: &Proj| matches!(step, Proj::Index(i) if self.constant(*i).is_none());
+                self.vars.same(inst.results[0], value) && path.iter().any(computed)
+            }
+            _ => false,
+        })
     }
 
     fn assign_part(&mut self, result: ValueId, place: &str, checks: &[String], copy: &str) {
@@ -525,6 +544,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let params = self.body.blocks[body].params.clone();
         let results = self.body.insts[inst].results.clone();
         self.copy(&params, init);
+        let before = self.state.clone();
         D::enter_loop(self, body);
         let state = self.state.clone();
         // A plain break may be used if running out of trips leaves nothing to copy.
@@ -544,6 +564,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let (_, mut text) = self.capture(|e| e.block(body, &[], false))?;
         let labels = self.loops.pop().expect("pushed above");
         self.state = state;
+        D::leave_loop(self, &before);
         // The jump to the next trip at the very end of the body goes without saying.
         let last_jump = format!("goto {};\n", labels.next);
         if let Some(rest) = text.strip_suffix(&last_jump) {

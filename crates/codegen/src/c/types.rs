@@ -73,6 +73,58 @@ impl<'a> CTypes<'a> {
         }
     }
 
+    /// Statements that turn bytes from outside into a proper value of the type: bits that an integer narrower than its
+    /// carrier does not have, and padding, become zero. Most types need none.
+    pub fn canonical(&self, ty: Type, place: &str) -> Vec<String> {
+        match ty {
+            Type::Int { bits, .. } if !matches!(bits, 8 | 16 | 32 | 64) => {
+                let carrier = int_name(if bits == 1 { 8 } else { bits }, false);
+                let mask = super::expr::literal(nicforge_ir::build::mask(u64::MAX, bits), Type::U64);
+                vec![format!("*({carrier} *)&{place} &= {mask};")]
+            }
+            Type::Struct(id) => {
+                let mut lines: Vec<String> = self
+                    .padding(id)
+                    .iter()
+                    .map(|pad| format!("__builtin_memset((u8 *)&{place} + {}, 0, {});", pad.0, pad.1))
+                    .collect();
+                for (field, name) in self.program.structs[id].fields.iter().zip(&self.members[&id]) {
+                    if field.bit_width.is_none() {
+                        lines.extend(self.canonical(field.ty, &format!("{place}.{name}")));
+                    }
+                }
+                lines
+            }
+            Type::Array(id) => {
+                let def = self.program.arrays[id];
+                (0..def.len)
+                    .flat_map(|i| {
+                        self.canonical(
+                            def.elem,
+                            &format!("((u8 *)&{place})[{}]", i * self.program.size_of(def.elem)),
+                        )
+                    })
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Offset and length in bytes of each hole of a struct.
+    fn padding(&self, id: StructId) -> Vec<(u32, u32)> {
+        let (layout, slots) = self.program.struct_layout(id);
+        let mut end = 0;
+        let mut holes = Vec::new();
+        let stops = slots.iter().map(|s| (s.bit_offset / 8, (s.bit_offset + s.bits).div_ceil(8)));
+        for (start, stop) in stops.chain([(layout.size, layout.size)]) {
+            if start > end {
+                holes.push((end, start - end));
+            }
+            end = end.max(stop);
+        }
+        holes
+    }
+
     /// Declarations of all struct and array types, with a check of each size.
     pub fn declarations(&self) -> String {
         let mut out = String::new();

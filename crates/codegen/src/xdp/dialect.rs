@@ -290,7 +290,7 @@ impl Dialect for Xdp<'_> {
             }
             Op::PktCsum { sum, len, .. } => {
                 let off = packet::cursor_text(e);
-                let text = format!("nf_csum_frame(data, end, {off}, {}, {})", e.text(sum), e.text(len));
+                let text = format!("nf_csum_frame(ctx, {off}, {}, {})", e.text(sum), e.text(len));
                 e.define(inst, result.expect("one result"), &text);
             }
             Op::Drop { reason, .. } => {
@@ -385,7 +385,9 @@ impl Dialect for Xdp<'_> {
             })
             .collect();
         let wire = a.wire.iter().filter(|w| b.wire.contains(w)).cloned().collect();
-        let state = State { cursor: a.cursor, emits: a.emits, proved: a.proved.min(b.proved), entries, wire };
+        let pinned = a.pinned;
+        let state =
+            State { cursor: a.cursor, emits: a.emits, proved: a.proved.min(b.proved), entries, wire, pinned };
         Joined { state, first, second }
     }
 
@@ -394,6 +396,7 @@ impl Dialect for Xdp<'_> {
             packet::materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
             packet::materialise_emits(e).into_iter().for_each(|l| e.line(&l));
             e.state.proved = 0;
+            e.state.pinned = true;
         } else if let Cursor::Static { unless: Some(_), .. } = e.state.cursor {
             packet::materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
         }
@@ -401,6 +404,10 @@ impl Dialect for Xdp<'_> {
         let mut written = Vec::new();
         e.body.for_each_inst(body, &mut |inst| written.extend(e.body.insts[inst].op.effects().table_write));
         written.into_iter().for_each(|table| e.state.entries_moved(table));
+    }
+
+    fn leave_loop(e: &mut Emitter<'_, Self>, before: &State) {
+        e.state.pinned = before.pinned;
     }
 
     fn end_of_handler(e: &mut Emitter<'_, Self>) {

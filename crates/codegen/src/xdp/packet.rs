@@ -132,11 +132,14 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
             e.line(&get);
         }
     }
+    let fixes = if e.is_used(value) { e.types.canonical(ty, e.vars.name(value)) } else { Vec::new() };
+    fixes.iter().for_each(|line| e.line(line));
     if let Some(stop) = static_stop(e, off, size) {
         e.dialect.proves.insert(ok, stop);
         // What was extracted lies before the cursor, what is stored behind it.
         let may_change = if advance { e.dialect.stores_over_headers } else { e.dialect.stores };
-        if let (Type::Struct(id), true, false) = (ty, e.is_used(value), may_change) {
+        let lies_there = e.is_used(value) && !may_change && fixes.is_empty();
+        if let (Type::Struct(id), true) = (ty, lies_there) {
             // Members are read where they are used, as one would write it by hand, and not all at once up here.
             let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));
             let at = e.types.at_name(id);
@@ -246,6 +249,11 @@ pub fn emit(e: &mut E<'_, '_>, inst: InstId, value: ValueId) {
 
 /// Prints `reset pkt`.
 pub fn reset(e: &mut E<'_, '_>) {
+    if e.state.pinned {
+        e.line("cursor = 0;");
+        e.line("staged_len = 0;");
+        return;
+    }
     e.state.cursor = Cursor::Static { at: 0, unless: None };
     e.state.emits = Emits::List(Vec::new());
 }

@@ -55,6 +55,8 @@ pub struct State {
     pub entries: Vec<EntryPointer>,
     /// Extracted values that still lie in the frame: value, C pointer to it, bytes of the frame that must be proved.
     pub wire: Vec<(ValueId, String, u32)>,
+    /// Inside a loop that moves the packet: cursor and headers must stay in their C variables.
+    pub pinned: bool,
 }
 
 impl Default for State {
@@ -65,6 +67,7 @@ impl Default for State {
             proved: 0,
             entries: Vec::new(),
             wire: Vec::new(),
+            pinned: false,
         }
     }
 }

@@ -404,6 +404,8 @@ pub fn buf_read(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, o
         "{name} && nf_buf_read({name}->nf_buf, {name}->nf_len, {capacity}, {off}, &{to}, sizeof({to}))"
     );
     e.define(inst, ok, &call);
+    let fixes = e.types.canonical(e.body.ty(value), &to);
+    fixes.iter().for_each(|line| e.line(line));
 }
 
 /// Prints `clear of the byte string`.

@@ -37,6 +37,7 @@ codes! {
     BOUND_MISUSE "NF0024" "NF_BOUND in the wrong place or without a constant";
     LONG_LOOP "NF0025" "loop bound too large";
     SWITCH_SHAPE "NF0026" "case label inside another statement";
+    NESTING "NF0027" "control flow nested too deeply";
 
     ADDRESS_OF "NF0030" "address taken outside a call's arguments";
     POINTER_USE "NF0031" "pointer arithmetic, comparison or conversion";

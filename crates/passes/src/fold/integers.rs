@@ -5,6 +5,7 @@ use nicforge_ir::interp::arith;
 use nicforge_ir::{BinOp, CmpOp, InstId, Op, Type, UnOp, ValueId};
 
 use super::{Folder, Simpler};
+use crate::rewrite::new_inst;
 
 /// `a op b = b op a`
 fn commutes(op: BinOp) -> bool {
@@ -99,7 +100,9 @@ impl Folder<'_> {
                     (BinOp::Shr, y) if y >= bits as u64 && !signed => Some(Simpler::Int(0)),
                     _ => None,
                 };
-                return found.or_else(|| self.reassociate(inst, op, a, y, ty));
+                return found
+                    .or_else(|| self.reassociate(inst, op, a, y, ty))
+                    .or_else(|| self.narrowed_bits(inst, op, a, y));
             }
             _ => {}
         }
@@ -129,6 +132,29 @@ impl Folder<'_> {
             }
             _ => None,
         }
+    }
+
+    /// C masks a widened value: mask it before widening. What `and` would keep above the value's width is zero;
+    /// `or` and `xor` need a constant that has nothing there.
+    fn narrowed_bits(&mut self, inst: InstId, op: BinOp, a: ValueId, y: u64) -> Option<Simpler> {
+        let (bits, _) = self.width(a)?;
+        let Some(&Op::Cast(x)) = self.body.def_op(a) else { return None };
+        let (inner_bits, inner_signed) = self.width(x)?;
+        let low = mask(y, inner_bits);
+        let fits = match op {
+            BinOp::And => true,
+            BinOp::Or | BinOp::Xor => low == y,
+            _ => false,
+        };
+        if inner_signed || inner_bits >= bits || !fits {
+            return None;
+        }
+        let ty = self.body.ty(x);
+        let constant = self.int(inst, low, ty);
+        let span = self.body.insts[inst].span;
+        let narrow = new_inst(self.body, Op::Bin(op, x, constant), &[ty], span);
+        self.fresh.push(narrow);
+        Some(Simpler::Op(Op::Cast(self.body.insts[narrow].results[0])))
     }
 
     fn cmp(&mut self, inst: InstId, op: CmpOp, a: ValueId, b: ValueId) -> Option<Simpler> {
