@@ -28,7 +28,7 @@ impl Row {
     }
 
     fn time_ratio(&self) -> Option<f64> {
-        self.times.map(|times| times.generated / times.by_hand)
+        self.times.and_then(|times| times.ratio())
     }
 }
 
@@ -88,7 +88,7 @@ pub fn table(rows: &[Row]) -> String {
             Some(times) => [
                 format!("{:.1}", times.generated),
                 format!("{:.1}", times.by_hand),
-                format!("{:.3}", times.generated / times.by_hand),
+                times.ratio().map_or("-".to_string(), |ratio| format!("{ratio:.3}")),
             ],
             None => std::array::from_fn(|_| "-".to_string()),
         };
@@ -124,7 +124,7 @@ pub fn to_json(rows: &[Row]) -> Value {
                 },
                 "ns": row.times.map(|times| json!({
                     "generated": times.generated, "by_hand": times.by_hand, "harness": times.harness,
-                    "ratio": times.generated / times.by_hand,
+                    "ratio": times.ratio(),
                 })),
             })
         })

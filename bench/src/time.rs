@@ -33,6 +33,13 @@ pub struct Times {
     pub harness: f64,
 }
 
+impl Times {
+    /// Generated over hand-written; `None` if a program takes less than the kernel's clock can tell, one nanosecond.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.generated >= 1.0 && self.by_hand >= 1.0).then(|| self.generated / self.by_hand)
+    }
+}
+
 /// Times both programs.
 pub fn time(case: &Case) -> Result<Times, Failure> {
     let frames: Vec<&[u8]> =
@@ -57,7 +64,8 @@ pub fn time(case: &Case) -> Result<Times, Failure> {
         }
     }
     let [harness, generated, by_hand] = [turns[0].1, turns[1].1, turns[2].1];
-    Ok(Times { generated: generated - harness, by_hand: by_hand - harness, harness })
+    let without = |time: f64| (time - harness).max(0.0);
+    Ok(Times { generated: without(generated), by_hand: without(by_hand), harness })
 }
 
 /// The loop over a capture.

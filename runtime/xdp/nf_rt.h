@@ -537,17 +537,21 @@ NF_INLINE bool nf_map_update(void *map, const void *key, const void *value, u64 
     return false;
 }
 
+/* Makes an entry of a key that has none; null if the table is full. */
+NF_INLINE void *nf_map_create(void *map, const void *key, const void *zero, u64 *refused)
+{
+    bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
+    void *entry = bpf_map_lookup_elem(map, key);
+    if (!entry)
+        __sync_fetch_and_add(refused, 1);
+    return entry;
+}
+
 /* The entry of key, made from zero if it was absent; null if the table is full. */
 NF_INLINE void *nf_map_entry(void *map, const void *key, const void *zero, u64 *refused)
 {
     void *entry = bpf_map_lookup_elem(map, key);
-    if (entry)
-        return entry;
-    bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
-    entry = bpf_map_lookup_elem(map, key);
-    if (!entry)
-        __sync_fetch_and_add(refused, 1);
-    return entry;
+    return entry ? entry : nf_map_create(map, key, zero, refused);
 }
 
 /* ---- Byte strings of table entries: capacity is a constant, the array has slack behind it ---------------- */

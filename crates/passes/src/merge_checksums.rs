@@ -16,7 +16,8 @@
 //!
 //! Between the chains stand casts and complements, `(u16)~(u16)~x`, of which only an even number counts.
 //!
-//! Each rewrite takes one chain out of another one's base, so repeating them ends.
+//! A step whose upper half is zero adds nothing and is left out. Each rewrite takes a step or one chain out of another
+//! one's base, so repeating them ends.
 
 use nicforge_ir::build::mask;
 use nicforge_ir::{BinOp, BlockId, Body, InstId, Op, Program, Type, UnOp, ValueId};
@@ -72,9 +73,13 @@ impl Merge {
         body.blocks[block].insts = kept;
     }
 
-    /// Replaces `result` by a chain over a base without chains in it, if it is a complete chain over one with.
+    /// Leaves out a step that has nothing to add. Else replaces `result` by a chain over a base without chains in it, if it is a complete chain over one with.
     fn merge(&mut self, body: &mut Body, inst: InstId, result: ValueId, kept: &mut Vec<InstId>) {
         let ty = body.ty(result);
+        if let Some(base) = step(body, result).filter(|base| most(body, *base, DEPTH) <= FOLDED) {
+            self.replaced.add(body, result, base);
+            return;
+        }
         let Some(base) = complete(body, result) else { return };
         let mut terms = Vec::new();
         collect_terms(body, base, &mut terms, DEPTH);
