@@ -102,6 +102,7 @@ fn for_each(check: impl Fn(&Example) + Sync) {
 fn they_compile_without_a_warning_and_have_traffic() {
     for_each(|example| {
         assert_eq!(example.warnings, "", "{}", example.name);
+        assert!(example.folder.join("README.md").is_file(), "{} has no README.md", example.name);
         let packets = example.events.iter().filter(|e| matches!(e.input, Input::Net { .. })).count();
         assert!(packets >= LEAST_PACKETS, "{} has only {packets} packets", example.name);
     });

@@ -58,6 +58,11 @@ def address6(address):
     return ipaddress.ip_address(address).packed.ljust(16, b"\0")
 
 
+def text6(address):
+    """Those bytes as an IPv6 address, which is how they are written in tables."""
+    return str(ipaddress.IPv6Address(address6(address)))
+
+
 def mac_of(backend):
     return f"02:00:00:00:02:{backend:02x}"
 
@@ -72,11 +77,11 @@ number = {service: i * RING for i, service in enumerate(SERVICES)}
 traffic.tables(
     {
         "services": [
-            ({"address": str(ipaddress.IPv6Address(address6(address))), "port": port, "protocol": protocol}, {"ring": number[address, port, protocol]})
+            ({"address": text6(address), "port": port, "protocol": protocol}, {"ring": number[address, port, protocol]})
             for address, port, protocol in SERVICES
         ],
         "backends": [
-            (i, {"address": str(ipaddress.IPv6Address(address6(address))), "mac": mac_of(i)}) for i, address in BACKENDS.items()
+            (i, {"address": text6(address), "mac": mac_of(i)}) for i, address in BACKENDS.items()
         ],
         "rings": [(number[service] + slot, backend) for service, ring in rings.items() for slot, backend in enumerate(ring)],
     }

@@ -9,7 +9,7 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, PSH, SYN, Traffic, change, ethernet, icmp, interleave, ipv4, malformed, nf_hash, pad, sent, tcp, udp  # noqa: E402
+from packets import ACK, PSH, SYN, Traffic, change, ethernet, interleave, ipv4, malformed, nf_hash, pad, sent, tcp, udp  # noqa: E402
 
 rng = random.Random(5)
 traffic = Traffic(__file__)

@@ -8,7 +8,7 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, change, checksum, dma, ethernet, interleave, ipv4, ipv6, mac, message, pad, sent, tcp, udp  # noqa: E402
+from packets import ACK, FIN, PSH, RST, SYN, Traffic, change, checksum, dma, ethernet, interleave, ipv4, ipv6, message, pad, sent, tcp, udp  # noqa: E402
 
 rng = random.Random(12)
 traffic = Traffic(__file__)
@@ -123,7 +123,8 @@ for connection in connections:
         elif what == 4:
             extra.append((start + 70000, 10))
     # The sender fills what is missing at last.
-    extra += [(at, 200) for at in range(0, 3000, 200)] if connection.first_window > 4000 and rng.randrange(3) == 0 else []
+    if connection.first_window > 4000 and rng.randrange(3) == 0:
+        extra += [(at, 200) for at in range(0, 3000, 200)]
     threads.append([(connection, start, size) for start, size in extra])
 for connection, start, size in interleave(rng, threads):
     connection.send(start, size)

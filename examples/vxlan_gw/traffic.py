@@ -8,7 +8,7 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import Traffic, change, ethernet, ipv4, ipv6, mac, malformed, nf_hash, pad, sent, tcp, udp, vlan  # noqa: E402
+from packets import Traffic, change, ethernet, ipv4, ipv6, malformed, nf_hash, pad, sent, tcp, udp, vlan  # noqa: E402
 
 rng = random.Random(9)
 traffic = Traffic(__file__)

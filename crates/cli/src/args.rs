@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -30,12 +31,16 @@ pub enum Command {
     Trace(Trace),
     /// Read and write the tables of a running program
     Table(Table),
+    /// Print the counters of a running program as Prometheus text
+    Metrics(Metrics),
+    /// Replace a program that runs on interfaces, keeping its tables
+    Reload(Reload),
     /// Make a commented program to start from
     New(New),
 }
 
 /// A program and how to compile it.
-#[derive(ClapArgs)]
+#[derive(Clone, ClapArgs)]
 pub struct Source {
     /// C source (or .air text), or a folder with a source of the same name
     pub program: PathBuf,
@@ -48,7 +53,7 @@ pub struct Source {
 }
 
 /// Input events and table contents; what is left out is looked for beside the program.
-#[derive(ClapArgs)]
+#[derive(Clone, Default, ClapArgs)]
 pub struct Inputs {
     /// Packets that come in: a capture for port 0, PORT=FILE for another port, host=FILE for messages of the host side
     #[arg(long, value_name = "[PORT=]FILE")]
@@ -142,8 +147,11 @@ pub struct Run {
     #[arg(long, value_name = "IFACE", conflicts_with_all = ["pcap", "out"])]
     pub dev: Vec<String>,
     /// End a live run after this many seconds
-    #[arg(long, value_name = "SECONDS", requires = "dev")]
-    pub duration: Option<f64>,
+    #[arg(long, value_name = "SECONDS", requires = "dev", value_parser = seconds, allow_negative_numbers = true)]
+    pub duration: Option<Duration>,
+    /// Replace the program whenever its source changes, keeping its tables
+    #[arg(long, requires = "dev")]
+    pub watch: bool,
     /// Print the program's counters as Prometheus text at the end
     #[arg(long)]
     pub metrics: bool,
@@ -156,6 +164,12 @@ pub struct Run {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A time in seconds, as `0.5`.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, as 60 or 0.5".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "expected a time that is not negative".to_string())
 }
 
 #[derive(ClapArgs)]
@@ -187,11 +201,22 @@ pub struct Table {
     #[command(subcommand)]
     pub action: TableAction,
     /// Process id of the run, if there are several
-    #[arg(long, global = true)]
+    #[arg(long, global = true, value_name = "PID")]
     pub run: Option<u32>,
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+/// What else identifies an entry of a ternary table.
+#[derive(ClapArgs)]
+pub struct Matching {
+    /// Ternary tables: the key's bits that must match (default: all)
+    #[arg(long)]
+    pub mask: Option<String>,
+    /// Ternary tables: the highest priority wins (default: 0)
+    #[arg(long)]
+    pub priority: Option<u32>,
 }
 
 #[derive(Subcommand)]
@@ -199,13 +224,58 @@ pub enum TableAction {
     /// Names, kinds and sizes
     List,
     /// One entry
-    Get { table: String, key: String },
-    /// Insert or overwrite an entry; key and value as in a table file (JSON)
-    Set { table: String, key: String, value: String },
+    Get {
+        table: String,
+        /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        key: String,
+        #[command(flatten)]
+        matching: Matching,
+    },
+    /// Insert or overwrite an entry
+    Set {
+        table: String,
+        /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        key: String,
+        /// As in a table file
+        value: String,
+        #[command(flatten)]
+        matching: Matching,
+    },
     /// Remove an entry
-    Delete { table: String, key: String },
+    Delete {
+        table: String,
+        /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        key: String,
+        #[command(flatten)]
+        matching: Matching,
+    },
     /// All entries
     Dump { table: String },
+}
+
+#[derive(ClapArgs)]
+pub struct Metrics {
+    /// Process id of the run, if there are several
+    #[arg(long, value_name = "PID")]
+    pub run: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Reload {
+    #[command(flatten)]
+    pub source: Source,
+    /// Contents for tables that are new or changed (TOML or JSON; default: tables.toml beside the program)
+    #[arg(long, value_name = "FILE")]
+    pub tables: Option<PathBuf>,
+    /// Process id of the run, if there are several
+    #[arg(long, value_name = "PID")]
+    pub run: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(ClapArgs)]

@@ -1,10 +1,16 @@
 //! What all commands share: failures with their exit status, and the runtime files this binary carries.
 
+use std::fs::File;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use include_dir::{Dir, include_dir};
 use nicforge_run::Fault;
+
+use crate::interrupt;
 
 /// Headers for user programs and for generated code, as they were when this binary was built.
 static RUNTIME: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../runtime");
@@ -47,19 +53,28 @@ fn with_prefix(message: String) -> String {
     if message.starts_with("error") { message } else { format!("error: {message}") }
 }
 
-/// The runtime files on disk; they go away with this.
+/// The runtime files on disk; they go away with this. Kept only while something is compiled: a process that is killed
+/// leaves them behind, and long runs are the ones that get killed.
 pub struct Runtime {
     dir: tempfile::TempDir,
+    /// Locked while the process lives.
+    _lock: File,
 }
+
+const RUNTIME_PREFIX: &str = "nicforge-runtime-";
 
 impl Runtime {
     /// Unpacks what the binary carries.
     pub fn unpack() -> Result<Runtime, Failure> {
         let fail =
             |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
-        let dir = tempfile::Builder::new().prefix("nicforge-runtime-").tempdir().map_err(fail)?;
+        sweep(&std::env::temp_dir());
+        let dir = tempfile::Builder::new().prefix(RUNTIME_PREFIX).tempdir().map_err(fail)?;
+        interrupt::remember(dir.path());
+        let lock = File::open(dir.path()).map_err(fail)?;
+        lock.try_lock().map_err(|e| fail(e.into()))?;
         RUNTIME.extract(dir.path()).map_err(fail)?;
-        Ok(Runtime { dir })
+        Ok(Runtime { dir, _lock: lock })
     }
 
     /// The folder of `nicforge.h`.
@@ -73,7 +88,38 @@ impl Runtime {
     }
 }
 
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        interrupt::forget(self.dir.path());
+    }
+}
+
+/// Removes runtime files whose process was killed: our own folders that nobody has locked. A young one may be about to be.
+fn sweep(temporary: &Path) {
+    const YOUNG: Duration = Duration::from_secs(60);
+    for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let Ok(found) = entry.metadata() else { continue };
+        let named = entry.file_name().to_string_lossy().starts_with(RUNTIME_PREFIX);
+        let old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age > YOUNG);
+        // SAFETY: no arguments.
+        let own = found.is_dir() && found.uid() == unsafe { libc::geteuid() };
+        if named && old && own && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Set once errors may go to another terminal than ours.
+static PLAIN: AtomicBool = AtomicBool::new(false);
+
+/// From here on diagnostics are not coloured.
+pub fn no_color() {
+    PLAIN.store(true, Ordering::Relaxed);
+}
+
 /// Whether diagnostics may be coloured.
 pub fn color() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    !PLAIN.load(Ordering::Relaxed)
+        && std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none()
 }

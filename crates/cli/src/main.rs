@@ -1,27 +1,44 @@
 //! `nicforge`: write a packet program once, compile it, run it, check it.
 //!
-//! Exit status: 0 ok; 1 the program or its input is at fault; 2 wrong usage; 3 the machine lacks something.
+//! Exit status: 0 ok; 1 the program or its input is at fault; 2 wrong usage; 3 the machine lacks something; 130 ended by
+//! Ctrl-C; 141 nobody reads the output any more.
+
+#[macro_use]
+mod out;
 
 mod args;
 mod cmd;
 mod context;
 mod events;
+mod interrupt;
 mod program;
 mod text;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    match cmd::dispatch(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            if !failure.message.is_empty() {
-                eprintln!("{}", failure.message.trim_end());
+    // Output into a closed pipe unwinds, so that everything that was made is removed; see `out`.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let result = interrupt::catch().and_then(|()| cmd::dispatch(args));
+        result.map_err(|failure| {
+            // What Ctrl-C broke (a compiler gets it too) is no news.
+            if interrupt::stopped() {
+                return interrupt::STATUS;
             }
-            ExitCode::from(failure.code)
-        }
+            if !failure.message.is_empty() {
+                errln!("{}", failure.message.trim_end());
+            }
+            failure.code
+        })
+    }));
+    match result {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(code)) => ExitCode::from(code),
+        Err(panic) if panic.is::<out::Closed>() => ExitCode::from(out::CLOSED_STATUS),
+        Err(panic) => resume_unwind(panic),
     }
 }

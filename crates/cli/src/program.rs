@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use nicforge_codegen::Unsupported;
+use nicforge_codegen::{LineStyle, Unsupported, XdpArtifact, xdp};
 use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{Diagnostic, Program, Span, text};
 use nicforge_passes::{PassError, PassManager};
+use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::xdp::XdpError;
 
 use crate::args::Source;
@@ -47,16 +48,21 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
         return Ok(Loaded { program: check(program)?, path, warnings: String::new() });
     }
-    let mut options = frontend::Options::new(runtime.user_headers());
-    options.clang_args.extend(source.define.iter().map(|d| format!("-D{d}")));
-    options.clang_args.extend(source.include.iter().map(|dir| format!("-I{}", dir.display())));
-    match frontend::compile(&path, &options) {
+    match frontend::compile(&path, &options(source, runtime)) {
         Ok(output) => {
             let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
             Ok(Loaded { program: check(output.program)?, path, warnings })
         }
         Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
     }
+}
+
+/// How the front end is to read a source.
+pub fn options(source: &Source, runtime: &Runtime) -> frontend::Options {
+    let mut options = frontend::Options::new(runtime.user_headers());
+    options.clang_args.extend(source.define.iter().map(|d| format!("-D{d}")));
+    options.clang_args.extend(source.include.iter().map(|dir| format!("-I{}", dir.display())));
+    options
 }
 
 /// Verifies a program; what the verifier finds after the front end accepted it is our mistake and says so.
@@ -71,6 +77,23 @@ pub fn check(program: Program) -> Result<Verified<Program>, Failure> {
 /// The program as code generators want it: calls inlined, simplified.
 pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
     PassManager::new().run_default(program.clone()).map_err(pass_failure)
+}
+
+/// A program as the kernel takes it.
+pub struct Built {
+    /// As the artifact was generated from it.
+    pub program: Verified<Program>,
+    pub artifact: XdpArtifact,
+    pub object: Vec<u8>,
+}
+
+/// Lowers, generates and compiles for live interfaces.
+pub fn build_live(loaded: &Loaded, runtime: &Runtime) -> Result<Built, Failure> {
+    let program = lower(&loaded.program)?;
+    let artifact = xdp::generate(&program, LineStyle::Directives).map_err(|e| unsupported(&program, &e))?;
+    let object = compile_bpf(&program.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp"))
+        .map_err(|e| Failure::of(e.fault(), e))?;
+    Ok(Built { program, artifact, object })
 }
 
 /// A pass that broke a program is our bug: it names itself and leaves what reproduces it.

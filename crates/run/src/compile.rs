@@ -1,7 +1,8 @@
 //! Generated C becomes a BPF object, by the clang that is installed.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use crate::fault::Fault;
 
@@ -62,24 +63,14 @@ impl CompileError {
 /// Compiles C for the kernel's BPF virtual machine.
 ///
 /// `name` becomes the file name (without `.c`), `includes` are searched for headers in their order. The object is
-/// returned as bytes; no file stays behind unless the compiler refuses the source.
+/// returned as bytes. The compiler reads and writes pipes, so no file stays behind even if this process is killed;
+/// only when it refuses the source are source and messages kept.
 pub fn compile_bpf(
     name: &str,
     source: &str,
     mode: Mode,
     includes: &[PathBuf],
 ) -> Result<Vec<u8>, CompileError> {
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |source| CompileError::Io { path, source }
-    };
-    let dir = tempfile::Builder::new()
-        .prefix("nicforge-build-")
-        .tempdir()
-        .map_err(|source| CompileError::Io { path: std::env::temp_dir(), source })?;
-    let (c, o) = (dir.path().join(format!("{name}.c")), dir.path().join(format!("{name}.o")));
-    std::fs::write(&c, source).map_err(io(&c))?;
-
     let mut clang = Command::new(CLANG);
     clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]);
     clang.arg("-fno-color-diagnostics").arg(mode.define());
@@ -91,10 +82,20 @@ pub fn compile_bpf(
     if asm.is_dir() {
         clang.arg("-idirafter").arg(asm);
     }
-    let ran = clang.arg("-c").arg(&c).arg("-o").arg(&o).current_dir(dir.path()).output();
-    let ran = ran.map_err(|source| CompileError::NoClang { source })?;
+    clang.args(["-x", "c", "-c", "-", "-o", "-"]);
+    clang.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let no_clang = |source| CompileError::NoClang { source };
+    let mut child = clang.spawn().map_err(no_clang)?;
+    let stdin = child.stdin.take();
+    // Written from a thread of its own: clang may fill its output pipe before it has read all its input. That it reads
+    // no more is no error of ours; its messages say why.
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(move || stdin.map(|mut pipe| write!(pipe, "#line 1 \"{name}.c\"\n{source}")));
+        child.wait_with_output()
+    });
+    let ran = ran.map_err(no_clang)?;
     if ran.status.success() {
-        return std::fs::read(&o).map_err(io(&o));
+        return Ok(ran.stdout);
     }
 
     let messages = String::from_utf8_lossy(&ran.stderr).into_owned();
@@ -103,10 +104,22 @@ pub fn compile_bpf(
     if first.contains("file not found") {
         return Err(CompileError::NoHeader { missing: first });
     }
-    let kept = dir.keep();
-    let messages_path = kept.join("messages.txt");
-    std::fs::write(&messages_path, &messages).map_err(io(&messages_path))?;
-    Err(CompileError::Internal { first, source_path: kept.join(format!("{name}.c")), messages_path })
+    let (source_path, messages_path) = keep(name, source, &messages)?;
+    Err(CompileError::Internal { first, source_path, messages_path })
+}
+
+/// Keeps what clang refused, for a report.
+fn keep(name: &str, source: &str, messages: &str) -> Result<(PathBuf, PathBuf), CompileError> {
+    let dir = tempfile::Builder::new()
+        .prefix("nicforge-refused-")
+        .tempdir()
+        .map_err(|source| CompileError::Io { path: std::env::temp_dir(), source })?
+        .keep();
+    let (source_path, messages_path) = (dir.join(format!("{name}.c")), dir.join("messages.txt"));
+    for (path, text) in [(&source_path, source), (&messages_path, messages)] {
+        std::fs::write(path, text).map_err(|source| CompileError::Io { path: path.clone(), source })?;
+    }
+    Ok((source_path, messages_path))
 }
 
 #[cfg(test)]

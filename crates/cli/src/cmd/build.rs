@@ -1,7 +1,5 @@
 //! `nicforge build`: a program to αIR, generated C or an object.
 
-use std::io::Write;
-
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_passes::{PassManager, registry};
@@ -10,16 +8,23 @@ use nicforge_run::compile::{Mode, compile_bpf};
 use crate::args::{Build, Emit, Source, Target};
 use crate::context::{Failure, Runtime};
 use crate::program::{self, pass_failure, unsupported};
-use crate::text;
+use crate::{out, text};
 
 /// Compiles as far as asked and writes the result.
 pub fn run(args: Build) -> Result<(), Failure> {
+    let wanted: Vec<&str> = args.print_after.iter().map(String::as_str).collect();
+    if let Some(unknown) = wanted.iter().find(|name| **name != "all" && registry::pass_named(name).is_none())
+    {
+        return Err(Failure::usage(format!(
+            "--print-after {unknown}: there is no such pass; see --list-passes"
+        )));
+    }
     if args.list_passes {
         let rows: Vec<Vec<String>> = registry::PASSES
             .iter()
             .map(|pass| vec![pass.name().to_string(), pass.description().to_string()])
             .collect();
-        print!("{}", text::table(&["pass", "what it does"], &rows));
+        out::text(&text::table(&["pass", "what it does"], &rows));
         return Ok(());
     }
     let runtime = Runtime::unpack()?;
@@ -29,22 +34,15 @@ pub fn run(args: Build) -> Result<(), Failure> {
         include: args.source.include.clone(),
     };
     let loaded = program::load(&source, &runtime)?;
-    eprint!("{}", loaded.warnings);
+    out::notes(&loaded.warnings);
     if args.emit == Emit::Air {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
     }
 
-    let wanted: Vec<&str> = args.print_after.iter().map(String::as_str).collect();
-    if let Some(unknown) = wanted.iter().find(|name| **name != "all" && registry::pass_named(name).is_none())
-    {
-        return Err(Failure::usage(format!(
-            "--print-after {unknown}: there is no such pass; see --list-passes"
-        )));
-    }
     let mut manager = PassManager::new();
     manager.print_after(|pass, program| {
         if wanted.contains(&pass) || wanted.contains(&"all") {
-            eprintln!("// after {pass}\n{}", print(program, PrintOptions { spans: false }));
+            errln!("// after {pass}\n{}", print(program, PrintOptions { spans: false }));
         }
     });
     let compiled = match &args.passes {
@@ -60,7 +58,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
                 vec![t.pass.to_string(), t.runs.to_string(), format!("{:.2}", t.total.as_secs_f64() * 1e3)]
             })
             .collect();
-        eprint!("{}", text::table(&["pass", "runs", "ms"], &rows));
+        out::notes(&text::table(&["pass", "runs", "ms"], &rows));
     }
     if args.emit == Emit::Passes {
         return write(&args, print(&compiled, PrintOptions { spans: false }).as_bytes());
@@ -77,7 +75,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
         .map_err(|e| Failure::of(e.fault(), e))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.o", compiled.name).into());
     std::fs::write(&path, object).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-    println!("wrote {}", path.display());
+    outln!("wrote {}", path.display());
     Ok(())
 }
 
@@ -86,10 +84,9 @@ fn write(args: &Build, bytes: &[u8]) -> Result<(), Failure> {
         Some(path) => {
             std::fs::write(path, bytes).map_err(|e| Failure::user(format!("{}: {e}", path.display())))
         }
-        // A closed pipe (| head) is no failure of ours.
-        None => match std::io::stdout().write_all(bytes) {
-            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::user(e.to_string())),
-            _ => Ok(()),
-        },
+        None => {
+            out::bytes(bytes);
+            Ok(())
+        }
     }
 }

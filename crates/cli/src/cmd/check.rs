@@ -1,20 +1,20 @@
 //! `nicforge check`: every problem in a program, in one go.
 
 use nicforge_frontend as frontend;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::Check;
 use crate::context::{Failure, Runtime};
-use crate::program;
+use crate::{out, program};
 
 /// Prints diagnostics; succeeds if there are no errors.
 pub fn run(args: Check) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     if !args.json {
         let loaded = program::load(&args.source, &runtime)?;
-        eprint!("{}", loaded.warnings);
+        out::notes(&loaded.warnings);
         let p = &loaded.program;
-        println!(
+        outln!(
             "{}: {} handler{}, {} table{}, {} port{}",
             loaded.path.display(),
             p.handlers.len(),
@@ -26,17 +26,25 @@ pub fn run(args: Check) -> Result<(), Failure> {
         );
         return Ok(());
     }
+    let (ok, list) = diagnostics(&args, &runtime)?;
+    outln!("{:#}", json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list }));
+    if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+/// Whether the program is good, and everything there is to say about it.
+fn diagnostics(args: &Check, runtime: &Runtime) -> Result<(bool, Vec<Value>), Failure> {
     let path = program::locate(&args.source.program)?;
-    let mut options = frontend::Options::new(runtime.user_headers());
-    options.clang_args.extend(args.source.define.iter().map(|d| format!("-D{d}")));
-    options.clang_args.extend(args.source.include.iter().map(|dir| format!("-I{}", dir.display())));
-    let (list, files, ok) = match frontend::compile(&path, &options) {
+    if path.extension().is_some_and(|e| e == "air") {
+        return Ok(match program::load(&args.source, runtime) {
+            Ok(_) => (true, Vec::new()),
+            Err(failure) => (false, vec![json!({ "severity": "error", "message": failure.message })]),
+        });
+    }
+    let (list, files, ok) = match frontend::compile(&path, &program::options(&args.source, runtime)) {
         Ok(output) => (output.warnings, output.program.files, true),
         Err(diagnostics) => (diagnostics.diagnostics, diagnostics.files, false),
     };
-    let list: Vec<_> = list.iter().map(|d| d.to_json(&files)).collect();
-    println!("{:#}", json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list }));
-    if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
+    Ok((ok, list.iter().map(|d| d.to_json(&files)).collect()))
 }
 
 fn plural(n: usize) -> &'static str {

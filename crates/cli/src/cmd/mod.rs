@@ -3,7 +3,9 @@
 mod build;
 mod check;
 mod compare;
+mod metrics;
 mod new;
+mod reload;
 mod run;
 mod table;
 mod trace;
@@ -21,6 +23,8 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Table(args) => table::run(args),
+        Command::Metrics(args) => metrics::run(args),
+        Command::Reload(args) => reload::run(args),
         Command::New(args) => new::run(args),
     }
 }

@@ -28,10 +28,10 @@ pub fn run(args: New) -> Result<(), Failure> {
     std::fs::write(folder.join(format!("{name}.c")), STARTER.replace("NAME", name)).map_err(fail)?;
     let mut file = std::fs::File::create(folder.join("traffic.pcap")).map_err(fail)?;
     pcap::write(&mut file, &frames()).map_err(fail)?;
-    println!("made {name}/{name}.c and {name}/traffic.pcap; try:");
-    println!("  nicforge run {name}                  in the kernel, as root");
-    println!("  nicforge run {name} --target interp  in the interpreter");
-    println!("  nicforge trace {name} --packet 1");
+    outln!("made {name}/{name}.c and {name}/traffic.pcap; try:");
+    outln!("  nicforge run {name}                  in the kernel, as root");
+    outln!("  nicforge run {name} --target interp  in the interpreter");
+    outln!("  nicforge trace {name} --packet 1");
     Ok(())
 }
 

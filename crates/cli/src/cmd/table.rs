@@ -3,35 +3,16 @@
 use nicforge_run::socket::{Request, find_run, request};
 use serde_json::{Map, Value, json};
 
-use crate::args::{Table, TableAction};
+use crate::args::{Matching, Table, TableAction};
 use crate::context::Failure;
-use crate::text;
+use crate::{out, text};
 
 /// Asks the run and prints its answer.
 pub fn run(args: Table) -> Result<(), Failure> {
     let run = find_run(args.run).map_err(|e| Failure::of(e.fault(), e))?;
-    let entry = |key: &str, value: Option<&str>| {
-        let mut map = Map::new();
-        map.insert("key".to_string(), parse(key));
-        if let Some(value) = value {
-            map.insert("value".to_string(), parse(value));
-        }
-        Value::Object(map)
-    };
-    let question = match &args.action {
-        TableAction::List => Request::List,
-        TableAction::Get { table, key } => Request::Get { table: table.clone(), entry: entry(key, None) },
-        TableAction::Set { table, key, value } => {
-            Request::Set { table: table.clone(), entry: entry(key, Some(value)) }
-        }
-        TableAction::Delete { table, key } => {
-            Request::Delete { table: table.clone(), entry: entry(key, None) }
-        }
-        TableAction::Dump { table } => Request::Dump { table: Some(table.clone()) },
-    };
-    let answer = request(&run.path, &question).map_err(|e| Failure::of(e.fault(), e))?;
+    let answer = request(&run.path, &question(&args.action)).map_err(|e| Failure::of(e.fault(), e))?;
     if args.json {
-        println!("{:#}", json!({ "schema": "nicforge/table", "version": 1, "result": answer }));
+        outln!("{:#}", json!({ "schema": "nicforge/table", "version": 1, "result": answer }));
         return Ok(());
     }
     match (&args.action, answer) {
@@ -39,23 +20,54 @@ pub fn run(args: Table) -> Result<(), Failure> {
             let columns = ["table", "kind", "key", "value", "capacity"];
             let rows: Vec<Vec<String>> =
                 rows.iter().map(|row| columns.iter().map(|c| plain(&row[*c])).collect()).collect();
-            print!("{}", text::table(&columns, &rows));
+            out::text(&text::table(&columns, &rows));
         }
         (TableAction::Dump { .. }, Value::Array(rows)) => {
             for row in &rows {
-                println!("{}", entry_line(row));
+                outln!("{}", entry_line(row));
             }
         }
         (TableAction::Get { key, .. }, Value::Null) => {
             return Err(Failure::user(format!("no entry for {key}")));
         }
-        (TableAction::Get { .. }, row) => println!("{}", entry_line(&row)),
+        (TableAction::Get { .. }, row) => outln!("{}", entry_line(&row)),
         (TableAction::Delete { key, .. }, Value::Bool(false)) => {
             return Err(Failure::user(format!("no entry for {key}")));
         }
         _ => {}
     }
     Ok(())
+}
+
+fn question(action: &TableAction) -> Request {
+    match action {
+        TableAction::List => Request::List,
+        TableAction::Get { table, key, matching } => {
+            Request::Get { table: table.clone(), entry: entry(key, None, matching) }
+        }
+        TableAction::Set { table, key, value, matching } => {
+            Request::Set { table: table.clone(), entry: entry(key, Some(value), matching) }
+        }
+        TableAction::Delete { table, key, matching } => {
+            Request::Delete { table: table.clone(), entry: entry(key, None, matching) }
+        }
+        TableAction::Dump { table } => Request::Dump { table: Some(table.clone()) },
+    }
+}
+
+fn entry(key: &str, value: Option<&str>, matching: &Matching) -> Value {
+    let mut map = Map::new();
+    map.insert("key".to_string(), parse(key));
+    if let Some(value) = value {
+        map.insert("value".to_string(), parse(value));
+    }
+    if let Some(mask) = &matching.mask {
+        map.insert("mask".to_string(), parse(mask));
+    }
+    if let Some(priority) = matching.priority {
+        map.insert("priority".to_string(), json!(priority));
+    }
+    Value::Object(map)
 }
 
 /// A key or value from the command line: JSON, or a bare word such as 10.0.0.1.
@@ -77,5 +89,9 @@ fn entry_line(row: &Value) -> String {
             line.push_str(&format!(" {part} {}", plain(value)));
         }
     }
-    format!("{line} -> {}", plain(&row["value"]))
+    line.push_str(&format!(" -> {}", plain(&row["value"])));
+    if let Some(bytes) = row.get("buf") {
+        line.push_str(&format!(" buf {}", plain(bytes)));
+    }
+    line
 }

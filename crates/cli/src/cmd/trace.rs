@@ -28,7 +28,7 @@ pub fn run(args: Trace) -> Result<(), Failure> {
     }
     let mut printer = Printer { program: &loaded.program, shapes: Shapes::new(&loaded.program), last: None };
     let event = &events[args.packet - 1];
-    println!("event {} at {} ns", args.packet, event.time_ns);
+    outln!("event {} at {} ns", args.packet, event.time_ns);
     interp.run_traced(event, &mut printer).map_err(|e| Failure::user(e.to_string()))?;
     Ok(())
 }
@@ -59,7 +59,7 @@ impl Printer<'_> {
         self.last = Some((file.as_u32(), line));
         let text = source.text.lines().nth(line as usize - 1).unwrap_or("").trim();
         let name = source.path.rsplit('/').next().unwrap_or(&source.path);
-        println!("{name}:{line}: {text}");
+        outln!("{name}:{line}: {text}");
     }
 
     fn show(&self, step: &Step, result: usize) -> String {
@@ -96,33 +96,30 @@ impl Tracer for Printer<'_> {
             return;
         }
         let shown: Vec<String> = (0..step.results.len()).map(|i| self.show(step, i)).collect();
-        println!("        {}", shown.join(", "));
+        outln!("        {}", shown.join(", "));
     }
 
     fn branch(&mut self, _: BodyOf, _: InstId, taken: bool) {
-        println!("        branch: {}", if taken { "then" } else { "else" });
+        outln!("        branch: {}", if taken { "then" } else { "else" });
     }
 
     fn trip(&mut self, _: BodyOf, _: InstId, trip: u32) {
-        println!("        trip {}", trip + 1);
+        outln!("        trip {}", trip + 1);
     }
 
     fn table(&mut self, access: &Access) {
         let table = &self.program.tables[access.table];
         let what = if access.writes { "writes" } else { "reads" };
         let hit = if access.hit { "hit" } else { "miss" };
-        println!(
-            "        {what} {}[{}]: {hit}",
-            table.name,
-            json::key_value(self.program, access.table, access.key)
-        );
+        let key = json::key_value(self.program, access.table, access.key);
+        outln!("        {what} {}[{key}]: {hit}", table.name);
     }
 
     fn output(&mut self, output: &Output) {
-        println!("        => {}", describe(self.program, output));
+        outln!("        => {}", describe(self.program, output));
     }
 
     fn handler(&mut self, handler: nicforge_ir::HandlerId, _: &[Val]) {
-        println!("handler {}", self.program.handlers[handler].name);
+        outln!("handler {}", self.program.handlers[handler].name);
     }
 }

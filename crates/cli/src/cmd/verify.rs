@@ -87,19 +87,22 @@ fn report(args: &Verify, result: &Agreement, beyond: usize) {
             "tables": result.tables, "matching_tables": result.matching_tables,
             "beyond_target": beyond, "differences": result.differences,
         });
-        println!("{value:#}");
+        outln!("{value:#}");
         return;
     }
     for difference in &result.differences {
-        println!("{difference}");
+        outln!("{difference}");
     }
     if beyond > 0 {
-        println!(
+        outln!(
             "{beyond} events are beyond what the kernel takes (frames under {SMALLEST_FRAME} or over {LARGEST_TEST_FRAME} bytes) and were left out"
         );
     }
-    println!(
+    outln!(
         "xdp matches the reference: {} of {} events, {} of {} tables",
-        result.matching, result.events, result.matching_tables, result.tables
+        result.matching,
+        result.events,
+        result.matching_tables,
+        result.tables
     );
 }

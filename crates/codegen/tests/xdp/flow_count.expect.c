@@ -90,7 +90,7 @@ int nf_net_recv(struct xdp_md *ctx)
     if (ok2)
         NF_GET(ip, data + 14);
     t_ip_at *ip_at = (t_ip_at *)(data + 14);
-    if (__builtin_expect(!ok2, 0)) {
+    if (!ok2) {
         return nf_drop(0);
     }
     u8 ttl = ip_at->ttl;

@@ -9,8 +9,10 @@ use serde_json::Value;
 
 use super::{Request, SocketError, directory};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer may take; a reload compiles, and the kernel's verifier takes its time.
+fn patience(request: &Request) -> Duration {
+    Duration::from_secs(if matches!(request, Request::Reload { .. }) { 120 } else { 10 })
+}
 
 /// A run that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,14 +80,15 @@ pub(super) fn pick(runs: Vec<RunningRun>, pid: Option<u32>) -> Result<RunningRun
 
 /// Asks a run and waits for the answer.
 pub fn request(path: &Path, request: &Request) -> Result<Value, SocketError> {
+    let patience = patience(request);
     let failed = || SocketError::io("talk to the run at", path);
     let mut stream = UnixStream::connect(path).map_err(failed())?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(failed())?;
+    stream.set_read_timeout(Some(patience)).map_err(failed())?;
+    stream.set_write_timeout(Some(patience)).map_err(failed())?;
     let mut line = serde_json::to_string(request).map_err(|error| failed()(error.into()))?;
     line.push('\n');
     stream.write_all(line.as_bytes()).map_err(failed())?;
-    let no_answer = || SocketError::NoAnswer { seconds: PATIENCE.as_secs() };
+    let no_answer = || SocketError::NoAnswer { seconds: patience.as_secs() };
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).map_err(|_| no_answer())?;
     let mut reply: Value = serde_json::from_str(&reply).map_err(|_| no_answer())?;

@@ -10,6 +10,7 @@
 //! {"op":"set","table":"hosts","entry":{"key":1,"value":2}}
 //! {"op":"delete","table":"hosts","entry":{"key":1}}     whether there was one
 //! {"op":"metrics"}  {"op":"stop"}
+//! {"op":"reload","program":"/home/me/hello.c"}          what became of each table
 //! ```
 //!
 //! The run's own loop answers between batches of packets, so no table is ever touched by two threads of this process.

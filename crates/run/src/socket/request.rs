@@ -1,5 +1,7 @@
 //! What can be asked, and the answers.
 
+use std::path::PathBuf;
+
 use nicforge_ir::{Program, TableBackend, TableError, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as object};
@@ -28,6 +30,19 @@ pub enum Request {
         entry: Value,
     },
     Metrics,
+    /// Replace the program by the one in the file (or folder) `program`, an absolute path.
+    Reload {
+        program: PathBuf,
+        /// Macros for clang, as `NAME=VALUE`.
+        #[serde(default)]
+        define: Vec<String>,
+        /// Further folders for #include, absolute.
+        #[serde(default)]
+        include: Vec<PathBuf>,
+        /// Contents for tables that start empty; else what is beside the program.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tables: Option<PathBuf>,
+    },
     Stop,
 }
 
@@ -37,6 +52,11 @@ pub trait ControlTarget {
     fn parts(&mut self) -> (&Program, &mut dyn TableBackend);
     /// Counters and rates so far.
     fn metrics(&mut self) -> Value;
+    /// Replaces the program, for a [`Request::Reload`]; the answer tells what became of each table. An error leaves the
+    /// run as it was.
+    fn reload(&mut self, _request: Request) -> Result<Value, String> {
+        Err("this run cannot take another program; one on interfaces (`nicforge run --dev`) can".to_string())
+    }
     /// Asks the run to end; it may take a moment.
     fn stop(&mut self);
 }
@@ -49,12 +69,13 @@ pub fn answer(target: &mut dyn ControlTarget, request: Request) -> Result<Value,
             target.stop();
             return Ok(object!(true));
         }
+        Request::Reload { .. } => return target.reload(request),
         _ => target.parts(),
     };
     let table_error = |error: TableError| error.to_string();
     let entry_error = |error: EntryError| error.message;
     Ok(match request {
-        Request::List | Request::Metrics | Request::Stop => list(program),
+        Request::List | Request::Metrics | Request::Reload { .. } | Request::Stop => list(program),
         Request::Dump { table: None } => dump_json(program, tables).map_err(table_error)?,
         Request::Dump { table: Some(name) } => {
             let table = find_table(program, &name)?;

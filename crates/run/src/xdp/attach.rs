@@ -13,7 +13,21 @@ use super::error::XdpError;
 /// An attached program; dropping it detaches.
 #[derive(Debug)]
 pub struct Attached {
-    _link: OwnedFd,
+    link: OwnedFd,
+}
+
+impl Attached {
+    /// Puts another program in this one's place, atomically: each packet is processed by one or the other.
+    pub(crate) fn update(&self, fd: BorrowedFd, interface: &str) -> Result<(), XdpError> {
+        // SAFETY: descriptors that live through the call; no options.
+        let status =
+            unsafe { libbpf_sys::bpf_link_update(self.link.as_raw_fd(), fd.as_raw_fd(), std::ptr::null()) };
+        if status == 0 {
+            return Ok(());
+        }
+        let source = io::Error::from_raw_os_error(-status);
+        Err(XdpError::kernel(format!("replace the program on interface `{interface}`"), source))
+    }
 }
 
 /// Attaches program `fd` to the interface with index `ifindex` of the calling thread's network namespace.
@@ -33,7 +47,7 @@ pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached,
         unsafe { libbpf_sys::bpf_link_create(fd.as_raw_fd(), ifindex as i32, libbpf_sys::BPF_XDP, &opts) };
     if link >= 0 {
         // SAFETY: a new descriptor, owned from here on.
-        return Ok(Attached { _link: unsafe { OwnedFd::from_raw_fd(link) } });
+        return Ok(Attached { link: unsafe { OwnedFd::from_raw_fd(link) } });
     }
     let source = io::Error::from_raw_os_error(-link);
     let interface = interface.to_string();

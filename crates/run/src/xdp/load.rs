@@ -127,6 +127,18 @@ impl Loaded {
         object: &[u8],
         options: &LoadOptions,
     ) -> Result<Loaded, XdpError> {
+        Loaded::load_reusing(program, artifact, object, options, &[])
+    }
+
+    /// The same with maps of another program, by the names they have in this one, in place of its own. They must be of
+    /// the form this program would make them.
+    pub(crate) fn load_reusing(
+        program: &Program,
+        artifact: &XdpArtifact,
+        object: &[u8],
+        options: &LoadOptions,
+        maps: &[(String, OwnedFd)],
+    ) -> Result<Loaded, XdpError> {
         if program.ports as usize > MAX_PORTS {
             return Err(XdpError::NoPort { port: program.ports - 1, last: MAX_PORTS as u32 - 1 });
         }
@@ -146,6 +158,14 @@ impl Loaded {
                 recorded: bss("nf_recorded"),
             }
         };
+        for (name, fd) in maps {
+            let mut map = open.maps_mut().find(|map| map.name() == name.as_str()).ok_or_else(|| {
+                XdpError::Contract(format!("there is no map `{name}` to keep a table's entries in"))
+            })?;
+            map.reuse_fd(fd.as_fd()).map_err(|error| {
+                XdpError::kernel(format!("keep map `{name}`"), io::Error::other(error.to_string()))
+            })?;
+        }
         let object = load(open)?;
 
         let mut bss = None;

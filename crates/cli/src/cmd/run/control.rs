@@ -1,4 +1,4 @@
-//! The control socket of a run: what `nicforge table` talks to.
+//! The control socket of a run whose packets are all through: what `nicforge table` and `nicforge metrics` talk to.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,28 +7,25 @@ use nicforge_ir::{Program, TableBackend};
 use nicforge_run::socket::{ControlTarget, Server};
 use serde_json::Value;
 
-use super::{STOP, stopped};
+use super::summary::Summary;
 use crate::context::Failure;
+use crate::interrupt::{STOP, stopped};
 
-/// A program whose tables can be asked for.
-pub struct Control<'a> {
-    server: Server,
-    target: Target<'a>,
-}
-
-struct Target<'a> {
+struct Held<'a> {
     program: &'a Program,
     tables: &'a mut dyn TableBackend,
-    metrics: &'a mut dyn FnMut() -> Value,
+    summary: Summary,
 }
 
-impl ControlTarget for Target<'_> {
+impl ControlTarget for Held<'_> {
     fn parts(&mut self) -> (&Program, &mut dyn TableBackend) {
         (self.program, self.tables)
     }
 
     fn metrics(&mut self) -> Value {
-        (self.metrics)()
+        // Tables that cannot be read keep the sizes they had.
+        let _ = self.summary.read_tables(self.program, self.tables);
+        self.summary.metrics(self.program)
     }
 
     fn stop(&mut self) {
@@ -36,30 +33,15 @@ impl ControlTarget for Target<'_> {
     }
 }
 
-impl<'a> Control<'a> {
-    /// Opens the socket.
-    pub fn new(
-        program: &'a Program,
-        tables: &'a mut dyn TableBackend,
-        metrics: &'a mut dyn FnMut() -> Value,
-    ) -> Result<Control<'a>, Failure> {
-        let server = Server::start(&program.name).map_err(|e| Failure::of(e.fault(), e))?;
-        Ok(Control { server, target: Target { program, tables, metrics } })
+/// Answers until Ctrl-C or `stop`.
+pub fn hold(program: &Program, tables: &mut dyn TableBackend, summary: Summary) -> Result<(), Failure> {
+    let mut server = Server::start(&program.name).map_err(|e| Failure::of(e.fault(), e))?;
+    let mut held = Held { program, tables, summary };
+    errln!("holding; `nicforge table dump NAME` reads the tables, Ctrl-C ends");
+    while !stopped() {
+        server.poll(&mut held);
+        std::thread::sleep(Duration::from_millis(10));
     }
-
-    /// Answers what was asked meanwhile.
-    pub fn poll(&mut self) {
-        self.server.poll(&mut self.target);
-    }
-
-    /// Answers until Ctrl-C or `stop`.
-    pub fn serve_until_stopped(mut self) -> Result<(), Failure> {
-        eprintln!("holding; `nicforge table dump NAME` reads the tables, Ctrl-C ends");
-        while !stopped() {
-            self.poll();
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        self.server.finish();
-        Ok(())
-    }
+    server.finish();
+    Ok(())
 }

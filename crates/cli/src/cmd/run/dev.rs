@@ -1,61 +1,115 @@
 //! A program on live interfaces.
 
-use std::time::Duration;
+use std::cell::RefCell;
+use std::path::PathBuf;
 
-use nicforge_codegen::{LineStyle, xdp};
+use nicforge_ir::{Output, Program};
 use nicforge_run::dev::{DevOptions, DevSession, DevStats};
-use serde_json::json;
+use nicforge_run::socket::Server;
+use nicforge_run::xdp::XdpError;
 
-use super::STOP;
-use super::control::Control;
+use super::reload::{self, Target};
 use super::summary::Summary;
+use super::watch::Watch;
 use crate::args::Run;
 use crate::cmd::compare::describe;
-use crate::context::{Failure, Runtime};
-use crate::program::{self, Loaded, lower, unsupported};
+use crate::context::{Failure, Runtime, no_color};
+use crate::interrupt::STOP;
+use crate::program::{self, Loaded};
 use crate::{events, text};
 
-/// Attaches, reports each second, detaches at the end.
-pub fn run(args: &Run, loaded: &Loaded, runtime: &Runtime) -> Result<(), Failure> {
-    let source = &*loaded.program;
-    let entries = events::tables(&args.inputs, source, &loaded.path)?;
-    let compiled = lower(&loaded.program)?;
-    let artifact = xdp::generate(&compiled, LineStyle::Directives).map_err(|e| unsupported(&compiled, &e))?;
-    let fail = |e| program::kernel_failure(source, e);
-    let mut session =
-        DevSession::start(&compiled, &artifact, &runtime.target_headers("xdp"), &args.dev).map_err(fail)?;
-    let mut tables = session.loaded().tables();
-    events::fill(&mut tables, &entries)?;
-    let mut metrics = || json!(null);
-    let mut control = Control::new(source, &mut tables, &mut metrics)?;
-    if !args.json {
-        eprintln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));
+/// What changes while a program runs on interfaces.
+pub struct State {
+    /// The program as its author wrote it.
+    pub program: Program,
+    /// Where it is from.
+    pub path: PathBuf,
+    /// What came for the host side.
+    pub host: Summary,
+    interfaces: String,
+}
+
+impl State {
+    /// What the run counted.
+    pub fn summary(&self, session: &DevSession, stats: &DevStats) -> Result<Summary, Failure> {
+        let mut summary = self.host.clone();
+        summary.setting = self.interfaces.clone();
+        summary.packets_in = stats.packets;
+        let used = |list: &[(String, u64)]| list.iter().filter(|item| item.1 > 0).cloned().collect();
+        summary.drops = used(&stats.drops);
+        summary.refused = used(&stats.refused);
+        let dropped: u64 = stats.drops.iter().map(|drop| drop.1).sum();
+        summary.forwarded = Some(stats.packets.saturating_sub(dropped + summary.host_packets));
+        summary.busy = (stats.packets > 0).then(|| stats.busy_ns as f64 / stats.packets as f64);
+        summary.read_tables(&self.program, &session.loaded().tables())?;
+        Ok(summary)
     }
-    let mut every_second = |_: &nicforge_run::xdp::Loaded, stats: &DevStats| {
-        if args.json {
-            return;
-        }
-        let drops: u64 = stats.drops.iter().map(|d| d.2).sum();
-        let ns = if stats.packets > 0 { stats.busy_ns as f64 / stats.packets as f64 } else { 0.0 };
-        println!("{}packets/s, {ns:.0} ns/packet, {drops} dropped", text::si(stats.packets_per_second()));
-    };
+}
+
+/// Attaches, reports each second, detaches at the end.
+pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
+    let source = &*loaded.program;
+    let mut session = start(args, loaded, runtime)?;
+    no_color();
+    let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
+    errln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));
+    let mut watch = args.watch.then(|| Watch::new(&loaded.path, source));
+    let state = RefCell::new(State {
+        program: source.clone(),
+        path: loaded.path.clone(),
+        host: Summary::new("xdp", String::new(), source),
+        interfaces: args.dev.join(", "),
+    });
+    let quiet = args.json || args.metrics;
     let mut options = DevOptions {
-        duration: args.duration.map(Duration::from_secs_f64),
+        duration: args.duration,
         stop: &STOP,
-        every_second: &mut every_second,
-        idle: &mut |_| control.poll(),
-        host: &mut |output| {
+        every_second: &mut |_, stats| {
+            if !quiet {
+                second(stats);
+            }
+        },
+        idle: &mut |session| {
+            let state = &mut *state.borrow_mut();
+            if let Some(watch) = &mut watch
+                && watch.changed()
+            {
+                reload::because_changed(args, state, session, watch);
+            }
+            server.poll(&mut Target::new(state, session, &args.inputs));
+        },
+        host: &mut |output: Output| {
+            let state = &mut *state.borrow_mut();
+            state.host.count(&state.program, &output);
             if args.events {
-                println!("{}", describe(source, &output));
+                outln!("{}", describe(&state.program, &output));
             }
         },
     };
-    let stats = session.run(&mut options).map_err(fail)?;
-    let mut summary = Summary::new("xdp", args.dev.join(", "), source);
-    summary.packets_in = stats.packets;
+    let stats = session.run(&mut options).map_err(|e| program::kernel_failure(source, e))?;
+    server.finish();
+    let state = state.into_inner();
+    let mut summary = state.summary(&session, &stats)?;
     summary.seconds = Some(stats.seconds);
-    summary.drops = stats.drops.iter().filter(|d| d.2 > 0).map(|(_, text, n)| (text.clone(), *n)).collect();
-    summary.read_tables(source, &session.loaded().tables())?;
-    summary.show(source, args.json, args.metrics);
+    summary.show(&state.program, args.json, args.metrics);
     Ok(())
+}
+
+/// Loads, fills the tables and only then attaches: no packet meets empty tables.
+fn start(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<DevSession, Failure> {
+    let source = &*loaded.program;
+    let entries = events::tables(&args.inputs, source, &loaded.path)?;
+    let built = program::build_live(loaded, &runtime)?;
+    drop(runtime);
+    let fail = |e: XdpError| program::kernel_failure(source, e);
+    let prepared =
+        DevSession::prepare(&built.program, &built.artifact, &built.object, &args.dev).map_err(fail)?;
+    events::fill(&mut prepared.loaded().tables(), &entries)?;
+    prepared.attach().map_err(fail)
+}
+
+fn second(stats: &DevStats) {
+    let drops: u64 = stats.drops.iter().map(|drop| drop.1).sum();
+    let ns = if stats.packets > 0 { stats.busy_ns as f64 / stats.packets as f64 } else { 0.0 };
+    outln!("{:>9}packets/s  {ns:>6.0} ns/packet  {drops:>8} dropped", text::si(stats.packets_per_second()));
 }

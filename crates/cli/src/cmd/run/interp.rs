@@ -3,13 +3,13 @@
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, Output};
 
-use super::control::Control;
-use super::stopped;
+use super::control;
 use super::summary::Summary;
 use crate::args::Run;
 use crate::cmd::compare::describe;
 use crate::context::Failure;
 use crate::events;
+use crate::interrupt::stopped;
 use crate::program::Loaded;
 
 /// Interprets every event and reports.
@@ -34,7 +34,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         for output in outputs {
             summary.count(program, &output);
             if args.events {
-                println!("{}: {}", i + 1, describe(program, &output));
+                outln!("{}: {}", i + 1, describe(program, &output));
             }
             if let Output::Send { port, frame } = output
                 && let Some(list) = sent.get_mut(port as usize)
@@ -46,13 +46,14 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let refused = &interp.counters().refused;
     summary.refused =
         program.tables.iter().map(|(id, t)| (t.name.clone(), refused[id])).filter(|r| r.1 > 0).collect();
+    summary.drops.retain(|drop| drop.1 > 0);
     summary.read_tables(program, &interp)?;
     if let Some(out) = &args.out {
         events::write(out, &sent)?;
     }
     summary.show(program, args.json, args.metrics);
     if args.hold {
-        Control::new(program, &mut interp, &mut || serde_json::Value::Null)?.serve_until_stopped()?;
+        control::hold(program, &mut interp, summary)?;
     }
     Ok(())
 }

@@ -10,12 +10,12 @@ use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Sess
 use nicforge_run::xdp::bench::{FrameCost, bench};
 use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
 
-use super::control::Control;
-use super::stopped;
+use super::control;
 use super::summary::{Cost, Summary};
 use crate::args::Run;
 use crate::cmd::compare;
 use crate::context::{Failure, Runtime};
+use crate::interrupt::stopped;
 use crate::program::{Loaded, lower, unsupported};
 use crate::{events, program};
 
@@ -23,17 +23,18 @@ use crate::{events, program};
 const SAMPLED: usize = 32;
 
 /// Loads, runs, compares, measures and reports.
-pub fn run(args: &Run, loaded: &Loaded, runtime: &Runtime) -> Result<(), Failure> {
+pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
     let source = &*loaded.program;
     let list = events::captures(&args.inputs, source, &loaded.path)?;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
     let compiled = lower(&loaded.program)?;
     let artifact = xdp::generate(&compiled, LineStyle::Directives).map_err(|e| unsupported(&compiled, &e))?;
-    let includes = runtime.target_headers("xdp");
     // Time and randomness are recorded as the program reads them, so that the interpreter can replay the run.
     let mode = if artifact.uses_time_or_random { Mode::Record } else { Mode::Live };
     let fail = |e: XdpError| program::kernel_failure(source, e);
-    let mut session = Session::start(&compiled, &artifact, mode, &includes).map_err(fail)?;
+    let mut session =
+        Session::start(&compiled, &artifact, mode, &runtime.target_headers("xdp")).map_err(fail)?;
+    drop(runtime);
     let mut tables = session.loaded().tables();
     events::fill(&mut tables, &entries)?;
     let mut options = LiveOptions {
@@ -67,11 +68,11 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: &Runtime) -> Result<(), Failure
         }
     }
     if !summary.stopped {
-        summary.cost = cost(&compiled, &artifact, &includes, &list, &entries).map_err(fail)?;
+        summary.cost = cost(&compiled, &artifact, &list, &entries)?;
     }
     summary.show(source, args.json, args.metrics);
     if args.hold {
-        Control::new(source, &mut tables, &mut || serde_json::Value::Null)?.serve_until_stopped()?;
+        control::hold(source, &mut tables, summary.clone())?;
     }
     match &summary.agreement {
         Some(agreement) if !agreement.complete() => Err(Failure::rendered(String::new())),
@@ -95,6 +96,7 @@ fn summarise(program: &Program, result: &LiveRun) -> Summary {
     let named = |(id, n): &(nicforge_ir::TableId, u64)| (program.tables[*id].name.clone(), *n);
     summary.refused = report.refused.iter().filter(|r| r.1 > 0).map(named).collect();
     summary.seconds = Some(report.seconds);
+    summary.unaccounted = report.unaccounted;
     summary.stopped = report.stopped;
     summary
 }
@@ -120,7 +122,7 @@ fn compare_drops(
 }
 
 fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
-    let show = |output: Output| println!("{}", compare::describe(program, &output));
+    let show = |output: Output| outln!("{}", compare::describe(program, &output));
     for (port, frames) in streams.sent.iter().enumerate() {
         frames.iter().for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));
     }
@@ -132,10 +134,9 @@ fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
 fn cost(
     program: &Program,
     artifact: &XdpArtifact,
-    includes: &[std::path::PathBuf],
     list: &[InputEvent],
     entries: &[(nicforge_ir::TableId, nicforge_ir::Entry)],
-) -> Result<Option<Cost>, XdpError> {
+) -> Result<Option<Cost>, Failure> {
     let frames: Vec<Vec<u8>> = list
         .iter()
         .step_by((list.len() / SAMPLED).max(1))
@@ -148,14 +149,18 @@ fn cost(
     if frames.is_empty() {
         return Ok(None);
     }
-    let object = compile_bpf(&program.name, &artifact.source, Mode::Live, includes)?;
+    let runtime = Runtime::unpack()?;
+    let includes = runtime.target_headers("xdp");
+    let fail = |e: XdpError| crate::program::kernel_failure(program, e);
+    let object = compile_bpf(&program.name, &artifact.source, Mode::Live, &includes)
+        .map_err(|e| Failure::of(e.fault(), e))?;
     let options = LoadOptions { mode: Mode::Live, ifindex: Vec::new() };
-    let fresh = Kernel::load(program, artifact, &object, &options)?;
+    let fresh = Kernel::load(program, artifact, &object, &options).map_err(fail)?;
     let mut tables = fresh.tables();
     if events::fill(&mut tables, entries).is_err() {
         return Ok(None);
     }
-    let costs = bench(&fresh, &frames, 2000, includes)?;
+    let costs = bench(&fresh, &frames, 2000, &includes).map_err(fail)?;
     let mean = |of: &dyn Fn(&FrameCost) -> f64| costs.iter().map(of).sum::<f64>() / costs.len() as f64;
     Ok(Some(Cost {
         mean_ns: mean(&|c| c.ns.max(0.0)),

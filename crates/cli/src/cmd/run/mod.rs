@@ -4,34 +4,26 @@ mod control;
 mod dev;
 mod interp;
 mod live;
+mod reload;
 mod summary;
-
-use std::sync::atomic::{AtomicBool, Ordering};
+mod watch;
 
 use crate::args::{Run, Target};
 use crate::context::{Failure, Runtime};
-use crate::program;
-
-/// Set by Ctrl-C; every loop looks at it.
-static STOP: AtomicBool = AtomicBool::new(false);
-
-fn stopped() -> bool {
-    STOP.load(Ordering::Relaxed)
-}
+use crate::{interrupt, out, program};
 
 /// Runs the program as asked and prints what happened.
 pub fn run(args: Run) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&args.source, &runtime)?;
-    eprint!("{}", loaded.warnings);
-    ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed))
-        .map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))?;
+    out::notes(&loaded.warnings);
+    if args.target == Target::Interp && !args.dev.is_empty() {
+        return Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"));
+    }
+    interrupt::stop_in_order();
     match (args.target, args.dev.is_empty()) {
-        (Target::Interp, false) => {
-            Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"))
-        }
-        (Target::Interp, true) => interp::run(&args, &loaded),
-        (Target::Xdp, true) => live::run(&args, &loaded, &runtime),
-        (Target::Xdp, false) => dev::run(&args, &loaded, &runtime),
+        (Target::Interp, _) => interp::run(&args, &loaded),
+        (Target::Xdp, true) => live::run(&args, &loaded, runtime),
+        (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cmd::compare::Agreement;
 use crate::context::Failure;
-use crate::text;
+use crate::{out, text};
 
 /// Counts and measurements of a run.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,11 @@ pub struct Summary {
     pub messages_in: u64,
     pub sent: Vec<u64>,
     pub stack: u64,
+    /// On interfaces, instead of `sent` and `stack`: packets neither dropped nor for the host side. The kernel does not
+    /// say which of the two became of them.
+    pub forwarded: Option<u64>,
+    /// Packets that ended in no way that is counted; 0 if all is well.
+    pub unaccounted: u64,
     pub host_packets: u64,
     pub host_messages: u64,
     pub dma_writes: u64,
@@ -28,6 +33,8 @@ pub struct Summary {
     pub seconds: Option<f64>,
     /// Cost of one packet in the kernel, harness subtracted: mean over the sampled packets, and the most expensive.
     pub cost: Option<Cost>,
+    /// Nanoseconds per packet on interfaces, the kernel's counting included.
+    pub busy: Option<f64>,
     pub agreement: Option<Agreement>,
     pub stopped: bool,
 }
@@ -53,7 +60,9 @@ pub struct TableSize {
 impl Summary {
     /// An empty summary for a program's ports.
     pub fn new(target: &'static str, setting: String, program: &Program) -> Summary {
-        Summary { target, setting, sent: vec![0; program.ports as usize], ..Summary::default() }
+        // All reasons in the program's order, so that every target lists them the same way.
+        let drops = program.reasons.values().map(|reason| (reason.text.clone(), 0)).collect();
+        Summary { target, setting, sent: vec![0; program.ports as usize], drops, ..Summary::default() }
     }
 
     /// Adds one output event.
@@ -98,86 +107,106 @@ impl Summary {
 
     /// The report for people.
     pub fn print(&self, program: &Program) {
-        println!("{} on {} ({})\n", program.name, self.target, self.setting);
-        let mut rows: Vec<(String, u64, String)> =
-            vec![("packets in".into(), self.packets_in, String::new())];
-        if self.messages_in > 0 {
-            rows.push(("messages from the host".into(), self.messages_in, String::new()));
-        }
-        let ports: Vec<String> = self
-            .sent
-            .iter()
-            .enumerate()
-            .filter(|(_, n)| **n > 0)
-            .map(|(p, n)| format!("port {p}: {n}"))
-            .collect();
-        rows.push(("sent".into(), self.sent.iter().sum(), ports.join(", ")));
-        rows.push(("to the operating system".into(), self.stack, String::new()));
-        for (name, n) in [
-            ("packets to the host side", self.host_packets),
-            ("messages to the host side", self.host_messages),
-            ("DMA writes", self.dma_writes),
-            ("log lines", self.logs),
-        ] {
-            if n > 0 {
-                rows.push((name.into(), n, String::new()));
-            }
-        }
-        rows.push(("dropped".into(), self.drops.iter().map(|d| d.1).sum(), String::new()));
-        rows.extend(
-            self.drops.iter().filter(|d| d.1 > 0).map(|(text, n)| (format!("  {text}"), *n, String::new())),
-        );
+        outln!("{} on {} ({})\n", program.name, self.target, self.setting);
+        let rows = self.rows();
         let width = rows.iter().map(|row| row.0.chars().count()).max().unwrap_or(0);
         for (name, n, more) in rows {
-            println!("{}", format!("  {name:<width$}{n:>10}  {more}").trim_end());
+            outln!("{}", format!("  {name:<width$}{n:>10}  {more}").trim_end());
         }
-        if !self.tables.is_empty() {
-            let row = |t: &TableSize| {
-                let refused = self.refused.iter().find(|(name, _)| *name == t.name).map_or(0, |r| r.1);
-                let refused = if refused > 0 { refused.to_string() } else { String::new() };
-                vec![
-                    t.name.clone(),
-                    t.kind.to_string(),
-                    t.entries.to_string(),
-                    t.capacity.to_string(),
-                    refused,
-                ]
-            };
-            let rows: Vec<_> = self.tables.iter().map(row).collect();
-            println!(
-                "\n{}",
-                text::table(&["table", "kind", "entries", "capacity", "refused"], &rows).trim_end()
-            );
+        self.print_tables();
+        outln!();
+        self.print_speed();
+        self.print_agreement();
+        if self.stopped {
+            outln!("  stopped early");
         }
-        println!();
+    }
+
+    /// What became of the packets: name, count, details.
+    fn rows(&self) -> Vec<(String, u64, String)> {
+        let row = |name: &str, n: u64| (name.to_string(), n, String::new());
+        let mut rows = vec![row("packets in", self.packets_in)];
+        if self.messages_in > 0 {
+            rows.push(row("messages from the host", self.messages_in));
+        }
+        match self.forwarded {
+            Some(n) => rows.push(row("sent, or to the operating system", n)),
+            None => {
+                let ports = self.sent.iter().enumerate().filter(|(_, n)| **n > 0);
+                let ports: Vec<String> = ports.map(|(p, n)| format!("port {p}: {n}")).collect();
+                rows.push(("sent".to_string(), self.sent.iter().sum(), ports.join(", ")));
+                rows.push(row("to the operating system", self.stack));
+            }
+        }
+        let host = [
+            row("packets to the host side", self.host_packets),
+            row("messages to the host side", self.host_messages),
+            row("DMA writes", self.dma_writes),
+            row("log lines", self.logs),
+        ];
+        rows.extend(host.into_iter().filter(|row| row.1 > 0));
+        rows.push(row("dropped", self.drops.iter().map(|d| d.1).sum()));
+        rows.extend(self.drops.iter().filter(|d| d.1 > 0).map(|(text, n)| row(&format!("  {text}"), *n)));
+        if self.unaccounted > 0 {
+            let why = "sent by a port the program does not have, or the host side's ring was full";
+            rows.push(("lost".to_string(), self.unaccounted, why.to_string()));
+        }
+        rows
+    }
+
+    fn print_tables(&self) {
+        if self.tables.is_empty() {
+            return;
+        }
+        let row = |t: &TableSize| {
+            let refused = self.refused.iter().find(|(name, _)| *name == t.name).map_or(0, |r| r.1);
+            let refused = if refused > 0 { refused.to_string() } else { String::new() };
+            vec![t.name.clone(), t.kind.to_string(), t.entries.to_string(), t.capacity.to_string(), refused]
+        };
+        let rows: Vec<_> = self.tables.iter().map(row).collect();
+        let text = text::table(&["table", "kind", "entries", "capacity", "refused"], &rows);
+        outln!("\n{}", text.trim_end());
+    }
+
+    fn print_speed(&self) {
         if let Some(cost) = &self.cost {
-            println!(
+            outln!(
                 "  cost: {:.0} ns/packet (mean of {} packets in the kernel's test run; worst {:.0} ns; {:.0} ns of harness subtracted)",
-                cost.mean_ns, cost.packets, cost.worst_ns, cost.harness_ns
+                cost.mean_ns,
+                cost.packets,
+                cost.worst_ns,
+                cost.harness_ns
             );
             if cost.mean_ns > 0.0 {
-                println!("  that is {}packets/s on one core", text::si(1e9 / cost.mean_ns));
+                outln!("  that is {}packets/s on one core", text::si(1e9 / cost.mean_ns));
             }
         }
-        if let Some(seconds) = self.seconds.filter(|s| *s > 0.0) {
-            println!(
-                "  the capture took {seconds:.3} s: {}packets/s through the test network, sockets included",
-                text::si(self.packets_in as f64 / seconds)
-            );
-        }
-        if let Some(a) = &self.agreement {
-            for difference in &a.differences {
-                println!("  {difference}");
+        let Some(seconds) = self.seconds.filter(|s| *s > 0.0) else { return };
+        let rate = text::si(self.packets_in as f64 / seconds);
+        match self.forwarded {
+            Some(_) => {
+                let busy = self.busy.map(|ns| format!(", {ns:.0} ns each")).unwrap_or_default();
+                outln!("  {seconds:.1} s: {rate}packets/s{busy}");
             }
-            let verdict = if a.complete() { "matches the reference" } else { "DIFFERS from the reference" };
-            println!(
-                "  {verdict}: {} of {} events, {} of {} tables",
-                a.matching, a.events, a.matching_tables, a.tables
-            );
+            None => outln!(
+                "  the capture took {seconds:.3} s: {rate}packets/s through the test network, sockets included"
+            ),
         }
-        if self.stopped {
-            println!("  stopped early");
+    }
+
+    fn print_agreement(&self) {
+        let Some(a) = &self.agreement else { return };
+        for difference in &a.differences {
+            outln!("  {difference}");
         }
+        let verdict = if a.complete() { "matches the reference" } else { "DIFFERS from the reference" };
+        outln!(
+            "  {verdict}: {} of {} events, {} of {} tables",
+            a.matching,
+            a.events,
+            a.matching_tables,
+            a.tables
+        );
     }
 
     /// The same as JSON.
@@ -189,7 +218,9 @@ impl Summary {
             "schema": "nicforge/run", "version": 1,
             "program": program.name, "target": self.target,
             "packets_in": self.packets_in, "messages_in": self.messages_in,
-            "sent": self.sent, "stack": self.stack, "host_packets": self.host_packets,
+            "sent": self.forwarded.is_none().then_some(&self.sent),
+            "stack": self.forwarded.is_none().then_some(self.stack),
+            "forwarded": self.forwarded, "unaccounted": self.unaccounted, "host_packets": self.host_packets,
             "host_messages": self.host_messages, "dma_writes": self.dma_writes, "logs": self.logs,
             "dropped": self.drops.iter().map(|d| d.1).sum::<u64>(),
             "drops": list(&self.drops), "refused": list(&self.refused),
@@ -210,56 +241,72 @@ impl Summary {
 
     /// Counters in the Prometheus text format.
     pub fn prometheus(&self, program: &Program) -> String {
-        let mut out = String::new();
-        let label = |s: &str| s.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
-        let name = label(&program.name);
-        let mut metric = |metric: &str, kind: &str, help: &str, lines: &[(String, f64)]| {
-            out.push_str(&format!("# HELP nicforge_{metric} {help}\n# TYPE nicforge_{metric} {kind}\n"));
-            for (labels, value) in lines {
-                out.push_str(&format!("nicforge_{metric}{{program=\"{name}\"{labels}}} {value}\n"));
-            }
+        let mut text = Prometheus { program: label(&program.name), text: String::new() };
+        let by = |key: &str, list: &[(String, u64)]| -> Vec<(String, u64)> {
+            list.iter().map(|(name, n)| (format!(",{key}=\"{}\"", label(name)), *n)).collect()
         };
-        metric(
-            "packets_in_total",
-            "counter",
-            "Packets that came in.",
-            &[(String::new(), self.packets_in as f64)],
-        );
-        let sent: Vec<_> =
-            self.sent.iter().enumerate().map(|(p, n)| (format!(",port=\"{p}\""), *n as f64)).collect();
-        metric("packets_sent_total", "counter", "Packets sent, by port.", &sent);
-        metric(
-            "packets_stack_total",
-            "counter",
-            "Packets to the operating system.",
-            &[(String::new(), self.stack as f64)],
-        );
+        let one = |n: u64| vec![(String::new(), n)];
+        text.metric("packets_in_total", "counter", "Packets that came in.", &one(self.packets_in));
+        match self.forwarded {
+            Some(n) => {
+                let help = "Packets sent or given to the operating system.";
+                text.metric("packets_forwarded_total", "counter", help, &one(n));
+            }
+            None => {
+                let sent: Vec<_> =
+                    (0..).zip(&self.sent).map(|(p, n): (u32, _)| (p.to_string(), *n)).collect();
+                text.metric("packets_sent_total", "counter", "Packets sent, by port.", &by("port", &sent));
+                let help = "Packets to the operating system.";
+                text.metric("packets_stack_total", "counter", help, &one(self.stack));
+            }
+        }
         let host = [("packet", self.host_packets), ("message", self.host_messages), ("dma", self.dma_writes)];
-        let host: Vec<_> = host.iter().map(|(k, n)| (format!(",kind=\"{k}\""), *n as f64)).collect();
-        metric("host_events_total", "counter", "Events for the host side, by kind.", &host);
-        let drops: Vec<_> =
-            self.drops.iter().map(|(text, n)| (format!(",reason=\"{}\"", label(text)), *n as f64)).collect();
-        metric("packets_dropped_total", "counter", "Packets dropped, by reason.", &drops);
-        let refused: Vec<_> =
-            self.refused.iter().map(|(t, n)| (format!(",table=\"{}\"", label(t)), *n as f64)).collect();
-        metric("table_refused_total", "counter", "Inserts that full tables refused.", &refused);
-        let sizes: Vec<_> = self
-            .tables
-            .iter()
-            .map(|t| (format!(",table=\"{}\"", label(&t.name)), t.entries as f64))
-            .collect();
-        metric("table_entries", "gauge", "Entries in each table.", &sizes);
-        out
+        let host = host.map(|(kind, n)| (kind.to_string(), n));
+        let help = "Events for the host side, by kind.";
+        text.metric("host_events_total", "counter", help, &by("kind", &host));
+        let help = "Packets dropped, by reason.";
+        text.metric("packets_dropped_total", "counter", help, &by("reason", &self.drops));
+        let help = "Inserts that full tables refused.";
+        text.metric("table_refused_total", "counter", help, &by("table", &self.refused));
+        let sizes: Vec<_> = self.tables.iter().map(|t| (t.name.clone(), t.entries as u64)).collect();
+        text.metric("table_entries", "gauge", "Entries in each table.", &by("table", &sizes));
+        text.text
+    }
+
+    /// What the control socket answers to `metrics`.
+    pub fn metrics(&self, program: &Program) -> Value {
+        json!({ "summary": self.json(program), "prometheus": self.prometheus(program) })
     }
 
     /// Prints in the form that was asked for.
     pub fn show(&self, program: &Program, as_json: bool, metrics: bool) {
         if metrics {
-            print!("{}", self.prometheus(program));
+            out::text(&self.prometheus(program));
         } else if as_json {
-            println!("{:#}", self.json(program));
+            outln!("{:#}", self.json(program));
         } else {
             self.print(program);
         }
     }
+}
+
+/// Metrics in the text format, as far as they are written.
+struct Prometheus {
+    program: String,
+    text: String,
+}
+
+impl Prometheus {
+    /// A metric with its lines: further labels (each with a comma before it) and the value.
+    fn metric(&mut self, name: &str, kind: &str, help: &str, lines: &[(String, u64)]) {
+        self.text.push_str(&format!("# HELP nicforge_{name} {help}\n# TYPE nicforge_{name} {kind}\n"));
+        for (labels, value) in lines {
+            self.text.push_str(&format!("nicforge_{name}{{program=\"{}\"{labels}}} {value}\n", self.program));
+        }
+    }
+}
+
+/// Text inside the quotes of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

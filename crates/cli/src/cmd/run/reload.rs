@@ -1,0 +1,129 @@
+//! The control socket of a program on interfaces, which may also take another program.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nicforge_ir::{Program, TableBackend};
+use nicforge_run::dev::{DevSession, TableChange};
+use nicforge_run::socket::{ControlTarget, Request};
+use nicforge_run::xdp::Tables;
+use serde_json::{Value, json};
+
+use super::dev::State;
+use super::watch::Watch;
+use crate::args::{Inputs, Run, Source};
+use crate::cmd::reload::tables as tables_text;
+use crate::context::{Failure, Runtime};
+use crate::interrupt::STOP;
+use crate::program::{self, Built, Loaded, build_live};
+use crate::{events, out};
+
+/// What requests act on.
+pub struct Target<'a> {
+    state: &'a mut State,
+    session: &'a mut DevSession,
+    inputs: &'a Inputs,
+    tables: Tables,
+}
+
+impl<'a> Target<'a> {
+    pub fn new(state: &'a mut State, session: &'a mut DevSession, inputs: &'a Inputs) -> Target<'a> {
+        let tables = session.loaded().tables();
+        Target { state, session, inputs, tables }
+    }
+}
+
+impl ControlTarget for Target<'_> {
+    fn parts(&mut self) -> (&Program, &mut dyn TableBackend) {
+        (&self.state.program, &mut self.tables)
+    }
+
+    fn metrics(&mut self) -> Value {
+        let stats = self.session.stats().map_err(|e| Failure::of(e.fault(), e));
+        match stats.and_then(|stats| self.state.summary(self.session, &stats)) {
+            Ok(summary) => summary.metrics(&self.state.program),
+            Err(_) => Value::Null,
+        }
+    }
+
+    fn reload(&mut self, request: Request) -> Result<Value, String> {
+        let Request::Reload { program, define, include, tables } = request else {
+            return Err("this is no reload".to_string());
+        };
+        // The run's own table file goes with its own program.
+        let same = std::fs::canonicalize(&self.state.path).is_ok_and(|path| path == program);
+        let own = if same { self.inputs.tables.clone() } else { None };
+        let inputs = Inputs { tables: tables.or(own), pcap: Vec::new() };
+        let source = Source { program, define, include };
+        let answer = replace(self.state, self.session, &source, &inputs).map_err(|e| e.message)?;
+        self.tables = self.session.loaded().tables();
+        errln!("replaced by {}", source.program.display());
+        Ok(answer)
+    }
+
+    fn stop(&mut self) {
+        STOP.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Takes the changed source, or says why not and keeps the program that runs.
+pub fn because_changed(args: &Run, state: &mut State, session: &mut DevSession, watch: &mut Watch) {
+    match replace(state, session, &args.source, &args.inputs) {
+        Ok(answer) => {
+            errln!("{} changed and was replaced", args.source.program.display());
+            out::notes(&tables_text(&answer));
+            // It may include other files now.
+            *watch = Watch::new(&state.path, &state.program);
+        }
+        Err(failure) => errln!("{}\nthe program from before goes on", failure.message.trim_end()),
+    }
+}
+
+/// Compiles a program and puts it in the running one's place. Nothing changes if that fails.
+fn replace(
+    state: &mut State,
+    session: &mut DevSession,
+    source: &Source,
+    inputs: &Inputs,
+) -> Result<Value, Failure> {
+    let (loaded, built) = compile(session, source)?;
+    let fail = |e| program::kernel_failure(&loaded.program, e);
+    let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
+    let replacement =
+        session.prepare_replacement(&built.program, &built.artifact, &built.object).map_err(fail)?;
+    let fresh: Vec<_> = entries.into_iter().filter(|(table, _)| replacement.starts_empty(*table)).collect();
+    events::fill(&mut replacement.loaded().tables(), &fresh)?;
+    let changes: Vec<Value> = replacement.changes().iter().map(change).collect();
+    session.replace(replacement).map_err(fail)?;
+    state.path = loaded.path;
+    state.program = loaded.program.into_inner();
+    Ok(json!({ "program": state.program.name, "tables": changes }))
+}
+
+/// Compiles on a thread of its own, while this one keeps the ring to the host side from overflowing.
+fn compile(session: &mut DevSession, source: &Source) -> Result<(Loaded, Built), Failure> {
+    let work = || {
+        let runtime = Runtime::unpack()?;
+        let loaded = program::load(source, &runtime)?;
+        let built = build_live(&loaded, &runtime)?;
+        Ok((loaded, built))
+    };
+    std::thread::scope(|scope| {
+        let compiling = scope.spawn(work);
+        while !compiling.is_finished() {
+            session.drain().map_err(|e| Failure::of(e.fault(), e))?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        compiling.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn change((table, change): &(String, TableChange)) -> Value {
+    match change {
+        TableChange::Kept => json!({ "table": table, "change": "kept" }),
+        TableChange::Copied(entries) => json!({ "table": table, "change": "copied", "entries": entries }),
+        TableChange::New => json!({ "table": table, "change": "new" }),
+        TableChange::Changed => json!({ "table": table, "change": "changed" }),
+        TableChange::Removed => json!({ "table": table, "change": "removed" }),
+    }
+}

@@ -1,0 +1,56 @@
+//! Ctrl-C, SIGTERM and SIGHUP.
+//!
+//! A command that runs a program looks at [`stopped`] and ends in order. All others end at once, after the temporary files
+//! are removed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::context::Failure;
+
+/// Exit status of a command that was interrupted.
+pub const STATUS: u8 = 130;
+
+/// Set by Ctrl-C; every loop looks at it.
+pub static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the command looks at [`STOP`] by itself.
+static ORDERLY: AtomicBool = AtomicBool::new(false);
+
+/// Folders that must not outlive the process.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Whether the user wants the command to end.
+pub fn stopped() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// From here on the command ends by itself when it is told to stop.
+pub fn stop_in_order() {
+    ORDERLY.store(true, Ordering::Relaxed);
+}
+
+/// Installs the handler.
+pub fn catch() -> Result<(), Failure> {
+    let handle = || {
+        STOP.store(true, Ordering::Relaxed);
+        if !ORDERLY.load(Ordering::Relaxed) {
+            for folder in FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).iter() {
+                let _ = std::fs::remove_dir_all(folder);
+            }
+            std::process::exit(STATUS.into());
+        }
+    };
+    ctrlc::set_handler(handle).map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))
+}
+
+/// Remembers a folder to remove if the command is interrupted.
+pub fn remember(folder: &Path) {
+    FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(folder.to_path_buf());
+}
+
+/// Forgets it: it is gone.
+pub fn forget(folder: &Path) {
+    FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).retain(|known| known != folder);
+}

@@ -1,0 +1,206 @@
+//! Commands that need no privilege: exit status, output, and nothing left behind.
+
+mod common;
+
+use common::{Place, capture, counter, example, finish, frame};
+use serde_json::Value;
+
+const BROKEN: &str = "#include <nicforge.h>\nvoid net_recv(nf_pkt pkt)\n{\n    if (nf_len(pkt) > 9)\n        nf_drop(pkt);\n}\n";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn check_says_what_there_is_or_what_is_wrong() {
+    let place = Place::new();
+    let ran = place.run(&["check", &example("l2_forward")]);
+    assert!(ran.ok().ends_with("l2_forward.c: 1 handler, 0 tables, 1 port\n"), "{ran:?}");
+    let ran = place.run(&["check", "--json", &example("l2_forward")]);
+    assert_eq!(json(ran.ok())["ok"], true);
+
+    place.file("broken.c", BROKEN);
+    place.run(&["check", "broken.c"]).fails(1, &["error[NF0090]", "broken.c:"]);
+    let ran = place.run(&["check", "--json", "broken.c"]);
+    assert_eq!((ran.code(), ran.err.as_str()), (1, ""));
+    let said = json(&ran.out);
+    assert_eq!((&said["ok"], &said["diagnostics"][0]["code"]), (&false.into(), &"NF0090".into()));
+    place.file("bad.air", "program t\nnonsense\n");
+    place.run(&["check", "bad.air"]).fails(1, &["bad.air:2:1"]);
+    let ran = place.run(&["check", "--json", "bad.air"]);
+    assert_eq!((ran.code(), &json(&ran.out)["ok"]), (1, &false.into()));
+    place.run(&["check", "missing.c"]).fails(1, &["missing.c"]);
+    place.run(&["check", "missing.air"]).fails(1, &["missing.air: No such file"]);
+    place.is_clean();
+}
+
+#[test]
+fn build_stops_where_it_is_told() {
+    let place = Place::new();
+    let program = example("icmp_echo");
+    let emit = |form: &str| place.run(&["build", &program, "--emit", form]).ok().to_string();
+    place.file("again.air", emit("air"));
+    assert!(place.run(&["check", "again.air"]).ok().contains("again.air: 1 handler"));
+    assert!(emit("passes").contains("handler"));
+    let c = emit("c");
+    assert!(c.contains("net_recv") && c.contains("#include"), "{c}");
+
+    let ran = place.run(&["build", &program, "-o", "x.o"]);
+    assert_eq!(ran.ok(), "wrote x.o\n");
+    assert_eq!(std::fs::read(place.path().join("x.o")).unwrap()[..4], *b"\x7fELF");
+    place.run(&["build", &program]).ok();
+    assert!(place.path().join("icmp_echo.o").exists());
+
+    let ran = place.run(&["build", "--list-passes"]);
+    assert!(ran.ok().lines().any(|line| line.trim_start().starts_with("inline ")), "{ran:?}");
+    let ran = place.run(&["build", &program, "--emit", "passes", "--print-after", "inline", "--time-passes"]);
+    ran.ok();
+    assert!(ran.err.starts_with("// after inline") || ran.err.contains("\n// after inline"), "{}", ran.err);
+    assert!(ran.err.contains("ms\n"), "{}", ran.err);
+    let unknown = ["build", program.as_str(), "--print-after", "nonsense"];
+    place.run(&unknown).fails(2, &["no such pass", "--list-passes"]);
+    place.run(&["build", &program, "-p", "nonsense"]).fails(2, &["nonsense"]);
+    place.run(&["build", &program, "--target", "interp"]).fails(2, &["--emit air"]);
+    place.run(&["build", &program, "-o", "no/such/dir.o"]).fails(1, &["no/such/dir.o"]);
+    place.is_clean();
+}
+
+#[test]
+fn run_interprets_a_capture() {
+    let place = Place::new();
+    let program = example("nf_chain");
+    let interp = ["run", program.as_str(), "--target", "interp"];
+    let with = |more: &[&str]| place.run(&[&interp, more].concat()).ok().to_string();
+    let text = with(&[]);
+    assert!(text.starts_with("nf_chain on interp (the reference interpreter)\n"), "{text}");
+    assert!(text.contains("packets in                         2525\n"), "{text}");
+    let report = json(&with(&["--json"]));
+    assert_eq!((&report["schema"], &report["packets_in"]), (&"nicforge/run".into(), &2525.into()));
+    let metrics = with(&["--metrics"]);
+    assert!(metrics.contains("nicforge_packets_in_total{program=\"nf_chain\"} 2525\n"), "{metrics}");
+    assert!(metrics.lines().all(|line| line.starts_with('#') || line.starts_with("nicforge_")), "{metrics}");
+    assert!(with(&["--events"]).starts_with("1: "));
+
+    with(&["--out", "sent.pcap"]);
+    let sent: u64 = report["sent"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+    let frames: usize = ["sent.0.pcap", "sent.1.pcap"]
+        .map(|file| nicforge_run::pcap::read(&place.path().join(file)).unwrap().len())
+        .iter()
+        .sum();
+    assert_eq!(frames as u64, sent);
+    place.is_clean();
+}
+
+#[test]
+fn trace_follows_one_event() {
+    let place = Place::new();
+    let program = example("l2_forward");
+    let ran = place.run(&["trace", &program, "--packet", "2"]);
+    assert!(ran.ok().starts_with("event 2 at "), "{ran:?}");
+    assert!(ran.out.contains("l2_forward.c:") && ran.out.contains("=> "), "{ran:?}");
+    for beyond in ["0", "1000000"] {
+        place.run(&["trace", &program, "--packet", beyond]).fails(2, &["numbered 1 to"]);
+    }
+    place.is_clean();
+}
+
+#[test]
+fn new_makes_a_program_that_runs() {
+    let place = Place::new();
+    assert!(place.run(&["new", "hello"]).ok().contains("nicforge run hello"));
+    let ran = place.run(&["run", "hello", "--target", "interp"]);
+    assert!(ran.ok().contains("packets in"), "{ran:?}");
+    place.run(&["new", "hello"]).fails(1, &["hello exists already; nothing was changed"]);
+    for bad in ["no-good", "1st", "a/b", ""] {
+        place.run(&["new", bad]).fails(2, &["letters, digits and underscores"]);
+    }
+    place.is_clean();
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let place = Place::new();
+    let program = example("l2_forward");
+    for args in [
+        &[][..],
+        &["explode"],
+        &["check"],
+        &["run", &program, "--target", "abacus"],
+        &["run", &program, "--target", "interp", "--dev", "lo"],
+        &["run", &program, "--dev", "lo", "--pcap", "x"],
+        &["run", &program, "--watch"],
+        &["run", &program, "--dev", "lo", "--duration", "soon"],
+        &["run", &program, "--dev", "lo", "--duration", "-1"],
+        &["verify", &program, "--target", "interp"],
+        &["table", "get", "x"],
+    ] {
+        let ran = place.run(args);
+        assert_eq!(ran.code(), 2, "{args:?}: {ran:?}");
+        assert!(!ran.err.is_empty() && !ran.err.contains("panicked"), "{args:?}: {ran:?}");
+    }
+    place.file("lonely.c", counter("nf_send(pkt, 0);"));
+    place.run(&["run", "lonely.c", "--target", "interp"]).fails(2, &["no packets to run on", "--pcap"]);
+    place.is_clean();
+}
+
+#[test]
+fn bad_captures_are_named_with_their_place() {
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    let good = capture(&[frame(1), frame(2)]);
+    place.file("cut.pcap", &good[..good.len() - 5]);
+    place.file("text.pcap", "this is no capture");
+    place.file("empty.pcap", "");
+    let mut long = good.clone();
+    long[24 + 8..24 + 12].fill(0xff);
+    place.file("long.pcap", &long);
+    let run = |pcap: &str| place.run(&["run", "c.c", "--target", "interp", "--pcap", pcap]);
+    run("cut.pcap").fails(1, &["cut.pcap: damaged at byte", "packet 2"]);
+    run("long.pcap").fails(1, &["long.pcap: damaged at byte", "packet 1"]);
+    run("text.pcap").fails(1, &["text.pcap: not a capture: the first bytes are 74 68 69 73"]);
+    run("empty.pcap").fails(1, &["empty.pcap: not a capture"]);
+    run("none.pcap").fails(1, &["none.pcap: No such file"]);
+    run("3=cut.pcap").fails(1, &["ports are 0 to 0"]);
+    place.is_clean();
+}
+
+#[test]
+fn bad_tables_are_named_with_their_place() {
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(1)]));
+    let run = |text: &str| {
+        place.file("t.toml", text);
+        place.run(&["run", "c.c", "--target", "interp", "--pcap", "p.pcap", "--tables", "t.toml"])
+    };
+    run("[[by_type]]\nkey = 70000\n").fails(1, &["t.toml:2: table `by_type`: `key`: 70000"]);
+    run("\n[[by_kind]]\nkey = 1\n").fails(1, &["t.toml:2", "no table `by_kind`; it has `by_type`"]);
+    run("[[by_type]\n").fails(1, &["t.toml:1: "]);
+    run("[[routes]]\nkey = \"10.0.0.0/40\"\n").fails(1, &["t.toml:1: table `routes`: ", "prefix length 40"]);
+    run("[[by_type]]\nkey = 5\nvalue = 3\n").ok();
+    place.is_clean();
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure_of_ours() {
+    let place = Place::new();
+    let program = example("nf_chain");
+    for args in [
+        format!("build {program} --emit c"),
+        format!("run {program} --target interp --events"),
+        format!("trace {program} --packet 40"),
+        "build --list-passes".to_string(),
+        "--help".to_string(),
+    ] {
+        let script = format!("{{ '{}' {args}; }} 2>&1 | head -n 1", common::NICFORGE);
+        let ran = finish(place.prepare("bash", &["-c", &script]));
+        assert_eq!(ran.ok().lines().count(), 1, "{args}: {ran:?}");
+        assert!(!ran.out.contains("panicked") && ran.err.is_empty(), "{args}: {ran:?}");
+    }
+    let script = format!(
+        "'{}' run {program} --target interp --events | true; echo ${{PIPESTATUS[0]}}",
+        common::NICFORGE
+    );
+    assert_eq!(finish(place.prepare("bash", &["-c", &script])).ok(), "141\n");
+    place.is_clean();
+}

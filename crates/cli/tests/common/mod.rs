@@ -1,0 +1,237 @@
+//! The real binary in a folder of its own, with its temporary files and control sockets there, so that whatever it
+//! leaves behind is seen.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+pub const NICFORGE: &str = env!("CARGO_BIN_EXE_nicforge");
+
+/// A folder with room for files, temporary files and sockets.
+pub struct Place {
+    dir: tempfile::TempDir,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or(-1)
+    }
+
+    /// Asserts the exit status; returns standard output.
+    #[track_caller]
+    pub fn ok(&self) -> &str {
+        assert_eq!(self.code(), 0, "{self:?}");
+        &self.out
+    }
+
+    /// Asserts a failure with this exit status and each of these texts in its message, and no trace of a panic.
+    #[track_caller]
+    pub fn fails(&self, code: i32, texts: &[&str]) {
+        assert_eq!(self.code(), code, "{self:?}");
+        for text in texts {
+            assert!(self.err.contains(text), "`{text}` is missing: {self:?}");
+        }
+        assert!(!self.err.contains("panicked"), "{self:?}");
+    }
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["tmp", "run"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        // Other users may look for programs here; their temporary files too.
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(dir.path().join("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
+        Place { dir }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Writes a file and returns its path.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        self.prepare(NICFORGE, args)
+    }
+
+    /// Some other command with the same surroundings.
+    pub fn prepare(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.path()).stdin(Stdio::null());
+        command.env("TMPDIR", self.path().join("tmp")).env("XDG_RUNTIME_DIR", self.path().join("run"));
+        command.env("NO_COLOR", "1");
+        command
+    }
+
+    /// Runs `nicforge` and waits.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        finish(self.command(args))
+    }
+
+    /// Names of temporary files.
+    pub fn temporary(&self) -> Vec<String> {
+        names(&self.path().join("tmp"))
+    }
+
+    /// Names of control sockets.
+    pub fn sockets(&self) -> Vec<String> {
+        names(&self.path().join("run/nicforge"))
+    }
+
+    /// Asserts that no temporary file and no socket is left.
+    #[track_caller]
+    pub fn is_clean(&self) {
+        assert_eq!((self.temporary(), self.sockets()), (vec![], vec![]));
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+pub fn finish(mut command: Command) -> Ran {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ran { status: output.status, out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// A command in the background, ended with the test at the latest.
+pub struct Background {
+    child: Child,
+}
+
+impl Background {
+    pub fn start(mut command: Command) -> Background {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Background { child }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a process of ours that was not waited for yet.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Waits for the end, at most half a minute.
+    pub fn end(mut self) -> Ran {
+        let mut status = None;
+        within("the command ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        let (mut out, mut err) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        Ran { status: status.unwrap(), out, err }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn within(what: &str, mut so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !so() {
+        assert!(Instant::now() < until, "not within half a minute: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A folder of the repository.
+pub fn example(name: &str) -> String {
+    format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whether programs can be loaded into the kernel here; says loudly if not. In CI everything must run.
+pub fn can_load() -> bool {
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } == 0 {
+        return true;
+    }
+    let why = "this test loads BPF programs and makes network namespaces: run it as root";
+    assert!(std::env::var_os("CI").is_none(), "{why}");
+    eprintln!("SKIPPED: {why}");
+    false
+}
+
+/// A program with one port that counts frames by EtherType and then does `fate` with them.
+pub fn counter(fate: &str) -> String {
+    format!(
+        "#include <nicforge.h>\n\
+         NF_PORTS(1);\n\
+         NF_TABLE(hash, by_type, uint16_t, uint32_t, 64);\n\
+         NF_TABLE(lpm, routes, nf_be32, uint32_t, 8);\n\
+         void net_recv(nf_pkt pkt)\n\
+         {{\n\
+         \x20   struct nf_eth eth;\n\
+         \x20   uint32_t route;\n\
+         \x20   if (!nf_extract(pkt, &eth)) {{\n\
+         \x20       nf_drop(pkt, \"short\");\n\
+         \x20       return;\n\
+         \x20   }}\n\
+         \x20   nf_add_value(&by_type, nf_ntohs(eth.type), 1);\n\
+         \x20   if (nf_lookup(&routes, nf_htonl(7), &route)) {{\n\
+         \x20       nf_add_value(&by_type, 1, 1);\n\
+         \x20   }}\n\
+         \x20   nf_reset(pkt);\n\
+         \x20   {fate}\n\
+         }}\n"
+    )
+}
+
+/// A frame of 60 bytes of an EtherType.
+pub fn frame(ether_type: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    frame.extend(ether_type.to_be_bytes());
+    frame.resize(60, 0);
+    frame
+}
+
+/// A capture of frames.
+pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
+    let frames: Vec<nicforge_run::pcap::Frame> = (0..)
+        .zip(frames)
+        .map(|(i, data)| nicforge_run::pcap::Frame {
+            time_ns: i * 1000,
+            data: data.clone(),
+            original_length: data.len() as u32,
+        })
+        .collect();
+    let mut out = Vec::new();
+    nicforge_run::pcap::write(&mut out, &frames).unwrap();
+    out
+}

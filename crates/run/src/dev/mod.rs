@@ -1,0 +1,174 @@
+//! A program on real interfaces, until its time is up or somebody stops it, and its replacement by a changed one
+//! meanwhile.
+
+mod reload;
+mod stats;
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nicforge_codegen::XdpArtifact;
+use nicforge_ir::{Output, Program};
+
+pub use reload::{Replacement, TableChange};
+use stats::Counting;
+pub use stats::DevStats;
+
+use crate::compile::{Mode, compile_bpf};
+use crate::xdp::attach::{index_of, set_ports};
+use crate::xdp::{Attached, LoadOptions, Loaded, RunStats, XdpError};
+
+/// How often the control socket and the stop flag are looked at.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A program attached to interfaces of the calling thread's network namespace. Dropping it detaches.
+pub struct DevSession {
+    // In this order they are let go: detached before it is unloaded.
+    attached: Vec<Attached>,
+    loaded: Loaded,
+    program: Program,
+    interfaces: Vec<(u32, String)>,
+    counting: Counting,
+    /// What came for the host side and was not handed on yet.
+    pending: Vec<Output>,
+    _stats: RunStats,
+}
+
+/// How to run on interfaces.
+pub struct DevOptions<'a> {
+    /// How long; for ever if absent.
+    pub duration: Option<Duration>,
+    /// Ends the run when set, within some milliseconds.
+    pub stop: &'a AtomicBool,
+    /// Called once a second.
+    pub every_second: &'a mut dyn FnMut(&Loaded, &DevStats),
+    /// Called many times a second: the place for a control socket, and for reloads.
+    pub idle: &'a mut dyn FnMut(&mut DevSession),
+    /// Gets everything for the program's host side, as it comes.
+    pub host: &'a mut dyn FnMut(Output),
+}
+
+/// A program that is loaded for interfaces but not attached yet: the moment to fill its tables.
+pub struct DevPrepared {
+    loaded: Loaded,
+    program: Program,
+    interfaces: Vec<(u32, String)>,
+}
+
+impl DevPrepared {
+    /// The program.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Attaches to every interface, or to none.
+    ///
+    /// # Errors
+    /// [`XdpError::Busy`], [`XdpError::NoNative`] by interface.
+    pub fn attach(self) -> Result<DevSession, XdpError> {
+        let DevPrepared { loaded, program, interfaces } = self;
+        let stats = RunStats::enable()?;
+        let counting = Counting::start(&loaded)?;
+        let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
+        let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
+        Ok(DevSession { attached, loaded, program, interfaces, counting, pending: Vec::new(), _stats: stats })
+    }
+}
+
+impl DevSession {
+    /// Loads what [`compile_bpf`] made in mode [`Mode::Live`]. `interfaces` are the program's ports in order.
+    ///
+    /// # Errors
+    /// [`XdpError::Ports`] unless every port has an interface, [`XdpError::NoInterface`], and those of loading.
+    pub fn prepare(
+        program: &Program,
+        artifact: &XdpArtifact,
+        object: &[u8],
+        interfaces: &[String],
+    ) -> Result<DevPrepared, XdpError> {
+        check_ports(program, interfaces)?;
+        let ifindex: Vec<u32> = interfaces.iter().map(|name| index_of(name)).collect::<Result<_, _>>()?;
+        let options = LoadOptions { mode: Mode::Live, ifindex: ifindex.clone() };
+        let loaded = Loaded::load(program, artifact, object, &options)?;
+        give_ports(&loaded, &ifindex)?;
+        let interfaces = ifindex.into_iter().zip(interfaces.iter().cloned()).collect();
+        Ok(DevPrepared { loaded, program: program.clone(), interfaces })
+    }
+
+    /// Compiles, prepares and attaches at once, for programs whose tables start empty.
+    pub fn start(
+        program: &Program,
+        artifact: &XdpArtifact,
+        includes: &[PathBuf],
+        interfaces: &[String],
+    ) -> Result<DevSession, XdpError> {
+        check_ports(program, interfaces)?;
+        let object = compile_bpf(&program.name, &artifact.source, Mode::Live, includes)?;
+        DevSession::prepare(program, artifact, &object, interfaces)?.attach()
+    }
+
+    /// The program.
+    pub fn loaded(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// Everything counted since the program was attached, those it replaced included.
+    pub fn stats(&self) -> Result<DevStats, XdpError> {
+        let tables: Vec<String> = self.program.tables.values().map(|table| table.name.clone()).collect();
+        self.counting.now(&self.loaded, &tables)
+    }
+
+    /// Takes what came for the host side out of its ring, so that the ring does not overflow while the caller is busy
+    /// elsewhere; [`run`](DevSession::run) hands it on.
+    pub fn drain(&mut self) -> Result<(), XdpError> {
+        let new = self.loaded.drain_host()?;
+        self.counting.host += new.len() as u64;
+        self.pending.extend(new);
+        Ok(())
+    }
+
+    /// Waits, reporting, until the run ends; returns what happened from its beginning.
+    pub fn run(&mut self, options: &mut DevOptions) -> Result<DevStats, XdpError> {
+        let started = Instant::now();
+        let base = self.stats()?;
+        let mut last = base.clone();
+        let mut reported = started;
+        loop {
+            let ended = options.stop.load(Ordering::Relaxed)
+                || options.duration.is_some_and(|duration| started.elapsed() >= duration);
+            self.drain()?;
+            self.pending.drain(..).for_each(&mut *options.host);
+            (options.idle)(self);
+            let second_over = reported.elapsed() >= Duration::from_secs(1);
+            if ended || second_over {
+                let now = self.stats()?;
+                if second_over {
+                    reported = Instant::now();
+                    (options.every_second)(&self.loaded, &now.since(&last));
+                }
+                if ended {
+                    self.pending.drain(..).for_each(&mut *options.host);
+                    return Ok(now.since(&base));
+                }
+                last = now;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn check_ports(program: &Program, interfaces: &[String]) -> Result<(), XdpError> {
+    if interfaces.len() == program.ports as usize {
+        return Ok(());
+    }
+    Err(XdpError::Ports { wanted: program.ports, given: interfaces.join(", ") })
+}
+
+fn give_ports(loaded: &Loaded, ifindex: &[u32]) -> Result<(), XdpError> {
+    match loaded.map_fd("nf_ports") {
+        Some(map) => set_ports(map.as_fd(), ifindex),
+        None => Ok(()),
+    }
+}
