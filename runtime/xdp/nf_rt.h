@@ -23,6 +23,9 @@
 /* Structs are packed so that their bytes are the same everywhere; where we run, any address may be read. */
 #pragma clang diagnostic ignored "-Waddress-of-packed-member"
 
+/* A bit-field takes the low bits of what is set, constants included. */
+#pragma clang diagnostic ignored "-Wbitfield-constant-conversion"
+
 typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
