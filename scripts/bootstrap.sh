@@ -13,7 +13,7 @@ packages=(
     libbpf-dev libelf-dev zlib1g-dev
     iproute2 ethtool bpftool
     iputils-ping bind9-dnsutils curl nginx-light
-    python3 memcached util-linux
+    python3 python3-venv memcached util-linux procps
 )
 
 missing=()

@@ -13,6 +13,7 @@ step() {
 }
 
 step "format" cargo fmt --check
+step "format of C and Python" scripts/lint.sh
 step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
 step "build" cargo build -q --workspace --all-targets
 step "tests" as_root env CARGO_TERM_COLOR=never cargo test -q --workspace --no-fail-fast

@@ -2,8 +2,9 @@
 """A memcached client for the binary protocol over UDP.
 
 No packaged client does binary GETs over UDP: pymemcache speaks text over TCP, and libmemcached over UDP only sends quiet
-SETs, which it does not expect to be answered. So this is one, written from memcached's documents protocol-binary (header of 24 bytes) and protocol.txt (frame header of 8 bytes
-before each datagram), with nothing of the programs it is used against.
+SETs, which it does not expect to be answered. So this is one, written from memcached's documents protocol-binary (header
+of 24 bytes) and protocol.txt (frame header of 8 bytes before each datagram), with nothing of the programs it is used
+against.
 
     memcached_client.py ADDRESS PORT
 

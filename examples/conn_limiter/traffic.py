@@ -7,7 +7,25 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, change, ethernet, interleave, ipv4, ipv6, malformed, pad, sent, tcp, udp, vlan  # noqa: E402
+from packets import (  # noqa: E402
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    Traffic,
+    change,
+    ethernet,
+    interleave,
+    ipv4,
+    ipv6,
+    malformed,
+    pad,
+    sent,
+    tcp,
+    udp,
+    vlan,
+)
 
 rng = random.Random(3)
 traffic = Traffic(__file__)
@@ -39,7 +57,9 @@ def segment(side, client, sport, flags, payload=b"", options=b"", fragment=0):
     ends = (client, SERVER) if side == CLIENTS else (SERVER, client)
     ports = (sport, PORT) if side == CLIENTS else (PORT, sport)
     body = tcp(*ends, *ports, flags, rng.randrange(1 << 32), rng.randrange(1 << 32), payload)
-    return pad(ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4(*ends, 6, body, options=options, fragment=fragment)))
+    return pad(
+        ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4(*ends, 6, body, options=options, fragment=fragment))
+    )
 
 
 def connection(client, sport, end):
@@ -80,7 +100,12 @@ for side in [CLIENTS, SERVERS] * 8:
         ethernet("ff:ff:ff:ff:ff:ff", "02:00:00:00:01:01", 0x0806, bytes(28)),
         ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 17, bytes(8))),
         ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x8100, vlan(5, 0x0800, segment(side, "10.0.0.1", 1, SYN)[14:])),
-        ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4("10.0.0.1", SERVER, 17, udp("10.0.0.1", SERVER, 1, 2, b"x"))),
+        ethernet(
+            "02:00:00:00:00:01",
+            "02:00:00:00:01:01",
+            0x0800,
+            ipv4("10.0.0.1", SERVER, 17, udp("10.0.0.1", SERVER, 1, 2, b"x")),
+        ),
         segment(side, "10.0.0.1", 5, SYN, fragment=0x0020),
     ]:
         traffic.add(frame, sent(1 - side, frame), side)

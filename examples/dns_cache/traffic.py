@@ -1,5 +1,4 @@
-"""Queries for names that are in the table and others, for dns_cache; writes traffic.pcap and tables.toml.
-"""
+"""Queries for names that are in the table and others, for dns_cache; writes traffic.pcap and tables.toml."""
 
 import ipaddress
 import pathlib
@@ -52,7 +51,11 @@ def packet(content, sport=5353, dport=53, client="10.0.0.1", checksum=True, **he
 
 def ask(name, spelled=None, flags=0x0100, edns=False, **header):
     """Adds a query that should be answered, with the name spelled as it likes."""
-    client, sport, number = f"10.0.{rng.randrange(4)}.{rng.randrange(1, 255)}", rng.randrange(1024, 65536), rng.randrange(65536)
+    client, sport, number = (
+        f"10.0.{rng.randrange(4)}.{rng.randrange(1, 255)}",
+        rng.randrange(1024, 65536),
+        rng.randrange(65536),
+    )
     counts, additional = ((1, 0, 0, 1), b"\0" + struct.pack("!HHIH", OPT, 1232, 0, 0)) if edns else ((1, 0, 0, 0), b"")
     content = query(spelled or name, number=number, flags=flags, counts=counts, additional=additional)
     identification = rng.randrange(65536)
@@ -99,7 +102,12 @@ for i in range(20):
         change(good, 20, b"\x00\x02"),
         pad(ethernet(OUR_MAC, CLIENT_MAC, 0x0800, ipv4("10.0.0.1", US, 6, tcp("10.0.0.1", US, 53, 53, ACK)))),
         ethernet("ff:ff:ff:ff:ff:ff", CLIENT_MAC, 0x0806, bytes(28)),
-        ethernet(OUR_MAC, CLIENT_MAC, 0x86DD, ipv6("2001:db8::1", "2001:db8::53", 17, udp("2001:db8::1", "2001:db8::53", 5353, 53, query(known)))),
+        ethernet(
+            OUR_MAC,
+            CLIENT_MAC,
+            0x86DD,
+            ipv6("2001:db8::1", "2001:db8::53", 17, udp("2001:db8::1", "2001:db8::53", 5353, 53, query(known))),
+        ),
         ethernet(OUR_MAC, CLIENT_MAC, 0x8100, vlan(5, 0x0800, good[14:])),
     ]:
         traffic.add(frame, "stack")

@@ -7,7 +7,24 @@ import random
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, PSH, SYN, Traffic, change, ethernet, icmp, interleave, ipv4, ipv6, malformed, pad, sent, tcp, udp, vlan  # noqa: E402
+from packets import (  # noqa: E402
+    ACK,
+    PSH,
+    SYN,
+    Traffic,
+    change,
+    ethernet,
+    icmp,
+    interleave,
+    ipv4,
+    ipv6,
+    malformed,
+    pad,
+    sent,
+    tcp,
+    udp,
+    vlan,
+)
 
 rng = random.Random(4)
 traffic = Traffic(__file__)
@@ -101,9 +118,15 @@ for side in [INSIDE, OUTSIDE] * 8:
         (change(good, 20, b"\x20\x00"), "drop fragment"),
         (change(good, 20, b"\x00\x01"), "drop fragment"),
         (change(good, 14, b"\x4f")[:60], "drop truncated"),
-        (ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4(a, b, 1, icmp(8, 0, 1, 1))), "drop neither TCP nor UDP"),
+        (
+            ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x0800, ipv4(a, b, 1, icmp(8, 0, 1, 1))),
+            "drop neither TCP nor UDP",
+        ),
         (ethernet("ff:ff:ff:ff:ff:ff", "02:00:00:00:01:01", 0x0806, bytes(28)), "stack"),
-        (ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 17, bytes(8))), "stack"),
+        (
+            ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 17, bytes(8))),
+            "stack",
+        ),
         (ethernet("02:00:00:00:00:01", "02:00:00:00:01:01", 0x8100, vlan(5, 0x0800, good[14:])), "stack"),
     ]:
         traffic.add(frame, fate, side)

@@ -1,5 +1,4 @@
-"""A few heavy and many light flows in both directions, for flow_stats; writes traffic.pcap (port 0) and traffic.1.pcap.
-"""
+"""A few heavy and many light flows in both directions, for flow_stats; writes traffic.pcap (port 0) and traffic.1.pcap."""
 
 import pathlib
 import random
@@ -25,8 +24,15 @@ def packet(src, dst, protocol, sport=0, dport=0, payload=b"", **header):
 # Twelve flows cross the limit of 64 packets: TCP, UDP, one of options, one of fragments, one of pings. Two end at 63 and 64.
 heavy = [[(f"10.0.0.{i}", "10.1.0.1", 6, 1000 + i, 80)] * rng.randrange(70, 140) for i in range(7)]
 heavy += [[(f"10.0.0.{i}", "10.1.0.1", 17, 1000 + i, 53)] * rng.randrange(70, 140) for i in range(2)]
-heavy += [[("10.0.1.1", "10.1.0.1", 1)] * 80, [("10.0.1.2", "10.1.0.1", 17, 7, 8)] * 63, [("10.0.1.3", "10.1.0.1", 17, 7, 8)] * 64]
-light = [[(f"10.2.{i // 250}.{i % 250}", "10.1.0.1", rng.choice([6, 17]), rng.randrange(65536), 443)] * rng.randrange(1, 5) for i in range(400)]
+heavy += [
+    [("10.0.1.1", "10.1.0.1", 1)] * 80,
+    [("10.0.1.2", "10.1.0.1", 17, 7, 8)] * 63,
+    [("10.0.1.3", "10.1.0.1", 17, 7, 8)] * 64,
+]
+light = [
+    [(f"10.2.{i // 250}.{i % 250}", "10.1.0.1", rng.choice([6, 17]), rng.randrange(65536), 443)] * rng.randrange(1, 5)
+    for i in range(400)
+]
 for flow in interleave(rng, heavy + light, 60):
     side = rng.randrange(2)
     frame = packet(*flow, payload=rng.randbytes(rng.randrange(0, 60)))

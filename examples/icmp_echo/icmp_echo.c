@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * icmp_echo: answers pings (RFC 792) on the NIC. Everything else goes to the operating system, also pings to a group: an
- * answer must not come from a broadcast or multicast address (RFC 1122, 3.2.2.6).
+ * icmp_echo: answers pings (RFC 792) on the NIC. Everything else goes to the operating system, also pings to a group:
+ * an answer must not come from a broadcast or multicast address (RFC 1122, 3.2.2.6).
  */
 #include <nicforge.h>
 

@@ -40,7 +40,7 @@ def frame_for(service):
 
 
 # Services of different popularity; cores finish in random order, so queues grow uneven.
-for i in range(2200):
+for _i in range(2200):
     request(frame_for(min(int(rng.expovariate(0.4)), 15)))
     while rng.random() < 0.46:
         busy = [(s, c) for s in range(SERVICES) for c in range(CORES) if outstanding[s][c]]

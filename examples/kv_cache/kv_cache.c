@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * kv_cache: memcached (binary protocol over UDP) for small items that do not expire: SET and GET of keys up to 32 and
- * values up to 64 bytes are answered here. All else, also a GET that finds nothing, goes to the operating system, where a
- * full memcached listens; a request of this form that might change an item there removes it here.
+ * values up to 64 bytes are answered here. All else, also a GET that finds nothing, goes to the operating system, where
+ * a full memcached listens; a request of this form that might change an item there removes it here.
  */
 #include <nicforge.h>
 
@@ -76,7 +76,8 @@ void net_recv(nf_pkt pkt)
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
         (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
         !nf_extract(pkt, &udp) || udp.dport != nf_htons(MEMCACHED_PORT) || !nf_extract(pkt, &frame) ||
-        frame.datagrams != nf_htons(1) || !nf_extract(pkt, &request) || request.magic != 0x80 || request.data_type != 0) {
+        frame.datagrams != nf_htons(1) || !nf_extract(pkt, &request) || request.magic != 0x80 ||
+        request.data_type != 0) {
         to_stack(pkt);
         return;
     }

@@ -1,5 +1,4 @@
-"""GETs and SETs of small items, and all other requests of memcached, for kv_cache; writes traffic.pcap.
-"""
+"""GETs and SETs of small items, and all other requests of memcached, for kv_cache; writes traffic.pcap."""
 
 import pathlib
 import random
@@ -76,8 +75,10 @@ def other(opcode, key, extras=b"", value=b""):
 
 
 # Keys of all lengths; some are the beginning of others.
-KEYS = [b"k" * length for length in range(1, KEY_BYTES + 1)] + [f"user:{i}".encode() for i in range(60)] + [bytes(4), b"\xff\0"]
-for i in range(1900):
+KEYS = (
+    [b"k" * length for length in range(1, KEY_BYTES + 1)] + [f"user:{i}".encode() for i in range(60)] + [bytes(4), b"\xff\0"]
+)
+for _i in range(1900):
     key = rng.choice(KEYS)
     what = rng.randrange(100)
     value = rng.randbytes(rng.choice([0, 1, 8, 30, VALUE_BYTES]))
@@ -108,7 +109,7 @@ ask(GET, b"kept", value=b"x")
 get(b"kept")
 
 good = packet(datagram(1, binary(0x80, GET, b"kept")))
-for i in range(10):
+for _i in range(10):
     for frame in [
         packet(datagram(1, binary(0x80, NOOP))),
         packet(datagram(1, binary(0x80, FLUSH))),
@@ -126,7 +127,12 @@ for i in range(10):
         change(good, 20, b"\x00\x02"),
         pad(ethernet(OUR_MAC, CLIENT_MAC, 0x0800, ipv4("10.0.0.1", US, 6, tcp("10.0.0.1", US, 4000, PORT, ACK)))),
         ethernet("ff:ff:ff:ff:ff:ff", CLIENT_MAC, 0x0806, bytes(28)),
-        ethernet(OUR_MAC, CLIENT_MAC, 0x86DD, ipv6("2001:db8::1", "2001:db8::2", 17, udp("2001:db8::1", "2001:db8::2", 5, PORT, b""))),
+        ethernet(
+            OUR_MAC,
+            CLIENT_MAC,
+            0x86DD,
+            ipv6("2001:db8::1", "2001:db8::2", 17, udp("2001:db8::1", "2001:db8::2", 5, PORT, b"")),
+        ),
         ethernet(OUR_MAC, CLIENT_MAC, 0x8100, vlan(5, 0x0800, good[14:])),
     ]:
         traffic.add(frame, "stack")

@@ -10,7 +10,26 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, SYN, Traffic, change, ethernet, icmp, interleave, ipv4, ipv6, malformed, nf_hash, pad, sent, tcp, udp, vlan  # noqa: E402
+from packets import (  # noqa: E402
+    ACK,
+    FIN,
+    PSH,
+    SYN,
+    Traffic,
+    change,
+    ethernet,
+    icmp,
+    interleave,
+    ipv4,
+    ipv6,
+    malformed,
+    nf_hash,
+    pad,
+    sent,
+    tcp,
+    udp,
+    vlan,
+)
 
 rng = random.Random(6)
 traffic = Traffic(__file__)
@@ -80,9 +99,7 @@ traffic.tables(
             ({"address": text6(address), "port": port, "protocol": protocol}, {"ring": number[address, port, protocol]})
             for address, port, protocol in SERVICES
         ],
-        "backends": [
-            (i, {"address": text6(address), "mac": mac_of(i)}) for i, address in BACKENDS.items()
-        ],
+        "backends": [(i, {"address": text6(address), "mac": mac_of(i)}) for i, address in BACKENDS.items()],
         "rings": [(number[service] + slot, backend) for service, ring in rings.items() for slot, backend in enumerate(ring)],
     }
 )

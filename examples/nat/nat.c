@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * nat: source address and port translation (RFC 3022, RFC 4787: endpoint-independent mapping). Hosts inside (port 0) share
- * one address outside (port 1). Checksums are updated incrementally (RFC 1624).
+ * nat: source address and port translation (RFC 3022, RFC 4787: endpoint-independent mapping). Hosts inside (port 0)
+ * share one address outside (port 1). Checksums are updated incrementally (RFC 1624).
  */
 #include <nicforge.h>
 

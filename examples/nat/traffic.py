@@ -99,7 +99,7 @@ traffic.tables(
 
 # Conversations; each endpoint inside keeps its port outside whomever it talks to, and anybody may answer there.
 threads = []
-for i in range(300):
+for _ in range(300):
     inside = (f"10.0.0.{rng.randrange(2, 60)}", rng.randrange(1024, 65536))
     protocol = rng.choice([TCP, UDP])
     thread = []

@@ -9,7 +9,23 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import Traffic, change, ethernet, icmp, interleave, ipv4, ipv6, mac, malformed, nf_hash, pad, sent, tcp, udp, vlan  # noqa: E402
+from packets import (  # noqa: E402
+    Traffic,
+    change,
+    ethernet,
+    icmp,
+    interleave,
+    ipv4,
+    ipv6,
+    mac,
+    malformed,
+    nf_hash,
+    pad,
+    sent,
+    tcp,
+    udp,
+    vlan,
+)
 
 rng = random.Random(13)
 traffic = Traffic(__file__)
@@ -52,7 +68,12 @@ def packet(client, sport, content, port=443, options=b""):
 
 def long_header(identifier, kind=0):
     """An Initial (0) or Handshake (2) packet (RFC 9000, 17.2); behind the identifiers it is noise."""
-    return bytes([0xC0 | kind << 4, 0, 0, 0, 1, len(identifier)]) + identifier + b"\x04abcd" + rng.randbytes(rng.randrange(8, 60))
+    return (
+        bytes([0xC0 | kind << 4, 0, 0, 0, 1, len(identifier)])
+        + identifier
+        + b"\x04abcd"
+        + rng.randbytes(rng.randrange(8, 60))
+    )
 
 
 def short_header(identifier):
@@ -97,7 +118,11 @@ for _ in range(160):
     chosen = by_ring(*client)
     # The server's own identifier: configuration, its number, and what it likes.
     own = bytes([rng.randrange(0xE0)]) + SERVER_IDS[chosen].to_bytes(2, "big") + rng.randbytes(rng.randrange(1, 6))
-    thread = [(send, client, long_header(first), None), (answer, client, long_header(b"abcd")), (send, client, long_header(own, 2), chosen)]
+    thread = [
+        (send, client, long_header(first), None),
+        (answer, client, long_header(b"abcd")),
+        (send, client, long_header(own, 2), chosen),
+    ]
     for _ in range(rng.randrange(2, 8)):
         if rng.randrange(3) == 0:
             client = a_client()  # the client moves; its server stays
@@ -117,8 +142,8 @@ for i in range(40):
     send(*client, long_header(b""))
     send(*client, short_header(bytes([i]) + b"\xab\xcd\xef12345"))  # a number that no server has
     send(*client, b"")
-    send(*client, (b"\x40" + named)[:i % 4 + 1])
-    send(*client, (b"\xc0\0\0\0\1\x08" + named)[:i % 9 + 1])
+    send(*client, (b"\x40" + named)[: i % 4 + 1])
+    send(*client, (b"\xc0\0\0\0\1\x08" + named)[: i % 9 + 1])
     if ":" not in client[0]:
         send(*client, short_header(named + b"45678"), i % 5, options=b"\1" * 4 * (i % 11))
 

@@ -1,5 +1,4 @@
-"""RPC messages in segments, some damaged, repeated or out of order, for rpc_reassembly; writes traffic.pcap.
-"""
+"""RPC messages in segments, some damaged, repeated or out of order, for rpc_reassembly; writes traffic.pcap."""
 
 import pathlib
 import random
@@ -59,7 +58,9 @@ threads = []
 for channel in range(1, 90):
     thread, seq = [], 0
     for _ in range(rng.randrange(1, 5)):
-        segments, seq = message(channel, seq, rng.randrange(1, 300), rng.choice([1, 30, 60, 100]) if rng.randrange(3) else 300)
+        segments, seq = message(
+            channel, seq, rng.randrange(1, 300), rng.choice([1, 30, 60, 100]) if rng.randrange(3) else 300
+        )
         thread += segments[:60] if seq < 60 else []
         if seq >= 60:
             break
@@ -93,5 +94,7 @@ for _ in range(8):
     ]:
         traffic.add(frame, "stack")
 for frame in malformed(segment(5000, 0, bytes(20), 20), 70):
-    traffic.add(frame, "stack" if len(frame) < 42 else "drop shorter than an RPC header" if len(frame) < 58 else "drop bad length")
+    traffic.add(
+        frame, "stack" if len(frame) < 42 else "drop shorter than an RPC header" if len(frame) < 58 else "drop bad length"
+    )
 traffic.write()

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tcp_rx_offload: the receive path of an offloaded TCP, after FlexTOE (NSDI'22): header validation, window trimming, one
- * out-of-order interval, payload to the host's receive buffer, and the acknowledgement. Connections are set up by the
- * host, which fills the table `flows`; segments that need it (SYN, FIN, RST, options) go to its stack. What the peer
- * acknowledges and its window are told to the host, which keeps what it sent.
+ * tcp_rx_offload: the receive path of an offloaded TCP, after FlexTOE (NSDI'22): header validation, window trimming,
+ * one out-of-order interval, payload to the host's receive buffer, and the acknowledgement. Connections are set up by
+ * the host, which fills the table `flows`; segments that need it (SYN, FIN, RST, options) go to its stack. What the
+ * peer acknowledges and its window are told to the host, which keeps what it sent.
  */
 #include <nicforge.h>
 

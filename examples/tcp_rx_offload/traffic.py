@@ -8,7 +8,26 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, change, checksum, dma, ethernet, interleave, ipv4, ipv6, message, pad, sent, tcp, udp  # noqa: E402
+from packets import (  # noqa: E402
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    Traffic,
+    change,
+    checksum,
+    dma,
+    ethernet,
+    interleave,
+    ipv4,
+    ipv6,
+    message,
+    pad,
+    sent,
+    tcp,
+    udp,
+)
 
 rng = random.Random(12)
 traffic = Traffic(__file__)
@@ -63,7 +82,13 @@ class Connection:
                 writes = self.store(start, end)
                 self.kept = (min(start, self.kept[0]), max(end, self.kept[1])) if self.kept else (start, end)
         answer = tcp(
-            US, self.peer, self.dport, self.sport, ACK, self.tx_seq, (self.first_seq + self.taken) % 2**32,
+            US,
+            self.peer,
+            self.dport,
+            self.sport,
+            ACK,
+            self.tx_seq,
+            (self.first_seq + self.taken) % 2**32,
             window=min(65535, self.first_window - self.taken),
         )
         packet = ipv4(US, self.peer, 6, answer, identification=int.from_bytes(frame[18:20], "big"), fragment=0x4000)

@@ -59,7 +59,9 @@ for i in range(950):
     traffic.add(frame, sent(UNDERLAY, outer(SELF, address, (hop, SELF_MAC), vxlan(VNI, frame), sport)), LOCAL)
     # The other way.
     frame = inner(here, host)
-    traffic.add(outer(address, SELF, (SELF_MAC, hop), vxlan(VNI, frame), rng.randrange(0xC000, 0x10000)), sent(LOCAL, frame), UNDERLAY)
+    traffic.add(
+        outer(address, SELF, (SELF_MAC, hop), vxlan(VNI, frame), rng.randrange(0xC000, 0x10000)), sent(LOCAL, frame), UNDERLAY
+    )
     if i % 8 == 0:
         traffic.add(inner("02:00:00:00:09:09", here), "drop unknown destination", LOCAL)
         traffic.add(inner("ff:ff:ff:ff:ff:ff", here), "drop unknown destination", LOCAL)

@@ -97,22 +97,22 @@ void nf_dma_write(nf_pkt pkt, uint64_t addr, uint32_t len);
  *   lpm      longest prefix match; filled by the control plane only
  *   ternary  value and mask with priorities; filled by the control plane only
  * Keys and values are passed by value: an integer, a struct, or an array inside a struct. */
-#define NF_TABLE(kind, name, key_type, value_type, entries)                                                          \
-    struct {                                                                                                         \
-        char (*nf_kind_##kind)[1];                                                                                   \
-        key_type *key;                                                                                               \
-        value_type *value;                                                                                           \
-        char (*capacity)[entries];                                                                                   \
+#define NF_TABLE(kind, name, key_type, value_type, entries)                                                            \
+    struct {                                                                                                           \
+        char (*nf_kind_##kind)[1];                                                                                     \
+        key_type *key;                                                                                                 \
+        value_type *value;                                                                                             \
+        char (*capacity)[entries];                                                                                     \
     } name
 
 /* The same with a byte string of up to bytes bytes beside each value. */
-#define NF_BUF_TABLE(kind, name, key_type, value_type, entries, bytes)                                               \
-    struct {                                                                                                         \
-        char (*nf_kind_##kind)[1];                                                                                   \
-        key_type *key;                                                                                               \
-        value_type *value;                                                                                           \
-        char (*capacity)[entries];                                                                                   \
-        char (*buf)[bytes];                                                                                          \
+#define NF_BUF_TABLE(kind, name, key_type, value_type, entries, bytes)                                                 \
+    struct {                                                                                                           \
+        char (*nf_kind_##kind)[1];                                                                                     \
+        key_type *key;                                                                                                 \
+        value_type *value;                                                                                             \
+        char (*capacity)[entries];                                                                                     \
+        char (*buf)[bytes];                                                                                            \
     } name
 
 /* bool nf_lookup(&table, key, &value): copies the entry to value; a miss returns false and zeroes value. */
@@ -172,7 +172,7 @@ static inline nf_be32 nf_htonl(uint32_t x) { return __builtin_bswap32(x); }
 static inline nf_be64 nf_htonll(uint64_t x) { return __builtin_bswap64(x); }
 /* The same for constants in case labels and tables. */
 #define NF_HTONS(x) ((nf_be16)((((x) & 0xffu) << 8) | (((x) >> 8) & 0xffu)))
-#define NF_HTONL(x)                                                                                                  \
+#define NF_HTONL(x)                                                                                                    \
     ((nf_be32)((((x) & 0xffu) << 24) | (((x) & 0xff00u) << 8) | (((x) >> 8) & 0xff00u) | (((x) >> 24) & 0xffu)))
 
 /* uint32_t nf_hash(seed, value): a mixed CRC-32C of the value's bytes; different seeds are independent. */

@@ -68,19 +68,19 @@ extern u64 nf_refused[];
  * clang would read byte by byte if it knew that the pointer may be odd. The alignment sits in the type of the access,
  * not in an assumption about the pointer: data and data + 14 cannot both be multiples of eight. */
 #define NF_WIDE(type) __typeof__(type) __attribute__((aligned(8), may_alias))
-#define NF_GET(to, from)                                                                                             \
-    do {                                                                                                             \
-        typedef NF_WIDE(to) nf_wide;                                                                                 \
-        __builtin_memcpy(&(to), (const nf_wide *)(from), sizeof(to));                                                \
+#define NF_GET(to, from)                                                                                               \
+    do {                                                                                                               \
+        typedef NF_WIDE(to) nf_wide;                                                                                   \
+        __builtin_memcpy(&(to), (const nf_wide *)(from), sizeof(to));                                                  \
     } while (0)
 #define NF_PUT(to, from) NF_MOVE((void *)(to), &(from), sizeof(from))
 /* Copies a small part in words: clang keeps structs in registers if all copies of their parts are words. */
-#define NF_MOVE(to, from, size)                                                                                      \
-    do {                                                                                                             \
-        if ((size) <= 16)                                                                                            \
-            nf_move((to), (from), (size));                                                                           \
-        else                                                                                                         \
-            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), (size));                          \
+#define NF_MOVE(to, from, size)                                                                                        \
+    do {                                                                                                               \
+        if ((size) <= 16)                                                                                              \
+            nf_move((to), (from), (size));                                                                             \
+        else                                                                                                           \
+            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), (size));                            \
     } while (0)
 
 typedef u8 nf_wide_bytes __attribute__((aligned(8), may_alias));
@@ -110,23 +110,24 @@ NF_INLINE void nf_move(void *to, const void *from, u32 size)
         *(u8 *)(to + at) = *(const u8 *)(from + at);
 }
 
-/* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the verifier does not know
- * it: else each number of elements would leave a state of its own, and what follows would be walked once for each. */
+/* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the verifier does not
+ * know it: else each number of elements would leave a state of its own, and what follows would be walked once for each.
+ */
 extern u64 nf_zero;
-#define NF_CLEAR(x)                                                                                                  \
-    do {                                                                                                             \
-        u64 nf_z = *(volatile u64 *)&nf_zero;                                                                        \
-        u32 nf_at = 0;                                                                                               \
-        _Pragma("unroll") for (; nf_at + 8 <= sizeof(x); nf_at += 8) *(nf_word64 *)((u8 *)&(x) + nf_at) = nf_z;     \
-        _Pragma("unroll") for (; nf_at < sizeof(x); nf_at++) ((u8 *)&(x))[nf_at] = nf_z;                             \
+#define NF_CLEAR(x)                                                                                                    \
+    do {                                                                                                               \
+        u64 nf_z = *(volatile u64 *)&nf_zero;                                                                          \
+        u32 nf_at = 0;                                                                                                 \
+        _Pragma("unroll") for (; nf_at + 8 <= sizeof(x); nf_at += 8) * (nf_word64 *)((u8 *)&(x) + nf_at) = nf_z;       \
+        _Pragma("unroll") for (; nf_at < sizeof(x); nf_at++)((u8 *)&(x))[nf_at] = nf_z;                                \
     } while (0)
 /* Keeps a value in its register, so that the verifier sees a check and the access it covers as one pointer. */
 #define NF_PIN(x) asm volatile("" : "+r"(x))
 /* A packet offset the verifier knows to be below 32 KiB. */
 #define NF_BOUND_OFFSET(x) asm volatile("%0 &= 0x7fff" : "+r"(x))
 
-/* Bytes of the frame. Pinned, or clang would subtract and spill the lower halves of the two pointers, which the verifier
- * does not take. */
+/* Bytes of the frame. Pinned, or clang would subtract and spill the lower halves of the two pointers, which the
+ * verifier does not take. */
 NF_INLINE u32 nf_frame_length(const u8 *data, const u8 *end)
 {
     u64 length = end - data;
@@ -687,15 +688,15 @@ NF_INLINE bool nf_fib(struct xdp_md *ctx, const void *query, void *answer)
 }
 
 /* Replaces *at by x while x is better than what is there, atomically; gives up after 8 lost races. */
-#define NF_ATOMIC_UPDATE(at, x, better)                                                                              \
-    do {                                                                                                             \
-        __typeof__(*(at)) nf_old = *(volatile __typeof__(*(at)) *)(at);                                              \
-        for (int nf_try = 0; nf_try < 8 && (x)better nf_old; nf_try++) {                                            \
-            __typeof__(*(at)) nf_seen = __sync_val_compare_and_swap((at), nf_old, (x));                              \
-            if (nf_seen == nf_old)                                                                                   \
-                break;                                                                                               \
-            nf_old = nf_seen;                                                                                        \
-        }                                                                                                            \
+#define NF_ATOMIC_UPDATE(at, x, better)                                                                                \
+    do {                                                                                                               \
+        __typeof__(*(at)) nf_old = *(volatile __typeof__(*(at)) *)(at);                                                \
+        for (int nf_try = 0; nf_try < 8 && (x)better nf_old; nf_try++) {                                               \
+            __typeof__(*(at)) nf_seen = __sync_val_compare_and_swap((at), nf_old, (x));                                \
+            if (nf_seen == nf_old)                                                                                     \
+                break;                                                                                                 \
+            nf_old = nf_seen;                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 #endif
