@@ -35,6 +35,29 @@ fn check_says_what_there_is_or_what_is_wrong() {
 }
 
 #[test]
+fn what_killed_commands_left_is_removed() {
+    let place = Place::new();
+    let (old, young) = ("tmp/nicforge-runtime-old", "tmp/nicforge-runtime-young");
+    for name in [old, young, "tmp/other"] {
+        std::fs::create_dir(place.path().join(name)).unwrap();
+        place.file(&format!("{name}/nicforge.h"), "");
+    }
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for name in [old, "tmp/other"] {
+        std::fs::File::open(place.path().join(name)).unwrap().set_modified(hour_ago).unwrap();
+    }
+    let check = || place.run(&["check", &example("l2_forward")]).ok().to_string();
+    // A folder that a process uses is locked.
+    let user = std::fs::File::open(place.path().join(old)).unwrap();
+    user.lock().unwrap();
+    check();
+    assert_eq!(place.temporary().len(), 3);
+    drop(user);
+    check();
+    assert_eq!(place.temporary(), ["nicforge-runtime-young", "other"]);
+}
+
+#[test]
 fn build_stops_where_it_is_told() {
     let place = Place::new();
     let program = example("icmp_echo");

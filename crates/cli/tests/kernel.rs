@@ -101,43 +101,13 @@ fn without_privilege_there_is_one_clear_line() {
     assert_eq!(place.temporary(), [""; 0]);
 }
 
-/// Loops whose every trip the kernel's verifier walks anew, more than its limit of a million instructions.
-const TOO_COMPLEX: &str = "#include <nicforge.h>
-NF_PORTS(1);
-NF_TABLE(array, sums, uint32_t, uint64_t, 64);
-void net_recv(nf_pkt pkt)
-{
-    struct nf_eth eth;
-    uint64_t sum = 0;
-    if (!nf_extract(pkt, &eth)) {
-        nf_drop(pkt);
-        return;
-    }
-    for (uint32_t i = 0; i < 64; i++) {
-        for (uint32_t j = 0; j < 64; j++) {
-            for (uint32_t k = 0; k < 64; k++) {
-                uint64_t old;
-                nf_lookup(&sums, (uint32_t)((sum + k) & 63), &old);
-                if ((old ^ sum) & 1)
-                    sum = sum * 3 + old;
-                else
-                    sum += i ^ j ^ k;
-            }
-        }
-    }
-    nf_update(&sums, 0, sum);
-    nf_reset(pkt);
-    nf_send(pkt, 0);
-}
-";
-
 #[test]
 fn a_refusal_is_shown_on_the_users_line() {
     if !can_load() {
         return;
     }
     let place = Place::new();
-    place.file("complex.c", TOO_COMPLEX);
+    place.file("complex.c", common::TOO_COMPLEX);
     place.file("p.pcap", capture(&[frame(5)]));
     place.run(&["check", "complex.c"]).ok();
     for command in ["run", "verify"] {
@@ -150,9 +120,7 @@ fn a_refusal_is_shown_on_the_users_line() {
                 "complete log is in",
             ],
         );
-        let log = ran.err.split("complete log is in ").nth(1).unwrap().split_whitespace().next().unwrap();
-        assert!(std::fs::metadata(log).unwrap().len() > 1000, "the log is there");
-        std::fs::remove_file(log).unwrap();
+        common::remove_log(&ran);
         place.is_clean();
     }
 }

@@ -74,6 +74,9 @@ fn tables_of_an_interpreted_run() {
     );
     place.run(&["reload", "c.c"]).fails(1, &["nicforge run --dev"]);
 
+    run.signal(libc::SIGHUP);
+    run.end().ok();
+    let run = holding(&place, "interp");
     let second = holding(&place, "interp");
     let (a, b) = (run.pid().to_string(), second.pid().to_string());
     place.run(&["table", "list"]).fails(1, &["several programs are running", &a, &b, "(c)"]);
@@ -84,6 +87,22 @@ fn tables_of_an_interpreted_run() {
     run.signal(libc::SIGINT);
     let ran = run.end();
     assert!(ran.ok().contains("packets in"), "{ran:?}");
+    place.is_clean();
+}
+
+#[test]
+fn nohup_outlives_its_terminal() {
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5)]));
+    let args = [common::NICFORGE, "run", "c.c", "--target", "interp", "--pcap", "p.pcap", "--hold"];
+    let run = Background::start(place.prepare("nohup", &args));
+    within("the run listens", || place.sockets().len() == 1);
+    run.signal(libc::SIGHUP);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    place.run(&["table", "list"]).ok();
+    run.signal(libc::SIGTERM);
+    run.end().ok();
     place.is_clean();
 }
 
@@ -260,6 +279,12 @@ fn replacement_keeps_tables_under_traffic() {
     place.file("wrong.toml", "[[routes]]\nkey = 3000000000000\n");
     place.run(&["reload", "c.c", "--tables", "wrong.toml"]).fails(1, &["wrong.toml:2"]);
     place.run(&["reload", "missing.c"]).fails(1, &["missing.c: No such file"]);
+    place.file("complex.c", common::TOO_COMPLEX);
+    place.file("none.toml", "");
+    place.run(&["reload", "complex.c"]).fails(1, &["tables.toml:1: the program has no table `by_type`"]);
+    let refused = place.run(&["reload", "complex.c", "--tables", "none.toml"]);
+    refused.fails(1, &["error[NF0901]: the kernel's verifier refuses", "complex.c:", "complete log is in"]);
+    common::remove_log(&refused);
     net.send(&sender, 5, 1);
     within("the old one goes on", || count_of(&place, "5") == 11);
 
