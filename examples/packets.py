@@ -1,12 +1,13 @@
 """Packets and captures for the examples' traffic scripts: plain Python, no dependencies.
 
-Addresses are strings; every function returns bytes. Checksums are filled in. A capture is written with `Capture`, whose
-clock the scripts advance themselves, so that the same script always writes the same file.
+Addresses are strings; every function returns bytes. Checksums are filled in. Captures are written with `Traffic`, whose
+clock the scripts advance themselves, so that the same script always writes the same files.
 """
 
 import ipaddress
 import pathlib
 import struct
+import sys
 
 
 def mac(text):
@@ -98,34 +99,118 @@ def icmp(kind, code, identifier, sequence, payload=b""):
     return head[:2] + struct.pack("!H", total) + head[4:] + payload
 
 
-class Capture:
-    """A pcap file in the making: nanosecond time stamps, link type Ethernet."""
+class Traffic:
+    """The captures of one example, a frame at a time, all ports on one clock that never stands still.
 
-    def __init__(self):
-        self.frames = []
+    Each frame comes with its fate: what the script's author expects the program to do with it. `--fates` prints the list,
+    which the tests compare with what the program does. A fate lists the outputs in order, with "; " between: what `sent`,
+    `host`, `message` and `dma` below give, `stack` (unchanged), `drop REASON`; or `nothing`.
+    """
+
+    def __init__(self, script):
+        self.folder = pathlib.Path(script).parent
         self.now = 1_000_000_000
+        self.frames = {}
+        self.fates = []
 
-    def add(self, frame, after_ns=1_000):
+    def add(self, frame, fate, port=0, after_ns=1_000):
         """Appends a frame, `after_ns` behind the last one."""
+        assert 14 <= len(frame) <= 3400 or port == "host", f"a frame of {len(frame)} bytes"
+        assert after_ns > 0
         self.now += after_ns
-        self.frames.append((self.now, bytes(frame)))
+        self.frames.setdefault(port, []).append((self.now, bytes(frame)))
+        self.fates.append(fate)
 
-    def at(self, time_ns):
-        """Sets the clock, for several captures that belong together."""
-        self.now = time_ns
+    def message(self, message, fate="nothing", after_ns=1_000):
+        """Appends a message of the host side."""
+        self.add(message, fate, "host", after_ns)
 
-    def write(self, script, name="traffic.pcap"):
-        """Writes the file beside the script that made it."""
-        path = pathlib.Path(script).parent / name
-        out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
-        for time, frame in self.frames:
-            seconds, nanoseconds = divmod(time, 1_000_000_000)
-            out.append(struct.pack("<IIII", seconds, nanoseconds, len(frame), len(frame)))
-            out.append(frame)
-        path.write_bytes(b"".join(out))
+    def write(self):
+        """Writes traffic.pcap for port 0, traffic.PORT.pcap for the others, traffic.host.pcap for the host side."""
+        for port, frames in self.frames.items():
+            name = "traffic.pcap" if port == 0 else f"traffic.{port}.pcap"
+            # Nanosecond time stamps, link type Ethernet.
+            out = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)]
+            for time, frame in frames:
+                seconds, nanoseconds = divmod(time, 1_000_000_000)
+                out.append(struct.pack("<IIII", seconds, nanoseconds, len(frame), len(frame)))
+                out.append(frame)
+            (self.folder / name).write_bytes(b"".join(out))
+        if "--fates" in sys.argv:
+            print("\n".join(self.fates))
+
+    def tables(self, tables):
+        """Writes tables.toml: {table: [(key, value)]}, keys and values as `toml` takes them."""
+        lines = ["# Made by traffic.py.", ""]
+        for name, entries in tables.items():
+            for key, value in entries:
+                lines += [f"[[{name}]]", f"key = {toml(key)}", f"value = {toml(value)}", ""]
+        (self.folder / "tables.toml").write_text("\n".join(lines))
+
+
+def toml(value):
+    """A number, string, list or dictionary in TOML's inline form."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {toml(member)}" for name, member in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(element) for element in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def nf_hash(seed, value):
+    """What nf_hash(seed, value) gives for the bytes of a value: CRC-32C, mixed (see docs/language.md)."""
+    crc = 0xFFFFFFFF
+    for byte in struct.pack("<I", seed) + value:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    h = ~crc & 0xFFFFFFFF ^ seed
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
+    return h ^ (h >> 16)
+
+
+def sent(port, frame):
+    """The fate of a frame that leaves by a port, as this frame."""
+    return f"port {port} {frame.hex()}"
+
+
+def host(frame):
+    """The fate of a frame that goes to the program's host side, as these bytes."""
+    return f"host {frame.hex()}"
+
+
+def message(content):
+    """A message to the host side."""
+    return f"message {content.hex()}"
+
+
+def dma(address, content):
+    """Bytes written to host memory."""
+    return f"dma {address} {content.hex()}"
+
+
+def change(frame, at, new):
+    """A frame with other bytes at an offset; checksums stay as they were."""
+    return frame[:at] + new + frame[at + len(new) :]
+
+
+def pad(frame):
+    """A frame as it is on a wire: at least 60 bytes."""
+    return frame.ljust(60, b"\0")
 
 
 def malformed(frame, count=8):
     """Prefixes of a frame that end inside its headers, from 14 bytes (the least the kernel takes) on."""
     lengths = range(14, len(frame), max(1, (len(frame) - 14) // count))
     return [frame[:length] for length in lengths]
+
+
+def interleave(rng, threads, at_once=40):
+    """The items of several lists in random order, each list's own order kept, up to `at_once` lists side by side."""
+    threads = [list(thread) for thread in threads if thread]
+    while threads:
+        thread = rng.choice(threads[:at_once])
+        yield thread.pop(0)
+        if not thread:
+            threads.remove(thread)

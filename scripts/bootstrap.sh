@@ -5,14 +5,15 @@ cd "$(dirname "$0")/.."
 . scripts/env.sh
 
 # What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
-# about interfaces while debugging), ping, dig, curl, nginx, memcached client (real clients in the tests).
+# about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
+# and servers in the tests).
 packages=(
     build-essential pkg-config
     clang-19 llvm-19 clang-format-19
     libbpf-dev libelf-dev zlib1g-dev
     iproute2 ethtool bpftool
     iputils-ping bind9-dnsutils curl nginx-light
-    python3 python3-pymemcache
+    python3 memcached util-linux
 )
 
 missing=()
@@ -24,6 +25,13 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "bootstrap: installing ${missing[*]}" >&2
     export DEBIAN_FRONTEND=noninteractive
     as_root apt-get -o DPkg::Lock::Timeout=300 -q update >/dev/null
+    # The servers among them are for the tests, which start their own: nothing is to run by itself.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+        as_root chmod +x "$policy"
+        trap 'as_root rm -f "$policy"' EXIT
+    fi
     as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 

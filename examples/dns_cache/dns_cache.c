@@ -58,7 +58,8 @@ void net_recv(nf_pkt pkt)
     struct dns dns;
 
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(53) || !nf_extract(pkt, &dns)) {
+        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
+        !nf_extract(pkt, &udp) || udp.dport != nf_htons(53) || !nf_extract(pkt, &dns)) {
         to_stack(pkt);
         return;
     }
@@ -93,8 +94,7 @@ void net_recv(nf_pkt pkt)
         to_stack(pkt);
         return;
     }
-    record.hits++;
-    nf_update(&records, name, record);
+    nf_add(&records, name, hits, 1);
 
     uint32_t payload = sizeof(struct dns) + length + sizeof(question) + sizeof(struct answer);
     nf_mac mac = eth.src;
@@ -111,7 +111,8 @@ void net_recv(nf_pkt pkt)
     udp.sport = nf_htons(53);
     udp.length = nf_htons(sizeof(struct nf_udp) + payload);
     udp.csum = 0;
-    dns.flags = nf_htons(0x8180 | (nf_ntohs(dns.flags) & 0x0100)); /* answer, recursion available */
+    /* An answer, recursion available; recursion desired and checking disabled as in the query. */
+    dns.flags = nf_htons(0x8080 | (nf_ntohs(dns.flags) & 0x0110));
     dns.answers = nf_htons(1);
     dns.authorities = 0;
     dns.additionals = 0;

@@ -46,7 +46,9 @@ void net_recv(nf_pkt pkt)
     flow.src = ip.src;
     flow.dst = ip.dst;
     flow.protocol = ip.protocol;
-    if (ip.ihl == 5 && (ip.protocol == NF_IP_TCP || ip.protocol == NF_IP_UDP)) {
+    /* Fragments count by address: only the first has ports. */
+    bool whole = (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) == 0;
+    if (whole && ip.ihl == 5 && (ip.protocol == NF_IP_TCP || ip.protocol == NF_IP_UDP)) {
         if (nf_extract(pkt, &ports)) {
             flow.sport = ports.source;
             flow.dport = ports.destination;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * kv_cache: a memcached server (binary protocol over UDP) for small items: GET and SET of keys up to 32 and values up to
- * 64 bytes. Other requests go to the operating system, where a full memcached may listen.
+ * kv_cache: memcached (binary protocol over UDP) for small items that do not expire: SET and GET of keys up to 32 and
+ * values up to 64 bytes are answered here. All else, also a GET that finds nothing, goes to the operating system, where a
+ * full memcached listens; a request of this form that might change an item there removes it here.
  */
 #include <nicforge.h>
 
@@ -13,7 +14,6 @@ NF_PORTS(1);
 
 #define GET 0x00
 #define SET 0x01
-#define NOT_FOUND 0x0001
 #define OUT_OF_MEMORY 0x0082
 
 /* In front of every UDP datagram of memcached. */
@@ -51,6 +51,12 @@ struct NF_PACKED word {
     nf_be32 value;
 };
 
+/* In front of a SET's key. */
+struct NF_PACKED set_extras {
+    nf_be32 flags;
+    nf_be32 expiration;
+};
+
 NF_TABLE(lru, items, struct key, struct item, 65536);
 
 static inline void to_stack(nf_pkt pkt)
@@ -68,9 +74,9 @@ void net_recv(nf_pkt pkt)
     struct binary request;
 
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(MEMCACHED_PORT) ||
-        !nf_extract(pkt, &frame) || frame.datagrams != nf_htons(1) || !nf_extract(pkt, &request) ||
-        request.magic != 0x80 || request.data_type != 0) {
+        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
+        !nf_extract(pkt, &udp) || udp.dport != nf_htons(MEMCACHED_PORT) || !nf_extract(pkt, &frame) ||
+        frame.datagrams != nf_htons(1) || !nf_extract(pkt, &request) || request.magic != 0x80 || request.data_type != 0) {
         to_stack(pkt);
         return;
     }
@@ -81,13 +87,6 @@ void net_recv(nf_pkt pkt)
         to_stack(pkt);
         return;
     }
-    bool get = request.opcode == GET && extras == 0;
-    bool set = request.opcode == SET && extras == 8 && body - extras - key_length <= VALUE_BYTES;
-    if (!get && !set) {
-        to_stack(pkt);
-        return;
-    }
-
     struct key key = {0};
     key.length = key_length;
     for (uint32_t i = 0; i < KEY_BYTES; i++) {
@@ -98,18 +97,23 @@ void net_recv(nf_pkt pkt)
         key.b[i] = c;
     }
 
+    struct set_extras set_extras;
+    bool get = request.opcode == GET && body == key_length;
+    /* Items that expire and compare-and-swap are for the full server. */
+    bool set = request.opcode == SET && extras == sizeof(set_extras) && body - extras - key_length <= VALUE_BYTES &&
+               request.cas == 0 && nf_load(pkt, 0, &set_extras) && set_extras.expiration == 0;
+
     struct item item = {0};
     uint32_t status = 0;
     uint32_t reply_extras = 0;
     if (get) {
-        if (nf_lookup(&items, key, &item))
-            reply_extras = 4;
-        else
-            status = NOT_FOUND;
-    } else {
-        struct word flags;
-        nf_load(pkt, 0, &flags);
-        item.flags = flags.value;
+        if (!nf_lookup(&items, key, &item)) {
+            to_stack(pkt);
+            return;
+        }
+        reply_extras = sizeof(struct word);
+    } else if (set) {
+        item.flags = set_extras.flags;
         item.length = body - extras - key_length;
         for (uint32_t i = 0; i < VALUE_BYTES; i++) {
             if (i >= item.length)
@@ -120,10 +124,14 @@ void net_recv(nf_pkt pkt)
         }
         if (!nf_update(&items, key, item))
             status = OUT_OF_MEMORY;
-        item.length = 0;
+    } else {
+        if (request.opcode != GET)
+            nf_delete(&items, key);
+        to_stack(pkt);
+        return;
     }
 
-    uint32_t value_length = get && status == 0 ? item.length : 0;
+    uint32_t value_length = get ? item.length : 0;
     uint32_t payload = sizeof(struct frame) + sizeof(struct binary) + reply_extras + value_length;
     nf_mac mac = eth.src;
     eth.src = eth.dst;

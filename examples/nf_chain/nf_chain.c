@@ -96,18 +96,23 @@ void net_recv(nf_pkt pkt)
         return;
     }
     struct connection connection;
-    bool known = nf_lookup(&connections, flow, &connection);
-    if (known && nf_now() - connection.last_seen > IDLE_NS)
-        known = false;
-    bool opens = (tcp.flags & (NF_TCP_SYN | NF_TCP_ACK)) == NF_TCP_SYN;
-    if (!known && !(opens && from_client)) {
+    bool found = nf_lookup(&connections, flow, &connection);
+    bool fresh = found && nf_now() - connection.last_seen <= IDLE_NS;
+    bool opens = from_client && (tcp.flags & (NF_TCP_SYN | NF_TCP_ACK)) == NF_TCP_SYN;
+    if (!fresh && !opens) {
         nf_drop(pkt, "no such connection");
         return;
     }
 
-    /* Limiter: counts connections from their SYN to the first FIN or RST. */
+    /* Limiter: counts connections from their SYN to the first FIN or RST. One that went idle is still counted. */
     bool closes = (tcp.flags & (NF_TCP_FIN | NF_TCP_RST)) != 0;
-    if (!known) {
+    bool counted = found && !connection.fin_seen;
+    struct service service;
+    if (opens && !counted) {
+        if (!nf_lookup(&services, flow.dst, &service) || service.servers == 0) {
+            nf_drop(pkt, "no such service");
+            return;
+        }
         struct source source;
         nf_lookup(&sources, flow.src, &source);
         if (source.open >= MAX_OPEN) {
@@ -117,7 +122,7 @@ void net_recv(nf_pkt pkt)
         source.open = source.open + 1;
         nf_update(&sources, flow.src, source);
         connection.fin_seen = 0;
-    } else if (closes && !connection.fin_seen) {
+    } else if (closes && counted) {
         struct source source;
         if (nf_lookup(&sources, flow.src, &source) && source.open > 0) {
             source.open = source.open - 1;
@@ -139,7 +144,6 @@ void net_recv(nf_pkt pkt)
     /* Load balancer. */
     struct server server;
     if (!nf_lookup(&assigned, flow, &server)) {
-        struct service service;
         if (!nf_lookup(&services, flow.dst, &service) || service.servers == 0) {
             nf_drop(pkt, "no such service");
             return;

@@ -2,8 +2,9 @@
  *
  * quic_lb: a stateless load balancer for QUIC (RFC 9000) over IPv4 and IPv6. Servers put their number into the connection
  * identifiers they hand out (the plain-text form of the IETF QUIC-LB draft: one configuration byte, then a server
- * identifier of two bytes), so a connection stays with its server when the client's address changes. Packets that
- * carry no such identifier yet go by a hash of addresses and ports. Servers answer the client directly.
+ * identifier of two bytes; a first byte of 111xxxxx says that there is none), so a connection stays with its server when
+ * the client's address changes. Packets that carry no such identifier yet go by a hash of addresses and ports. Servers
+ * answer the client directly.
  */
 #include <nicforge.h>
 
@@ -13,6 +14,7 @@ NF_PORTS(2);
 #define SERVERS 1
 #define QUIC_PORT 443
 #define RING 64
+#define UNROUTABLE 7 /* upper three bits of an identifier without a server in it */
 
 struct server {
     nf_mac mac;
@@ -73,7 +75,8 @@ void net_recv(nf_pkt pkt)
             nf_drop(pkt, "truncated options");
             return;
         }
-        protocol = ip4.protocol;
+        if ((ip4.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) == 0)
+            protocol = ip4.protocol;
         ends.src.w[0] = ip4.src;
         ends.dst.w[0] = ip4.dst;
     } else if (eth.type == nf_htons(NF_ETH_IPV6)) {
@@ -90,23 +93,30 @@ void net_recv(nf_pkt pkt)
         nf_pass(pkt);
         return;
     }
+    if (nf_ntohs(udp.length) < sizeof(udp)) {
+        nf_drop(pkt, "bad UDP length");
+        return;
+    }
     ends.sport = udp.sport;
     ends.dport = udp.dport;
 
     struct server_id id = {0};
     bool has_id = false;
+    /* Behind the datagram may be Ethernet padding, which is no identifier. */
+    uint32_t content = nf_ntohs(udp.length) - sizeof(udp);
     uint8_t flags = 0;
     nf_load(pkt, 0, &flags);
     if (flags & 0x80) {
         struct long_header header;
-        if (nf_load(pkt, 0, &header) && header.dcid_length >= 4) {
+        if (content >= sizeof(header) && nf_load(pkt, 0, &header) && header.dcid_length >= 4 &&
+            header.dcid[0] >> 5 != UNROUTABLE) {
             id.b[0] = header.dcid[1];
             id.b[1] = header.dcid[2];
             has_id = true;
         }
     } else {
         struct short_header header;
-        if (nf_load(pkt, 0, &header)) {
+        if (content >= sizeof(header) && nf_load(pkt, 0, &header) && header.dcid[0] >> 5 != UNROUTABLE) {
             id.b[0] = header.dcid[1];
             id.b[1] = header.dcid[2];
             has_id = true;

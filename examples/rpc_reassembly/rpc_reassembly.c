@@ -34,7 +34,8 @@ void net_recv(nf_pkt pkt)
     struct rpc rpc;
 
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.ihl != 5 ||
-        ip.protocol != NF_IP_UDP || !nf_extract(pkt, &udp) || udp.dport != nf_htons(RPC_PORT)) {
+        (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_UDP ||
+        !nf_extract(pkt, &udp) || udp.dport != nf_htons(RPC_PORT)) {
         nf_reset(pkt);
         nf_pass(pkt);
         return;
@@ -47,7 +48,11 @@ void net_recv(nf_pkt pkt)
     uint32_t seq = nf_ntohl(rpc.seq);
     uint32_t segment = nf_ntohl(rpc.segment_bytes);
     uint32_t total = nf_ntohl(rpc.total_bytes);
-    if (segment == 0 || segment != nf_len(pkt) || total > MAX_MESSAGE) {
+    /* Behind the datagram may be Ethernet padding. */
+    uint32_t headers = sizeof(struct nf_udp) + sizeof(struct rpc);
+    uint32_t datagram = nf_ntohs(udp.length);
+    if (segment == 0 || segment > MAX_MESSAGE || datagram != headers + segment || total > MAX_MESSAGE ||
+        !nf_trim(pkt, segment)) {
         nf_drop(pkt, "bad length");
         return;
     }

@@ -2,7 +2,8 @@
  *
  * tcp_rx_offload: the receive path of an offloaded TCP, after FlexTOE (NSDI'22): header validation, window trimming, one
  * out-of-order interval, payload to the host's receive buffer, and the acknowledgement. Connections are set up by the
- * host, which fills the table `flows`; segments that need it (SYN, FIN, RST) go to its stack.
+ * host, which fills the table `flows`; segments that need it (SYN, FIN, RST, options) go to its stack. What the peer
+ * acknowledges and its window are told to the host, which keeps what it sent.
  */
 #include <nicforge.h>
 
@@ -23,7 +24,9 @@ struct flow {
 
 struct received {
     uint32_t flow_port;
-    uint32_t bytes; /* in order, ready for the application */
+    uint32_t bytes;  /* in order, ready for the application */
+    uint32_t acked;  /* acknowledgement number */
+    uint32_t window; /* of the peer */
 };
 
 NF_TABLE(hash, flows, struct nf_flow, struct flow, 4096);
@@ -35,7 +38,8 @@ void net_recv(nf_pkt pkt)
     struct nf_tcp tcp;
 
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || ip.version != 4 ||
-        ip.ihl != 5 || ip.protocol != NF_IP_TCP || !nf_extract(pkt, &tcp)) {
+        ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 || ip.protocol != NF_IP_TCP ||
+        !nf_extract(pkt, &tcp)) {
         nf_reset(pkt);
         nf_pass(pkt);
         return;
@@ -65,7 +69,14 @@ void net_recv(nf_pkt pkt)
     }
     uint32_t payload = length - headers;
     nf_trim(pkt, payload); /* Ethernet padding */
+    struct nf_pseudo_ipv4 covered = {ip.src, ip.dst, 0, NF_IP_TCP, nf_htons(sizeof(struct nf_tcp) + payload)};
+    if (nf_csum_payload(pkt, nf_csum_add(nf_csum_add(0, covered), tcp), payload) != 0xffff) {
+        nf_drop(pkt, "bad TCP checksum");
+        return;
+    }
+    struct received received = {nf_ntohs(tcp.dport), 0, nf_ntohl(tcp.ack), nf_ntohs(tcp.window)};
     if (payload == 0) {
+        nf_host_msg(received);
         nf_drop(pkt, "pure acknowledgement");
         return;
     }
@@ -93,11 +104,12 @@ void net_recv(nf_pkt pkt)
             payload = flow.available - ahead;
     }
 
+    uint32_t pos = (flow.next_pos + ahead) % BUFFER_BYTES;
     uint32_t delivered = 0;
+    bool keep = false;
     if (acceptable) {
-        uint32_t pos = (flow.next_pos + ahead) % BUFFER_BYTES;
         if (ahead == 0) {
-            nf_dma_write(pkt, flow.buffer + pos, payload);
+            keep = true;
             delivered = payload;
             /* Does this fill the hole before the out-of-order interval? */
             uint32_t reach = payload;
@@ -115,14 +127,14 @@ void net_recv(nf_pkt pkt)
             if (flow.ooo_len == 0) {
                 flow.ooo_start = seq;
                 flow.ooo_len = payload;
-                nf_dma_write(pkt, flow.buffer + pos, payload);
+                keep = true;
             } else if (seq == flow.ooo_start + flow.ooo_len) {
                 flow.ooo_len += payload;
-                nf_dma_write(pkt, flow.buffer + pos, payload);
+                keep = true;
             } else if (seq + payload == flow.ooo_start) {
                 flow.ooo_start = seq;
                 flow.ooo_len += payload;
-                nf_dma_write(pkt, flow.buffer + pos, payload);
+                keep = true;
             }
             /* Anything else would make a second interval: it is left for retransmission. */
             flow.dup_acks++;
@@ -130,11 +142,20 @@ void net_recv(nf_pkt pkt)
     } else {
         flow.dup_acks++;
     }
-    nf_update(&flows, key, flow);
-    if (delivered != 0) {
-        struct received received = {nf_ntohs(tcp.dport), delivered};
-        nf_host_msg(received);
+    if (keep) {
+        /* The ring may end within the payload; the rest goes to its start. */
+        uint32_t until_end = BUFFER_BYTES - pos;
+        if (payload <= until_end) {
+            nf_dma_write(pkt, flow.buffer + pos, payload);
+        } else {
+            nf_dma_write(pkt, flow.buffer + pos, until_end);
+            nf_strip(pkt, until_end);
+            nf_dma_write(pkt, flow.buffer, payload - until_end);
+        }
     }
+    nf_update(&flows, key, flow);
+    received.bytes = delivered;
+    nf_host_msg(received);
 
     /* The acknowledgement. */
     nf_trim(pkt, 0);
@@ -144,7 +165,10 @@ void net_recv(nf_pkt pkt)
     nf_be32 address = ip.src;
     ip.src = ip.dst;
     ip.dst = address;
+    ip.tos = 0;
     ip.length = nf_htons(headers);
+    ip.frag = NF_HTONS(0x4000); /* do not fragment */
+    ip.ttl = 64;
     ip.csum = 0;
     ip.csum = nf_csum_fold(nf_csum_add(0, ip));
     nf_be16 port = tcp.sport;
@@ -152,6 +176,7 @@ void net_recv(nf_pkt pkt)
     tcp.dport = port;
     tcp.ack = nf_htonl(flow.next_seq);
     tcp.seq = nf_htonl(flow.tx_seq);
+    tcp.reserved = 0;
     tcp.flags = NF_TCP_ACK;
     tcp.window = nf_htons(flow.available > 65535 ? 65535 : flow.available);
     tcp.urgent = 0;

@@ -75,7 +75,8 @@ static inline void unwrap(nf_pkt pkt, struct self self)
     struct nf_udp udp;
     struct nf_vxlan vxlan;
     if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
-        ip.protocol != NF_IP_UDP || ip.ihl != 5 || ip.dst != self.address || !nf_extract(pkt, &udp) ||
+        ip.protocol != NF_IP_UDP || ip.ihl != 5 || (ip.frag & nf_htons(NF_IPV4_MORE | NF_IPV4_OFFSET)) != 0 ||
+        ip.dst != self.address || !nf_extract(pkt, &udp) ||
         udp.dport != nf_htons(NF_VXLAN_PORT)) {
         nf_reset(pkt);
         nf_pass(pkt);

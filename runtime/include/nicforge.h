@@ -208,8 +208,11 @@ static inline nf_be16 nf_csum_replace16(nf_be16 csum, nf_be16 from, nf_be16 to)
 
 static inline nf_be16 nf_csum_replace32(nf_be16 csum, nf_be32 from, nf_be32 to)
 {
-    csum = nf_csum_replace16(csum, (nf_be16)from, (nf_be16)to);
-    return nf_csum_replace16(csum, (nf_be16)(from >> 16), (nf_be16)(to >> 16));
+    uint64_t sum = (uint16_t)~csum + (uint64_t)(uint32_t)~from + to;
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    return (nf_be16)~sum;
 }
 
 /* ---- Annotations ----------------------------------------------------------------------------------------- */

@@ -107,6 +107,16 @@ NF_INLINE void nf_move(void *to, const void *from, u32 size)
         *(u8 *)(to + at) = *(const u8 *)(from + at);
 }
 
+/* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the verifier does not know
+ * it: else each number of elements would leave a state of its own, and what follows would be walked once for each. */
+extern u64 nf_zero;
+#define NF_CLEAR(x)                                                                                                  \
+    do {                                                                                                             \
+        u64 nf_z = *(volatile u64 *)&nf_zero;                                                                        \
+        u32 nf_at = 0;                                                                                               \
+        _Pragma("unroll") for (; nf_at + 8 <= sizeof(x); nf_at += 8) *(nf_word64 *)((u8 *)&(x) + nf_at) = nf_z;     \
+        _Pragma("unroll") for (; nf_at < sizeof(x); nf_at++) ((u8 *)&(x))[nf_at] = nf_z;                             \
+    } while (0)
 /* Keeps a value in its register, so that the verifier sees a check and the access it covers as one pointer. */
 #define NF_PIN(x) asm volatile("" : "+r"(x))
 /* A packet offset the verifier knows to be below 32 KiB. */
@@ -136,6 +146,13 @@ NF_INLINE u64 nf_index(u64 i, u64 len)
 {
     NF_PIN(i);
     return i < len ? i : 0;
+}
+
+/* x as a number of its own: what the verifier learns about it does not reach where it came from. */
+NF_INLINE u64 nf_unlinked(u64 x)
+{
+    asm volatile("%0 += 0" : "+r"(x));
+    return x;
 }
 
 /* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
@@ -520,17 +537,21 @@ NF_INLINE bool nf_map_update(void *map, const void *key, const void *value, u64 
     return false;
 }
 
+/* Makes an entry of a key that has none; null if the table is full. */
+NF_INLINE void *nf_map_create(void *map, const void *key, const void *zero, u64 *refused)
+{
+    bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
+    void *entry = bpf_map_lookup_elem(map, key);
+    if (!entry)
+        __sync_fetch_and_add(refused, 1);
+    return entry;
+}
+
 /* The entry of key, made from zero if it was absent; null if the table is full. */
 NF_INLINE void *nf_map_entry(void *map, const void *key, const void *zero, u64 *refused)
 {
     void *entry = bpf_map_lookup_elem(map, key);
-    if (entry)
-        return entry;
-    bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
-    entry = bpf_map_lookup_elem(map, key);
-    if (!entry)
-        __sync_fetch_and_add(refused, 1);
-    return entry;
+    return entry ? entry : nf_map_create(map, key, zero, refused);
 }
 
 /* ---- Byte strings of table entries: capacity is a constant, the array has slack behind it ---------------- */

@@ -1,5 +1,9 @@
 //! What the end-to-end tests share.
 
+pub mod net;
+pub mod nic;
+pub mod web;
+
 use std::path::{Path, PathBuf};
 
 /// The repository.

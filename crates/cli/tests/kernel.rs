@@ -3,13 +3,8 @@
 
 mod common;
 
-use common::{NICFORGE, Place, can_load, capture, counter, example, finish, frame};
+use common::{NICFORGE, Place, can_load, capture, counter, example, finish, frame, words};
 use serde_json::Value;
-
-/// The text with single spaces.
-fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))

@@ -162,6 +162,10 @@ impl<'a> Unit<'a> {
             return Err(self.refuse(codes::TABLE_KIND, span, message, &help));
         };
         let field = |name: &str| fields.iter().find(|f| f.name == name).map(|f| f.ty.as_str());
+        let key_big_endian = match self.ctype(field("key").unwrap_or_default()) {
+            CType::Pointer { to, .. } => matches!(*to, CType::Int { network: true, .. }),
+            _ => false,
+        };
         let key = self.table_type(field("key"), span);
         let value = self.table_type(field("value"), span);
         let capacity = self.table_count(field("capacity"), span, "entries");
@@ -175,7 +179,7 @@ impl<'a> Unit<'a> {
             return Err(self.refuse(codes::TABLE_KEY, span, message, "write uint32_t as the key's type"));
         }
         let name = node.name.clone();
-        let table = Table { name, kind, key, value, capacity, buf, max_replicas: None, span };
+        let table = Table { name, kind, key, key_big_endian, value, capacity, buf, max_replicas: None, span };
         Ok(Global::Table(self.prog.tables.push(table)))
     }
 

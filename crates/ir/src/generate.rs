@@ -219,6 +219,7 @@ fn declare(program: &mut Program, options: Options) {
     let mut table = |name: &str, kind, key, value, buf| {
         let name = name.to_string();
         program.tables.push(Table {
+            key_big_endian: false,
             name,
             kind,
             key,

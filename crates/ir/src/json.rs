@@ -52,6 +52,27 @@ pub fn value(program: &Program, ty: Type, bytes: &[u8]) -> Value {
     }
 }
 
+/// A key of a table from its bytes. An integer in network order is shown as people write it: 32 bits as an IPv4 address,
+/// others as a number in host order.
+pub fn key_value(program: &Program, table: TableId, bytes: &[u8]) -> Value {
+    let def = &program.tables[table];
+    match (def.key_big_endian, <[u8; 4]>::try_from(bytes)) {
+        (false, _) => value(program, def.key, bytes),
+        (true, Ok(octets)) => Value::String(Ipv4Addr::from(octets).to_string()),
+        (true, Err(_)) => value(program, def.key, &bytes.iter().rev().copied().collect::<Vec<u8>>()),
+    }
+}
+
+/// A key of a table from JSON, in the form of [`key_value`]; 32 bits may also be a number in host order.
+pub fn parse_key(program: &Program, table: TableId, json: &Value) -> Result<Vec<u8>, String> {
+    let def = &program.tables[table];
+    let mut bytes = parse_value(program, def.key, json)?;
+    if def.key_big_endian && dotted(json, def.key.bits().unwrap_or(0)).is_none() {
+        bytes.reverse();
+    }
+    Ok(bytes)
+}
+
 /// The members of a struct with their places.
 fn fields(program: &Program, id: StructId) -> impl Iterator<Item = (&Field, Part)> {
     let slots = program.struct_layout(id).1;
@@ -300,14 +321,14 @@ pub fn entries(program: &Program, table: TableId, entries: &[Entry]) -> Value {
     let def = &program.tables[table];
     let one = |entry: &Entry| {
         let mut object = Map::new();
-        object.insert("key".to_string(), value(program, def.key, &entry.key));
+        object.insert("key".to_string(), key_value(program, table, &entry.key));
         match &entry.matching {
             Match::Exact => {}
             Match::Prefix(bits) => {
                 object.insert("prefix".to_string(), json!(bits));
             }
             Match::Mask { mask, priority } => {
-                object.insert("mask".to_string(), value(program, def.key, mask));
+                object.insert("mask".to_string(), key_value(program, table, mask));
                 object.insert("priority".to_string(), json!(priority));
             }
         }

@@ -96,6 +96,8 @@ pub struct Table {
     pub name: String,
     pub kind: TableKind,
     pub key: Type,
+    /// The key is an integer in network order (`nf_be16/32/64`); dumps and table files show and read it as people write it.
+    pub key_big_endian: bool,
     pub value: Type,
     /// Entries it holds at least.
     pub capacity: u32,

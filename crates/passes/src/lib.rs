@@ -14,8 +14,10 @@ mod dce;
 mod fold;
 mod inline;
 mod manager;
+mod merge_checksums;
 mod rewrite;
 mod simplify_control;
+mod split_paths;
 mod thread_branches;
 mod unroll;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nicforge_ir::{Program, Verified, VerifyError, verify};
 
 use crate::Pass;
-use crate::registry::{MAX_ROUNDS, PREPARE, SIMPLIFY, pass_named};
+use crate::registry::{EXPAND, MAX_ROUNDS, PREPARE, SIMPLIFY, pass_named};
 
 /// Why passes could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,16 @@ impl<'a> PassManager<'a> {
     /// Runs the default pipeline: see [`crate::registry`].
     pub fn run_default(&mut self, program: Verified<Program>) -> Result<Verified<Program>, PassError> {
         let mut program = self.run(program, &PREPARE)?;
+        program = self.simplify(program)?;
+        for name in EXPAND {
+            let (next, changed) = self.run_one(program, find(name)?)?;
+            program = if changed { self.simplify(next)? } else { next };
+        }
+        Ok(program)
+    }
+
+    /// Runs the simplifying passes until nothing changes.
+    fn simplify(&mut self, mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
         for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for name in SIMPLIFY {

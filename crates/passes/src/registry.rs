@@ -5,18 +5,35 @@ use crate::cse::Cse;
 use crate::dce::Dce;
 use crate::fold::Fold;
 use crate::inline::Inline;
+use crate::merge_checksums::MergeChecksums;
 use crate::simplify_control::SimplifyControl;
+use crate::split_paths::SplitPaths;
 use crate::thread_branches::ThreadBranches;
-use crate::unroll::Unroll;
+use crate::unroll::{Unroll, UnrollShort};
 
 /// All passes, in the order in which they are listed to users.
-pub const PASSES: [&dyn Pass; 7] = [&Inline, &Fold, &ThreadBranches, &SimplifyControl, &Cse, &Dce, &Unroll];
+pub const PASSES: [&dyn Pass; 10] = [
+    &Inline,
+    &Fold,
+    &MergeChecksums,
+    &ThreadBranches,
+    &SimplifyControl,
+    &Cse,
+    &Dce,
+    &UnrollShort,
+    &SplitPaths,
+    &Unroll,
+];
 
 /// What runs first, once.
 pub const PREPARE: [&str; 1] = ["inline"];
 
 /// What runs after that again and again until nothing changes.
-pub const SIMPLIFY: [&str; 5] = ["fold", "thread-branches", "simplify-control", "cse", "dce"];
+pub const SIMPLIFY: [&str; 6] =
+    ["fold", "merge-checksums", "thread-branches", "simplify-control", "cse", "dce"];
+
+/// What makes the program larger where code for it becomes faster, once, when it is simple; then it is simplified again.
+pub const EXPAND: [&str; 2] = ["unroll-short", "split-paths"];
 
 /// Each round makes the program smaller or simpler; this many are far more than programs need.
 pub const MAX_ROUNDS: usize = 20;

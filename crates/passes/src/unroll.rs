@@ -4,6 +4,9 @@
 //! a loop of one trip of its own: `continue` leaves the inner one with the carried values for the next copy, `break`
 //! leaves the outer one with the results. `simplify-control` removes the frames. Inner loops first; a loop whose
 //! copies would have more than [`MAX_COPIED`] instructions, or nest too deep, stays.
+//!
+//! `unroll-short` does the same for loops of up to [`FEW_TRIPS`] trips that stay below [`MAX_SHORT`] instructions: where the index becomes a constant, table
+//! keys, hash seeds and checksum words do.
 
 use std::collections::HashMap;
 
@@ -19,7 +22,13 @@ pub const MAX_TRIPS: u32 = 8;
 /// Instructions that one loop may become.
 const MAX_COPIED: usize = 1024;
 
+/// The same limits for `unroll-short`.
+const FEW_TRIPS: u32 = 4;
+const MAX_SHORT: usize = 256;
+
 pub struct Unroll;
+
+pub struct UnrollShort;
 
 impl Pass for Unroll {
     fn name(&self) -> &'static str {
@@ -31,19 +40,33 @@ impl Pass for Unroll {
     }
 
     fn run(&self, program: &mut Program) -> bool {
-        for_each_body(program, |_, body| unroll_block(body, body.entry(), 1))
+        for_each_body(program, |_, body| unroll_block(body, body.entry(), 1, MAX_TRIPS, MAX_COPIED))
     }
 }
 
-fn unroll_block(body: &mut Body, block: BlockId, depth: usize) -> bool {
+impl Pass for UnrollShort {
+    fn name(&self) -> &'static str {
+        "unroll-short"
+    }
+
+    fn description(&self) -> &'static str {
+        "writes loops of up to 4 trips out that stay short"
+    }
+
+    fn run(&self, program: &mut Program) -> bool {
+        for_each_body(program, |_, body| unroll_block(body, body.entry(), 1, FEW_TRIPS, MAX_SHORT))
+    }
+}
+
+fn unroll_block(body: &mut Body, block: BlockId, depth: usize, trips: u32, most: usize) -> bool {
     let mut changed = false;
     for inst in body.blocks[block].insts.clone() {
         for region in body.insts[inst].op.regions() {
-            changed |= unroll_block(body, region, depth + 1);
+            changed |= unroll_block(body, region, depth + 1, trips, most);
         }
         if let Op::Loop { max_trips, body: region, .. } = body.insts[inst].op
-            && (2..=MAX_TRIPS).contains(&max_trips)
-            && size(body, region) * max_trips as usize <= MAX_COPIED
+            && (2..=trips).contains(&max_trips)
+            && size(body, region) * max_trips as usize <= most
             // The frames are one more level around the region.
             && depth + height(body, region) < MAX_NESTING
         {

@@ -3,7 +3,7 @@
 use nicforge_ir::text::parse;
 use nicforge_ir::{Program, Verified, verify};
 use nicforge_passes::PassManager;
-use nicforge_passes::registry::{PASSES, PREPARE, SIMPLIFY, pass_named};
+use nicforge_passes::registry::{EXPAND, PASSES, PREPARE, SIMPLIFY, pass_named};
 
 const HEAD: &str = "program p ports 1 event net_recv(pkt: packet) in reason \"no\" ";
 
@@ -18,7 +18,7 @@ fn every_pass_has_a_name_of_its_own_and_a_description() {
         assert!(!pass.description().is_empty());
         assert!(PASSES[..i].iter().all(|other| other.name() != pass.name()));
     }
-    assert!(PREPARE.iter().chain(&SIMPLIFY).all(|name| pass_named(name).is_some()));
+    assert!(PREPARE.iter().chain(&SIMPLIFY).chain(&EXPAND).all(|name| pass_named(name).is_some()));
 }
 
 #[test]
@@ -40,9 +40,13 @@ fn hooks_see_every_run_and_times_add_up() {
     let times: Vec<_> = manager.times().iter().map(|time| (time.pass, time.runs)).collect();
     drop(manager);
     // The second round finds nothing to do.
-    let once = PREPARE.iter().map(|name| (*name, 1));
-    assert_eq!(times, once.chain(SIMPLIFY.iter().map(|name| (*name, 2))).collect::<Vec<_>>());
-    assert_eq!(seen.len(), PREPARE.len() + 2 * SIMPLIFY.len());
+    let once = |name: &&'static str| (*name, 1);
+    let twice = SIMPLIFY.iter().map(|name| (*name, 2));
+    assert_eq!(
+        times,
+        PREPARE.iter().map(once).chain(twice).chain(EXPAND.iter().map(once)).collect::<Vec<_>>()
+    );
+    assert_eq!(seen.len(), PREPARE.len() + 2 * SIMPLIFY.len() + EXPAND.len());
     assert_eq!(seen[..2], [("inline", 1), ("fold", 1)]);
 }
 

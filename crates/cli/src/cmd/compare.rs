@@ -122,7 +122,7 @@ pub fn tables(
             for entry in list.iter().take(3) {
                 let text = format!(
                     "{} -> {}",
-                    json::value(program, table.key, &entry.key),
+                    json::key_value(program, id, &entry.key),
                     json::value(program, table.value, &entry.value)
                 );
                 result.differ(format!("table {}: {kind} {text}", table.name));

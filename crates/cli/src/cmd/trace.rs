@@ -1,7 +1,7 @@
 //! `nicforge trace`: what one packet does in a program, on source lines.
 
 use nicforge_ir::interp::{Access, BodyOf, Interp, Shapes, Step, Tracer, Val};
-use nicforge_ir::{Body, InstId, Op, Output, Program, Span, json};
+use nicforge_ir::{Body, FileId, InstId, Op, Output, Program, Span, json};
 
 use super::compare::describe;
 use crate::args::Trace;
@@ -73,6 +73,14 @@ impl Printer<'_> {
 
 impl Tracer for Printer<'_> {
     fn op(&mut self, step: &Step) {
+        // What the helpers of nicforge.h do inside shows in their results.
+        let own =
+            step.inst.span.file.is_none_or(|file| {
+                self.program.files[file].path == self.program.files[FileId::from_u32(0)].path
+            });
+        if !own {
+            return;
+        }
         self.line(step.inst.span);
         let quiet = matches!(
             step.inst.op,
@@ -103,7 +111,8 @@ impl Tracer for Printer<'_> {
         let table = &self.program.tables[access.table];
         let what = if access.writes { "writes" } else { "reads" };
         let hit = if access.hit { "hit" } else { "miss" };
-        outln!("        {what} {}[{}]: {hit}", table.name, json::value(self.program, table.key, access.key));
+        let key = json::key_value(self.program, access.table, access.key);
+        outln!("        {what} {}[{key}]: {hit}", table.name);
     }
 
     fn output(&mut self, output: &Output) {

@@ -274,3 +274,8 @@ pub fn remove_log(ran: &Ran) {
     assert!(std::fs::metadata(log).unwrap().len() > 1000, "the log is there");
     std::fs::remove_file(log).unwrap();
 }
+
+/// The text with single spaces.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -367,6 +367,11 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let text = self.expression(inst).text;
                 self.define(inst, result, &text);
             }
+            Op::Zero if self.filled_by_index(result) => {
+                self.declare_value(inst, result);
+                let line = format!("NF_CLEAR({});", self.vars.name(result));
+                self.line(&line);
+            }
             Op::Zero => self.define(inst, result, "{0}"),
             Op::Select { cond, then, other } => {
                 let text = format!("{} ? {} : {}", self.operand(*cond), self.text(*then), self.text(*other));
@@ -381,7 +386,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let name = self.const_names[array].clone();
                 let len = self.program.consts[*array].bytes.len() as u32 / self.program.size_of(ty).max(1);
                 self.declare_value(inst, result);
-                let place = format!("{name}[nf_index({}, {len})]", self.text(*index));
+                let place = format!("{name}[{}]", self.index(*index, len));
                 let check = format!("{} < {len}", self.operand(*index));
                 self.assign_part(result, &place, &[check], "__builtin_memcpy");
             }
@@ -411,6 +416,17 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             _ => return false,
         }
         true
+    }
+
+    /// Whether elements of the value's variable are set at computed indices.
+    fn filled_by_index(&self, value: ValueId) -> bool {
+        self.body.insts.values().any(|inst| match &inst.op {
+            Op::Set { path, .. } => {
+                let computed = |step: &Proj| matches!(step, Proj::Index(i) if self.constant(*i).is_none());
+                self.vars.same(inst.results[0], value) && path.iter().any(computed)
+            }
+            _ => false,
+        })
     }
 
     fn assign_part(&mut self, result: ValueId, place: &str, checks: &[String], copy: &str) {

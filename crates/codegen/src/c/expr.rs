@@ -6,7 +6,7 @@
 
 use nicforge_ir::build::mask;
 use nicforge_ir::layout::int_layout;
-use nicforge_ir::{BinOp, CmpOp, InstId, Op, Proj, Type, UnOp, ValueId};
+use nicforge_ir::{BinOp, CmpOp, InstId, Op, Proj, Type, UnOp, ValueDef, ValueId};
 
 use super::body::{Dialect, Emitter};
 use super::types::int_name;
@@ -115,14 +115,15 @@ impl<D: Dialect> Emitter<'_, D> {
                 let name = &self.const_names[array];
                 let len = self.program.consts[*array].bytes.len() as u32
                     / self.program.size_of(self.program.consts[*array].elem);
-                let at = self.text(*index);
                 match self.constant(*index) {
                     Some(i) if i < len as u64 => Expr::atom(format!("{name}[{i}]")),
                     Some(_) => Expr::atom("0"),
-                    None if self.below(*index, len) => Expr::atom(format!("{name}[nf_index({at}, {len})]")),
+                    None if self.below(*index, len) => {
+                        Expr::atom(format!("{name}[{}]", self.index(*index, len)))
+                    }
                     None => {
-                        let check = self.operand(*index);
-                        Expr::compound(format!("{check} < {len} ? {name}[nf_index({at}, {len})] : 0"))
+                        let (check, at) = (self.operand(*index), self.index(*index, len));
+                        Expr::compound(format!("{check} < {len} ? {name}[{at}] : 0"))
                     }
                 }
             }
@@ -188,7 +189,20 @@ impl<D: Dialect> Emitter<'_, D> {
                 _ => {}
             }
         }
-        Expr::compound(format!("{} {sign} {}", self.operand(a), self.operand(b)))
+        // A counter is compared with a count: what the verifier learns about the count when the loop ends would differ
+        // for every number of trips, and so would everything behind the loop.
+        let counts = |counter: ValueId, count: ValueId| {
+            matches!(self.body.values[counter].def, ValueDef::Param(..)) && self.constant(count).is_none()
+        };
+        let unlinked = |value: ValueId| {
+            format!("({})nf_unlinked({})", self.types.name(self.body.ty(value)), self.text(value))
+        };
+        let (left, right) = match (counts(a, b), counts(b, a)) {
+            (true, _) => (self.operand(a), unlinked(b)),
+            (_, true) => (unlinked(a), self.operand(b)),
+            _ => (self.operand(a), self.operand(b)),
+        };
+        Expr::compound(format!("{left} {sign} {right}"))
     }
 
     fn cast(&self, a: ValueId, ty: Type) -> Expr {
@@ -262,7 +276,7 @@ impl<D: Dialect> Emitter<'_, D> {
                             if !self.below(*index, def.len) {
                                 checks.push(format!("{} < {}", self.unsigned(*index), def.len));
                             }
-                            format!("nf_index({}, {})", self.text(*index), def.len)
+                            self.index(*index, def.len)
                         }
                     };
                     text = format!("{text}[{at}]");
@@ -273,6 +287,16 @@ impl<D: Dialect> Emitter<'_, D> {
             }
         }
         (text, checks)
+    }
+
+    /// An index that is below `len`. Loop counters are constants to the verifier, which walks every trip; all others go
+    /// through a check that clang cannot remove because of what it knows about the value and the verifier does not.
+    pub fn index(&self, index: ValueId, len: u32) -> String {
+        let at = self.text(index);
+        match self.body.values[index].def {
+            ValueDef::Param(..) => at,
+            ValueDef::Result(..) => format!("nf_index({at}, {len})"),
+        }
     }
 
     fn unsigned(&self, value: ValueId) -> String {

@@ -149,24 +149,13 @@ impl Vars {
     }
 }
 
-/// Whether an instruction may be printed as an expression: pure, one scalar result.
+/// Whether an instruction may be printed as an expression: pure, one scalar result, no statement of its own needed.
 fn is_simple(body: &Body, inst: InstId) -> bool {
     let data = &body.insts[inst];
     data.results.len() == 1
         && body.ty(data.results[0]).is_int()
-        && matches!(
-            data.op,
-            Op::Int(_)
-                | Op::Zero
-                | Op::Bin(..)
-                | Op::Cmp(..)
-                | Op::Un(..)
-                | Op::Cast(_)
-                | Op::Select { .. }
-                | Op::Get { .. }
-                | Op::ConstElem { .. }
-                | Op::Now
-        )
+        && data.op.effects().is_pure()
+        && !matches!(data.op, Op::Hash { .. } | Op::CsumAdd { .. } | Op::InPort { .. })
 }
 
 fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {

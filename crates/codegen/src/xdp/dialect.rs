@@ -18,8 +18,10 @@ pub struct Xdp<'a> {
     pub uses_cursor: bool,
     pub uses_staging: bool,
     pub uses_verdict: bool,
-    /// The handler writes into the frame where it lies, so extracted bytes may have changed since.
+    /// The handler writes into the frame where it lies, at or behind the cursor, so loaded bytes may have changed since.
     pub stores: bool,
+    /// It does so after having set the cursor back, so extracted bytes may have changed since, too.
+    pub stores_over_headers: bool,
     /// Offset in the frame each `extract` read from, where it is a constant.
     pub extracted: HashMap<InstId, u32>,
     /// Bytes of the frame a truth value proves.
@@ -50,6 +52,8 @@ impl<'a> Xdp<'a> {
             uses_staging: false,
             uses_verdict: false,
             stores,
+            stores_over_headers: stores
+                && !matches!(rewound_store(body, body.entry(), false), Rewound::Never(_)),
             extracted: HashMap::new(),
             proves: HashMap::new(),
             order,
@@ -191,6 +195,49 @@ impl<'a> Xdp<'a> {
         ));
         e.line(&format!("bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}), 0);"));
     }
+}
+
+/// Whether a store may follow a reset on some path.
+enum Rewound {
+    /// Not in this region. Whether a reset was before its end; `None` if its end is not reached.
+    Never(Option<bool>),
+    Maybe,
+}
+
+fn rewound_store(body: &Body, block: BlockId, mut rewound: bool) -> Rewound {
+    for &inst in &body.blocks[block].insts {
+        match body.insts[inst].op {
+            Op::Reset { .. } => rewound = true,
+            Op::Store { .. } if rewound => return Rewound::Maybe,
+            Op::If { then, other, .. } => {
+                let mut after = None;
+                for arm in [then, other] {
+                    match rewound_store(body, arm, rewound) {
+                        Rewound::Maybe => return Rewound::Maybe,
+                        Rewound::Never(end) => after = after.max(end),
+                    }
+                }
+                match after {
+                    Some(end) => rewound = end,
+                    None => return Rewound::Never(None),
+                }
+            }
+            Op::Loop { body: region, .. } => {
+                // A later trip comes after a reset in an earlier one, however that was left.
+                let mut resets = rewound;
+                body.for_each_inst(region, &mut |inside| {
+                    resets |= matches!(body.insts[inside].op, Op::Reset { .. });
+                });
+                if let Rewound::Maybe = rewound_store(body, region, resets) {
+                    return Rewound::Maybe;
+                }
+                rewound = resets;
+            }
+            Op::Return(_) | Op::Break { .. } | Op::Continue { .. } => return Rewound::Never(None),
+            _ => {}
+        }
+    }
+    Rewound::Never(Some(rewound))
 }
 
 fn is_bool(e: &Emitter<'_, Xdp<'_>>, value: ValueId) -> bool {

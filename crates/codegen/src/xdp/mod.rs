@@ -109,6 +109,9 @@ impl<'a> Generator<'a> {
         out.push_str("struct nf_event nf_event = {0};\n");
         let _ = writeln!(out, "u64 nf_drops[{}] = {{0}};", program.reasons.len() + 1);
         let _ = writeln!(out, "u64 nf_refused[{}] = {{0}};", program.tables.len().max(1));
+        if functions.contains("NF_CLEAR") {
+            out.push_str("u64 nf_zero = 0;\n");
+        }
         out.push_str("#if NF_MODE == 1\nu64 nf_recorded = 0;\n#endif\n\n");
         if functions.contains("nf_hash_bytes") {
             out.push_str("const u32 nf_crc32c[256] = {\n");

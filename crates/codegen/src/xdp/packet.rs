@@ -136,7 +136,9 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
     fixes.iter().for_each(|line| e.line(line));
     if let Some(stop) = static_stop(e, off, size) {
         e.dialect.proves.insert(ok, stop);
-        let lies_there = e.is_used(value) && !e.dialect.stores && fixes.is_empty();
+        // What was extracted lies before the cursor, what is stored behind it.
+        let may_change = if advance { e.dialect.stores_over_headers } else { e.dialect.stores };
+        let lies_there = e.is_used(value) && !may_change && fixes.is_empty();
         if let (Type::Struct(id), true) = (ty, lies_there) {
             // Members are read where they are used, as one would write it by hand, and not all at once up here.
             let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));
@@ -344,7 +346,7 @@ pub fn finish(e: &mut E<'_, '_>) {
 fn write_header(e: &mut E<'_, '_>, item: &Emitted, at: u32, shift: Option<i64>) {
     let ty = e.body.ty(item.value);
     let original = shift.map(|shift| at as i64 + shift);
-    let in_place = !e.dialect.stores;
+    let in_place = !e.dialect.stores_over_headers;
     let is_origin = |inst: InstId, index: u32| {
         index == 1
             && in_place

@@ -17,6 +17,9 @@ use crate::c::unchanged::{leaves, unchanged};
 
 type E<'a, 'b> = Emitter<'a, Xdp<'b>>;
 
+/// Values with more members are copied as a whole.
+const MEMBER_WISE: usize = 8;
+
 /// The C type of a map's value and the way from the entry pointer to the αIR value.
 fn entry_type(e: &E<'_, '_>, table: TableId) -> (String, &'static str) {
     let map = &e.dialect.maps[&table].map;
@@ -78,12 +81,20 @@ fn pointer(e: &mut E<'_, '_>, table: TableId, key: ValueId) -> String {
             e.line(&format!("{ty} *{name} = bpf_map_lookup_elem(&{map}, {key});"));
         }
     }
+    // All entries of an array exist, which the kernel's verifier does not know.
+    let def = &e.program.tables[table];
+    let exists =
+        def.kind == TableKind::Array && e.constant(key).is_some_and(|index| index < u64::from(def.capacity));
+    if exists {
+        e.line(&format!("if (!{name})"));
+        e.line("    return XDP_ABORTED;");
+    }
     e.state.entries.push(EntryPointer {
         table,
         key,
         name: name.clone(),
         hit: None,
-        known: None,
+        known: exists.then_some(true),
         content: None,
     });
     name
@@ -101,12 +112,20 @@ pub fn lookup(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId) {
         e.define(inst, hit, &format!("{name} != 0"));
     }
     if e.is_used(value) {
-        let zero = if e.body.ty(value).is_int() { "0" } else { "{0}" };
-        e.define(inst, value, zero);
-        e.line(&format!("if ({name})"));
-        let from = value_of(e, table, &name);
-        let line = format!("    NF_GET({}, &{from});", e.vars.name(value));
-        e.line(&line);
+        let is_int = e.body.ty(value).is_int();
+        let get = format!("NF_GET({}, &{});", e.vars.name(value), value_of(e, table, &name));
+        if e.state.entry(table, key).is_some_and(|entry| entry.known == Some(true)) {
+            if is_int {
+                e.define(inst, value, "0")
+            } else {
+                e.declare_value(inst, value)
+            }
+            e.line(&get);
+        } else {
+            e.define(inst, value, if is_int { "0" } else { "{0}" });
+            e.line(&format!("if ({name})"));
+            e.line(&format!("    {get}"));
+        }
     }
     if let Some(entry) = entry_mut(e, &name) {
         entry.hit = Some(hit);
@@ -151,10 +170,8 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
         }
         _ => {
             // The kernel gets a copy, so that the value itself may stay in registers on all other paths.
-            let (ty, key) = (e.types.name(e.program.tables[table].value), e.address(key));
-            let inserted = e.names.fresh("inserted");
-            let line = format!("{ty} {inserted} NF_LOCAL = {};", e.text(value));
-            e.line(&format!("{indent}{line}"));
+            let key = e.address(key);
+            let inserted = copy_to_insert(e, value, indent);
             format!("nf_map_update(&{map}, {key}, &{inserted}, {refused})")
         }
     };
@@ -201,6 +218,33 @@ pub fn update(e: &mut E<'_, '_>, inst: InstId, table: TableId, key: ValueId, val
     }
 }
 
+/// Prints a copy of a value for the kernel to read. Padding is zero in every value; saying so here spares carrying it along
+/// from where the value was read.
+fn copy_to_insert(e: &mut E<'_, '_>, value: ValueId, indent: &str) -> String {
+    let ty = e.body.ty(value);
+    let (c_type, inserted) = (e.types.name(ty), e.names.fresh("inserted"));
+    let all = leaves(e.program, ty);
+    let padded = all.iter().map(|leaf| leaf.size).sum::<u32>() < e.program.size_of(ty);
+    let members = all.iter().all(|leaf| matches!(leaf.paths.as_slice(), [path] if !path.is_empty()));
+    if !padded || !members || all.len() > MEMBER_WISE || e.vars.is_inline(value) {
+        let line = format!("{indent}{c_type} {inserted} NF_LOCAL = {};", e.text(value));
+        e.line(&line);
+        return inserted;
+    }
+    e.line(&format!("{indent}{c_type} {inserted} NF_LOCAL = {{0}};"));
+    for leaf in &all {
+        let steps: Vec<_> = leaf.paths[0].iter().map(|f| Proj::Field(*f)).collect();
+        let (from, _) = e.place_from(e.vars.name(value).to_string(), ty, &steps);
+        let (to, _) = e.place_from(inserted.clone(), ty, &steps);
+        let line = match e.program.project(ty, &steps) {
+            Some(Type::Int { .. }) => format!("{indent}{to} = {from};"),
+            _ => format!("{indent}NF_MOVE(&{to}, &{from}, {});", leaf.size),
+        };
+        e.line(&line);
+    }
+    inserted
+}
+
 /// The stores that make an entry hold `value`, without what it holds already.
 fn write_back(e: &mut E<'_, '_>, table: TableId, entry: &EntryPointer, value: ValueId) -> Vec<String> {
     let to = value_of(e, table, &entry.name);
@@ -211,7 +255,7 @@ fn write_back(e: &mut E<'_, '_>, table: TableId, entry: &EntryPointer, value: Va
     let all = leaves(e.program, ty);
     let changed: Vec<_> = all.iter().filter(|leaf| !unchanged(e.body, value, leaf, &is_origin)).collect();
     // Member by member leaves the padding alone, which would otherwise drag the value through memory.
-    if changed.len() == all.len() && (all.len() == 1 || all.len() > 8) {
+    if changed.len() == all.len() && (all.len() == 1 || all.len() > MEMBER_WISE) {
         return vec![format!("NF_PUT(&{to}, {name});")];
     }
     changed
@@ -268,7 +312,7 @@ pub fn commute(
             format!("&({ty}){{0}}")
         };
         e.line(&format!("if (!{name})"));
-        let line = format!("    {name} = nf_map_entry(&{map}, {}, {zero}, {refused});", e.address(key));
+        let line = format!("    {name} = nf_map_create(&{map}, {}, {zero}, {refused});", e.address(key));
         e.line(&line);
     }
     let base = value_of(e, table, &name);

@@ -110,14 +110,15 @@ int nf_net_recv(struct xdp_md *ctx)
         NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
         NF_PUT((u8 *)&(*flows_entry) + 8, s.bytes);
     } else {
-        struct t_stats inserted NF_LOCAL = s;
+        struct t_stats inserted NF_LOCAL = {0};
+        inserted.packets = s.packets;
+        inserted.bytes = s.bytes;
         (void)(nf_map_update(&flows, &src, &inserted, &nf_refused[0]));
     }
     u64 *total_entry = bpf_map_lookup_elem(&total, NF_ADDR(u32, 2u));
-    if (total_entry)
-        *((u64 *)(void *)&(*total_entry)) += 1ull;
-    else
-        nf_refuse(&nf_refused[1]);
+    if (!total_entry)
+        return XDP_ABORTED;
+    *((u64 *)(void *)&(*total_entry)) += 1ull;
     struct t_mac smac NF_LOCAL;
     NF_MOVE(&smac, &eth_at->src, sizeof(smac));
     struct t_mac dmac NF_LOCAL;

@@ -405,6 +405,7 @@ impl<'a> Parser<'a> {
         };
         self.expect('[')?;
         let key = self.ty()?;
+        let key_big_endian = self.accept_word("be");
         if !self.accept_arrow() {
             return self.expected("`->`");
         }
@@ -414,6 +415,7 @@ impl<'a> Parser<'a> {
             name,
             kind,
             key,
+            key_big_endian,
             value,
             capacity: 0,
             buf: None,

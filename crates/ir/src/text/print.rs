@@ -113,7 +113,8 @@ impl Printer<'_> {
 
     fn table(&mut self, table: &Table) {
         put!(self, "table {}: {}", declared(&table.name), table.kind.name());
-        put!(self, "[{} -> {}] capacity {}", self.ty(table.key), self.ty(table.value), table.capacity);
+        let order = if table.key_big_endian { " be" } else { "" };
+        put!(self, "[{}{order} -> {}] capacity {}", self.ty(table.key), self.ty(table.value), table.capacity);
         if let Some(bytes) = table.buf {
             put!(self, " buf {bytes}");
         }

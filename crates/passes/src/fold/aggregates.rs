@@ -10,7 +10,7 @@
 
 use nicforge_ir::build::mask;
 use nicforge_ir::interp::arith::sign_extend;
-use nicforge_ir::{Op, Proj, Type, ValueId};
+use nicforge_ir::{BlockId, Op, Proj, Type, ValueDef, ValueId};
 
 use super::{Folder, Simpler};
 
@@ -21,6 +21,14 @@ enum Relation {
     Inside(Vec<Proj>),
     Apart,
     Unknown,
+}
+
+/// Where a part of an aggregate comes from.
+#[derive(PartialEq, Eq)]
+enum Origin {
+    Zero,
+    /// It is this part of a value.
+    Part(ValueId, Vec<Proj>),
 }
 
 impl Folder<'_> {
@@ -57,7 +65,40 @@ impl Folder<'_> {
                     Relation::Unknown => None,
                 }
             }
+            Op::If { .. } => match self.origin(agg, path)? {
+                Origin::Zero => Some(zero(ty)),
+                Origin::Part(value, path) if path.is_empty() => Some(Simpler::Value(value)),
+                Origin::Part(agg, path) => Some(Simpler::Op(Op::Get { agg, path })),
+            },
             _ => None,
+        }
+    }
+
+    /// Where the part of `agg` at `path` comes from, whichever way was taken: what both arms of an `if` yield comes from
+    /// outside of it, as both see it.
+    fn origin(&self, agg: ValueId, path: &[Proj]) -> Option<Origin> {
+        match self.body.def_op(agg) {
+            Some(Op::Zero) => Some(Origin::Zero),
+            Some(Op::Set { agg: before, path: set, value }) => {
+                match self.relation(self.body.ty(agg), set, path) {
+                    Relation::Apart => self.origin(*before, path),
+                    Relation::Same if self.bit_width(self.body.ty(agg), set).is_none() => {
+                        Some(Origin::Part(*value, Vec::new()))
+                    }
+                    Relation::Inside(rest) => self.origin(*value, &rest),
+                    _ => None,
+                }
+            }
+            Some(Op::If { then, other, .. }) => {
+                let ValueDef::Result(_, index) = self.body.values[agg].def else { return None };
+                let arm = |region: BlockId| match &self.body.terminator(region)?.op {
+                    Op::Yield(values) => self.origin(values[index as usize], path),
+                    _ => None,
+                };
+                let first = arm(*then)?;
+                (first == arm(*other)?).then_some(first)
+            }
+            _ => Some(Origin::Part(agg, path.to_vec())),
         }
     }
 

@@ -70,7 +70,7 @@ pub fn parse_key(program: &Program, table: TableId, row: &Value) -> Result<(Vec<
     match program.tables[table].kind {
         TableKind::Lpm => {
             let (key, in_key) = split_prefix(key).map_err(at("key"))?;
-            let key = json::parse_value(program, ty, &key).map_err(at("key"))?;
+            let key = json::parse_key(program, table, &key).map_err(at("key"))?;
             let length = match (in_key, row.get("prefix")) {
                 (Some(_), Some(_)) => {
                     return Err(at("prefix")("the key has a prefix length already".to_string()));
@@ -87,16 +87,16 @@ pub fn parse_key(program: &Program, table: TableId, row: &Value) -> Result<(Vec<
             Ok((masked(key, &mask), Match::Prefix(length)))
         }
         TableKind::Ternary => {
-            let key = json::parse_value(program, ty, key).map_err(at("key"))?;
+            let key = json::parse_key(program, table, key).map_err(at("key"))?;
             let mask = match row.get("mask") {
                 None => vec![0xff; key.len()],
-                Some(mask) => json::parse_value(program, ty, mask).map_err(at("mask"))?,
+                Some(mask) => json::parse_key(program, table, mask).map_err(at("mask"))?,
             };
             let priority = row.get("priority").map_or(Ok(0), whole_number).map_err(at("priority"))?;
             Ok((masked(key, &mask), Match::Mask { mask, priority }))
         }
         TableKind::Hash | TableKind::Array | TableKind::Lru => {
-            Ok((json::parse_value(program, ty, key).map_err(at("key"))?, Match::Exact))
+            Ok((json::parse_key(program, table, key).map_err(at("key"))?, Match::Exact))
         }
     }
 }

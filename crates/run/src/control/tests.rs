@@ -9,7 +9,17 @@ fn program() -> Program {
     let mut p = Program::new("t");
     let mut table = |name: &str, kind, key, buf| {
         let (name, value, span) = (name.to_string(), Type::U32, Span::default());
-        p.tables.push(Table { name, kind, key, value, capacity: 8, buf, max_replicas: None, span });
+        p.tables.push(Table {
+            name,
+            kind,
+            key,
+            key_big_endian: false,
+            value,
+            capacity: 8,
+            buf,
+            max_replicas: None,
+            span,
+        });
     };
     table("hosts", TableKind::Hash, Type::U16, None);
     table("routes", TableKind::Lpm, Type::U32, None);

@@ -48,7 +48,17 @@ fn target() -> Target {
     let mut program = Program::new("t");
     let (name, span) = ("bytes".to_string(), Span::default());
     let (kind, key, value) = (TableKind::Hash, Type::U8, Type::U8);
-    program.tables.push(Table { name, kind, key, value, capacity: 9, buf: None, max_replicas: None, span });
+    program.tables.push(Table {
+        name,
+        kind,
+        key,
+        key_big_endian: false,
+        value,
+        capacity: 9,
+        buf: None,
+        max_replicas: None,
+        span,
+    });
     Target { program, entries: Memory(BTreeMap::new()), stopped: false }
 }
 

@@ -302,6 +302,17 @@ impl Loaded {
         })
     }
 
+    /// The instructions of the program that handles an event, as they were loaded: `lddw` of maps and global data name
+    /// descriptors of this object's maps, and the verifier has not rewritten anything.
+    pub fn instructions(&self, event: &str) -> Option<Vec<u8>> {
+        let name = self.entry_name(event)?;
+        let program = self.object.progs().find(|program| program.name() == name)?;
+        let insns = program.insns();
+        // SAFETY: an instruction is eight plain bytes without padding.
+        let bytes = unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
+        Some(bytes.to_vec())
+    }
+
     /// An own descriptor of map `name`.
     pub fn map_fd(&self, name: &str) -> Option<OwnedFd> {
         let map = self.object.maps().find(|map| map.name() == name)?;

@@ -109,7 +109,7 @@ impl Loaded {
     }
 
     /// Descriptor of the program that handles an event.
-    pub(crate) fn handler_fd(&self, event: &'static str) -> Result<BorrowedFd<'_>, XdpError> {
+    pub fn handler_fd(&self, event: &'static str) -> Result<BorrowedFd<'_>, XdpError> {
         let name = self.entry_name(event).ok_or(XdpError::NoHandler(event))?;
         self.program_fd(name).ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))
     }

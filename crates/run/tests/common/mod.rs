@@ -42,7 +42,17 @@ fn field(name: &str, ty: Type) -> Field {
 fn table(program: &mut Program, name: &str, kind: TableKind, types: (Type, Type), capacity: u32) -> TableId {
     let (key, value) = types;
     let (name, span) = (name.to_string(), Span::default());
-    program.tables.push(Table { name, kind, key, value, capacity, buf: None, max_replicas: None, span })
+    program.tables.push(Table {
+        name,
+        kind,
+        key,
+        key_big_endian: false,
+        value,
+        capacity,
+        buf: None,
+        max_replicas: None,
+        span,
+    })
 }
 
 pub fn fixture() -> Fixture {
