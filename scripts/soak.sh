@@ -1,7 +1,22 @@
 #!/usr/bin/env bash
-# The long runs, by hand or at night: random programs without end in sight. SOAK_PROGRAMS sets how many (default 20000).
+# The long runs, by hand or at night: random programs without end in sight, then fuzzing. SOAK_PROGRAMS sets how many
+# programs (default 20000), SOAK_FUZZ_SECONDS how long each fuzz target runs (default 600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
+
+if ! cargo fuzz --version >/dev/null 2>&1; then
+    echo "fuzzing left out: cargo-fuzz is missing; \`rustup toolchain install nightly && cargo install cargo-fuzz\`" >&2
+    exit 0
+fi
+# What the tests replay is where fuzzing starts.
+seeds=crates/run/tests/corpus
+mkdir -p fuzz/corpus/{air,pcap,tables}
+cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
+cp $seeds/pcap/* fuzz/corpus/pcap/
+cp $seeds/tables/* fuzz/corpus/tables/
+for target in air pcap tables; do
+    cargo +nightly fuzz run "$target" -- -max_total_time="${SOAK_FUZZ_SECONDS:-600}" -max_len=65536
+done

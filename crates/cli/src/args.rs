@@ -227,6 +227,7 @@ pub enum TableAction {
     Get {
         table: String,
         /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        #[arg(allow_negative_numbers = true)]
         key: String,
         #[command(flatten)]
         matching: Matching,
@@ -235,8 +236,10 @@ pub enum TableAction {
     Set {
         table: String,
         /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        #[arg(allow_negative_numbers = true)]
         key: String,
         /// As in a table file
+        #[arg(allow_negative_numbers = true)]
         value: String,
         #[command(flatten)]
         matching: Matching,
@@ -245,6 +248,7 @@ pub enum TableAction {
     Delete {
         table: String,
         /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        #[arg(allow_negative_numbers = true)]
         key: String,
         #[command(flatten)]
         matching: Matching,

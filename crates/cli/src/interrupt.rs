@@ -42,7 +42,23 @@ pub fn catch() -> Result<(), Failure> {
             std::process::exit(STATUS.into());
         }
     };
-    ctrlc::set_handler(handle).map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))
+    let detached = ignores_hangup();
+    ctrlc::set_handler(handle).map_err(|e| Failure::environment(format!("cannot catch Ctrl-C: {e}")))?;
+    if detached {
+        // SAFETY: no handler of ours is involved.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    }
+    Ok(())
+}
+
+/// Whether `nohup` (or whoever started us) wants the process to outlive its terminal.
+fn ignores_hangup() -> bool {
+    // SAFETY: all-zero is a valid value of the structure, which lives through the call; nothing is changed.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut before) == 0
+            && before.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// Remembers a folder to remove if the command is interrupted.

@@ -140,7 +140,7 @@ pub fn describe(program: &Program, output: &Output) -> String {
             let parts: Vec<String> = map
                 .iter()
                 .map(|(k, v)| match v {
-                    Value::String(s) if k == "event" => s.clone(),
+                    Value::String(s) if k == "kind" => s.clone(),
                     Value::String(s) => format!("{k} {s}"),
                     other => format!("{k} {other}"),
                 })

@@ -28,7 +28,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
     let object = compile_bpf(&compiled.name, &artifact.source, Mode::Replay, &runtime.target_headers("xdp"))
         .map_err(|e| Failure::of(e.fault(), e))?;
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
-    let target = Loaded::load(&compiled, &artifact, &object, &options).map_err(of)?;
+    let target = Loaded::load(&compiled, &artifact, &object, &options)
+        .map_err(|e| program::kernel_failure(&loaded.program, e))?;
+    drop(runtime);
     let mut interp = Interp::new(&loaded.program);
     let mut tables = target.tables();
     events::fill(&mut interp, &entries)?;

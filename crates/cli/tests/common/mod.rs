@@ -235,3 +235,47 @@ pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     nicforge_run::pcap::write(&mut out, &frames).unwrap();
     out
 }
+
+/// Loops whose every trip the kernel's verifier walks anew, more than its limit of a million instructions.
+pub const TOO_COMPLEX: &str = "#include <nicforge.h>
+NF_PORTS(1);
+NF_TABLE(array, sums, uint32_t, uint64_t, 64);
+void net_recv(nf_pkt pkt)
+{
+    struct nf_eth eth;
+    uint64_t sum = 0;
+    if (!nf_extract(pkt, &eth)) {
+        nf_drop(pkt);
+        return;
+    }
+    for (uint32_t i = 0; i < 64; i++) {
+        for (uint32_t j = 0; j < 64; j++) {
+            for (uint32_t k = 0; k < 64; k++) {
+                uint64_t old;
+                nf_lookup(&sums, (uint32_t)((sum + k) & 63), &old);
+                if ((old ^ sum) & 1)
+                    sum = sum * 3 + old;
+                else
+                    sum += i ^ j ^ k;
+            }
+        }
+    }
+    nf_update(&sums, 0, sum);
+    nf_reset(pkt);
+    nf_send(pkt, 0);
+}
+";
+
+/// Removes the verifier's log that a message names.
+#[track_caller]
+pub fn remove_log(ran: &Ran) {
+    let log = ran.err.split("complete log is in ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let log = log.expect("the message names the log");
+    assert!(std::fs::metadata(log).unwrap().len() > 1000, "the log is there");
+    std::fs::remove_file(log).unwrap();
+}
+
+/// The text with single spaces.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,135 @@
+//! Captures through the kernel, and what stands in the way of it: no privilege, a refusing verifier, an event or an
+//! operation that the target does not have.
+
+mod common;
+
+use common::{NICFORGE, Place, can_load, capture, counter, example, finish, frame, words};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn a_capture_runs_and_matches() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5), frame(5), frame(6)]));
+    let run = ["run", "c.c", "--pcap", "p.pcap"];
+    let with = |more: &[&str]| place.run(&[&run, more].concat());
+    let text = with(&["--out", "sent.pcap"]);
+    assert!(words(text.ok()).contains(" sent 3 port 0: 3 "), "{text:?}");
+    assert!(text.out.contains("matches the reference: 3 of 3 events, 2 of 2 tables"), "{text:?}");
+    assert_eq!(nicforge_run::pcap::read(&place.path().join("sent.pcap")).unwrap().len(), 3);
+    let report = json(with(&["--json"]).ok());
+    assert_eq!((&report["sent"][0], &report["unaccounted"]), (&3.into(), &0.into()));
+    assert_eq!(report["reference"]["ok"], true);
+    let metrics = with(&["--metrics"]);
+    assert!(
+        metrics.ok().contains("nicforge_packets_sent_total{program=\"c\",port=\"0\"} 3\n"),
+        "{metrics:?}"
+    );
+    assert_eq!(
+        with(&["--events"]).ok().lines().filter(|line| line.starts_with("net_send port 0 frame ")).count(),
+        3
+    );
+    place.is_clean();
+}
+
+#[test]
+fn packets_that_get_lost_are_counted() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 9);"));
+    place.file("p.pcap", capture(&[frame(5), frame(6)]));
+    let ran = place.run(&["run", "c.c", "--pcap", "p.pcap"]);
+    assert!(ran.code() < 2 && words(&ran.out).contains(" lost 2 "), "{ran:?}");
+    place.is_clean();
+}
+
+#[test]
+fn verify_compares_packet_by_packet() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let ran = place.run(&["verify", &example("nf_chain")]);
+    assert!(ran.ok().contains("xdp matches the reference: "), "{ran:?}");
+    let ran = place.run(&["verify", "--json", &example("l2_forward")]);
+    let report = json(ran.ok());
+    assert_eq!((&report["ok"], &report["events"]), (&true.into(), &report["matching"]));
+    place.is_clean();
+}
+
+#[test]
+fn without_privilege_there_is_one_clear_line() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5)]));
+    // The target directory may be closed to others.
+    let binary = place.path().join("nicforge");
+    std::fs::copy(NICFORGE, &binary).unwrap();
+    let binary = binary.to_str().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    std::fs::set_permissions(place.path().join("run"), open).unwrap();
+    for args in [
+        &["run", "c.c", "--pcap", "p.pcap"][..],
+        &["run", "c.c", "--dev", "lo"],
+        &["verify", "c.c", "--pcap", "p.pcap"],
+    ] {
+        let all = [&["--reuid=65534", "--regid=65534", "--clear-groups", binary], args].concat();
+        let ran = finish(place.prepare("setpriv", &all));
+        ran.fails(3, &["error: no permission to ", "run as root, or with the capabilities"]);
+        assert_eq!(ran.err.lines().count(), 1, "{args:?}: {ran:?}");
+    }
+    let all =
+        ["--reuid=65534", "--clear-groups", binary, "run", "c.c", "--pcap", "p.pcap", "--target", "interp"];
+    finish(place.prepare("setpriv", &all)).ok();
+    assert_eq!(place.temporary(), [""; 0]);
+}
+
+#[test]
+fn a_refusal_is_shown_on_the_users_line() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("complex.c", common::TOO_COMPLEX);
+    place.file("p.pcap", capture(&[frame(5)]));
+    place.run(&["check", "complex.c"]).ok();
+    for command in ["run", "verify"] {
+        let ran = place.run(&[command, "complex.c", "--pcap", "p.pcap"]);
+        ran.fails(
+            1,
+            &[
+                "error[NF0901]: the kernel's verifier refuses the program here",
+                "--> complex.c:",
+                "complete log is in",
+            ],
+        );
+        common::remove_log(&ran);
+        place.is_clean();
+    }
+}
+
+#[test]
+fn what_a_target_does_not_have_is_named() {
+    let place = Place::new();
+    let air = place.run(&["build", &example("l2_forward"), "--emit", "air"]).ok().to_string();
+    place.file("p.pcap", capture(&[frame(5)]));
+    assert!(air.contains("net_recv"), "{air}");
+    place.file("odd.air", air.replace("net_recv", "timer_fired"));
+    for command in [&["build", "odd.air"][..], &["run", "odd.air", "--pcap", "p.pcap"]] {
+        let ran = place.run(command);
+        ran.fails(1, &["timer_fired"]);
+    }
+    place.is_clean();
+}

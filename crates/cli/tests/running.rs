@@ -1,0 +1,372 @@
+//! Running programs: tables and metrics from another process, interfaces, replacement under traffic, and what is left
+//! when a run ends, however it ends.
+
+mod common;
+
+use common::{Background, Place, Ran, can_load, capture, counter, example, finish, frame, within};
+use nicforge_run::live::Sender;
+use nicforge_run::netns::Sandbox;
+use serde_json::Value;
+
+const TABLES: &str = "[[by_type]]\nkey = 9\nvalue = 90\n[[routes]]\nkey = \"10.0.0.0/8\"\nvalue = 1\n";
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// A run that holds, from when it answers.
+fn holding(place: &Place, target: &str) -> Background {
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5), frame(5), frame(6)]));
+    place.file("t.toml", TABLES);
+    let before = place.sockets().len();
+    let args = ["run", "c.c", "--target", target, "--pcap", "p.pcap", "--tables", "t.toml", "--hold"];
+    let run = Background::start(place.command(&args));
+    within("the run listens", || place.sockets().len() == before + 1);
+    run
+}
+
+/// Everything `nicforge table` can do.
+fn use_tables(place: &Place) {
+    let table = |args: &[&str]| place.run(&[&["table"], args].concat());
+    let list = table(&["list"]);
+    assert!(list.ok().lines().any(|line| line.contains("by_type") && line.contains("hash")), "{list:?}");
+    assert_eq!(table(&["get", "by_type", "5"]).ok(), "5 -> 2\n");
+    assert_eq!(table(&["set", "by_type", "5", "50"]).ok(), "");
+    assert_eq!(table(&["dump", "by_type"]).ok(), "5 -> 50\n6 -> 1\n9 -> 90\n");
+    assert_eq!(table(&["delete", "by_type", "6"]).ok(), "");
+    table(&["delete", "by_type", "6"]).fails(1, &["no entry for 6"]);
+    table(&["get", "by_type", "6"]).fails(1, &["no entry for 6"]);
+    assert_eq!(table(&["set", "routes", "10.1.0.0/16", "2"]).ok(), "");
+    let routes = table(&["dump", "routes"]);
+    assert!(routes.ok().contains("10.1.0.0/16") || routes.ok().contains("prefix 16"), "{routes:?}");
+
+    assert_eq!(json(table(&["--json", "get", "by_type", "5"]).ok())["result"]["value"], 50);
+    assert_eq!(json(table(&["list", "--json"]).ok())["result"][0]["table"], "by_type");
+    assert_eq!(json(table(&["dump", "by_type", "--json"]).ok())["result"][1]["key"], 9);
+
+    table(&["dump", "nothing"]).fails(1, &["no table `nothing`; it has `by_type`, `routes`"]);
+    table(&["get", "by_type", "70000"]).fails(1, &["`key`: 70000 is not between 0 and 65535"]);
+    table(&["set", "by_type", "1", "-1"]).fails(1, &["`value`: -1"]);
+    table(&["set", "routes", "10.0.0.0/33", "1"]).fails(1, &["33"]);
+    table(&["set", "by_type", "1", "1", "--mask", "3"]).fails(1, &["`mask` is no member"]);
+
+    let metrics = place.run(&["metrics"]);
+    assert!(
+        metrics.ok().contains("nicforge_table_entries{program=\"c\",table=\"by_type\"} 2\n"),
+        "{metrics:?}"
+    );
+    assert_eq!(json(place.run(&["metrics", "--json"]).ok())["schema"], "nicforge/run");
+}
+
+#[test]
+fn tables_of_an_interpreted_run() {
+    let place = Place::new();
+    for command in [&["table", "list"][..], &["metrics"], &["reload", &example("l2_forward")]] {
+        place.run(command).fails(1, &["no program is running; start one with `nicforge run`"]);
+    }
+    let run = holding(&place, "interp");
+    use_tables(&place);
+    let metrics = place.run(&["metrics"]);
+    assert!(
+        metrics.ok().contains("nicforge_packets_sent_total{program=\"c\",port=\"0\"} 3\n"),
+        "{metrics:?}"
+    );
+    place.run(&["reload", "c.c"]).fails(1, &["nicforge run --dev"]);
+
+    run.signal(libc::SIGHUP);
+    run.end().ok();
+    let run = holding(&place, "interp");
+    let second = holding(&place, "interp");
+    let (a, b) = (run.pid().to_string(), second.pid().to_string());
+    place.run(&["table", "list"]).fails(1, &["several programs are running", &a, &b, "(c)"]);
+    place.run(&["table", "list", "--run", &b]).ok();
+    place.run(&["metrics", "--run", "1"]).fails(1, &["no program runs as process 1", &a]);
+    second.signal(libc::SIGTERM);
+    second.end().ok();
+    run.signal(libc::SIGINT);
+    let ran = run.end();
+    assert!(ran.ok().contains("packets in"), "{ran:?}");
+    place.is_clean();
+}
+
+#[test]
+fn nohup_outlives_its_terminal() {
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5)]));
+    let args = [common::NICFORGE, "run", "c.c", "--target", "interp", "--pcap", "p.pcap", "--hold"];
+    let run = Background::start(place.prepare("nohup", &args));
+    within("the run listens", || place.sockets().len() == 1);
+    run.signal(libc::SIGHUP);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    place.run(&["table", "list"]).ok();
+    run.signal(libc::SIGTERM);
+    run.end().ok();
+    place.is_clean();
+}
+
+#[test]
+fn tables_of_a_run_in_the_kernel() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let run = holding(&place, "xdp");
+    use_tables(&place);
+    run.signal(libc::SIGINT);
+    let ran = run.end();
+    assert!(ran.ok().contains("matches the reference: 3 of 3 events, 2 of 2 tables"), "{ran:?}");
+    place.is_clean();
+}
+
+/// A test network whose port 0 a run uses.
+struct Net {
+    sandbox: Sandbox,
+}
+
+impl Net {
+    fn new(ports: u32) -> Net {
+        Net { sandbox: Sandbox::new(ports).unwrap() }
+    }
+
+    /// Starts a command in the namespace of the interfaces, and waits until a program runs on nf0.
+    fn start(&self, place: &Place, args: &[&str]) -> Background {
+        let command = place.command(args);
+        let run = self.sandbox.nic.enter(|| Ok(Background::start(command))).unwrap();
+        within("the run listens", || place.sockets().len() == 1);
+        run
+    }
+
+    fn run(&self, place: &Place, args: &[&str]) -> Ran {
+        let command = place.command(args);
+        self.sandbox.nic.enter(|| Ok(finish(command))).unwrap()
+    }
+
+    /// What `ip` says about nf0.
+    fn link(&self, place: &Place) -> String {
+        let command = place.prepare("ip", &["-details", "link", "show", "dev", "nf0"]);
+        self.sandbox.nic.enter(|| Ok(finish(command))).unwrap().ok().to_string()
+    }
+
+    fn attached(&self, place: &Place) -> bool {
+        self.link(place).contains("prog/xdp")
+    }
+
+    fn sender(&self) -> Sender {
+        self.sandbox.wire.enter(Sender::open).unwrap()
+    }
+
+    fn send(&self, sender: &Sender, ether_type: u16, count: usize) {
+        let frame = frame(ether_type);
+        for _ in 0..count {
+            sender.send(self.sandbox.ports[0].wire_ifindex, &[&frame]).unwrap();
+        }
+    }
+}
+
+fn count_of(place: &Place, key: &str) -> u64 {
+    let ran = place.run(&["table", "--json", "get", "by_type", key]);
+    if ran.code() == 0 { json(&ran.out)["result"]["value"].as_u64().unwrap_or(0) } else { 0 }
+}
+
+#[test]
+fn a_program_on_an_interface() {
+    if !can_load() {
+        return;
+    }
+    let (place, net) = (Place::new(), Net::new(1));
+    place.file("c.c", counter("nf_drop(pkt, \"unwanted\");"));
+    place.file("tables.toml", TABLES);
+    let dev = ["run", "c.c", "--dev", "nf0"];
+    let run = net.start(&place, &dev);
+    assert_eq!(count_of(&place, "9"), 90, "tables are filled");
+    net.send(&net.sender(), 5, 10);
+    within("packets are counted", || count_of(&place, "5") == 10);
+    let metrics = place.run(&["metrics"]);
+    for line in [
+        "nicforge_packets_in_total{program=\"c\"} 10\n",
+        "nicforge_packets_dropped_total{program=\"c\",reason=\"unwanted\"} 10\n",
+        "nicforge_packets_forwarded_total{program=\"c\"} 0\n",
+        "nicforge_table_entries{program=\"c\",table=\"by_type\"} 2\n",
+    ] {
+        assert!(metrics.ok().contains(line), "{line}: {metrics:?}");
+    }
+    assert_eq!(place.temporary(), [""; 0], "headers are unpacked only while something is compiled");
+
+    // A second one is refused, by the name of the first.
+    net.run(&place, &dev).fails(3, &["interface `nf0` already runs XDP program", "(nf_net_recv)", "xdp off"]);
+    run.signal(libc::SIGINT);
+    let ran = run.end();
+    assert!(ran.ok().contains("unwanted") && ran.out.contains("packets in"), "{ran:?}");
+    assert!(!net.attached(&place));
+    place.is_clean();
+
+    let ended = net.run(&place, &[&dev[..], &["--duration", "0.2", "--metrics"]].concat());
+    assert!(ended.ok().starts_with("# HELP nicforge_packets_in_total"), "{ended:?}");
+    let ended = net.run(&place, &[&dev[..], &["--duration", "0.2", "--json"]].concat());
+    assert_eq!(json(ended.ok())["forwarded"], 0);
+    net.run(&place, &["run", "c.c", "--dev", "nf7"]).fails(1, &["no network interface `nf7`", "ip link"]);
+    net.run(&place, &["run", "c.c", "--dev", "nf0", "--dev", "lo"]).fails(1, &["the program has 1 port"]);
+    place.is_clean();
+}
+
+#[test]
+fn a_killed_run_leaves_nothing() {
+    if !can_load() {
+        return;
+    }
+    let (place, net) = (Place::new(), Net::new(1));
+    place.file("c.c", counter("nf_drop(pkt, \"unwanted\");"));
+    let run = net.start(&place, &["run", "c.c", "--dev", "nf0"]);
+    assert!(net.attached(&place));
+    run.signal(libc::SIGKILL);
+    run.end();
+    // The kernel detaches when the last descriptor of the link is gone, a moment after the process.
+    within("the program is detached", || !net.attached(&place));
+    assert_eq!(place.temporary(), [""; 0]);
+    // The socket's name is all that can stay, and the next look removes it.
+    place.run(&["table", "list"]).fails(1, &["no program is running"]);
+    place.is_clean();
+}
+
+#[test]
+fn a_capture_run_that_is_ended_leaves_nothing() {
+    if !can_load() {
+        return;
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
+        let place = Place::new();
+        let run = holding(&place, "xdp");
+        // In its hold it has its whole network and its program.
+        run.signal(signal);
+        let pid = run.pid();
+        let ran = run.end();
+        assert_eq!(ran.status.code(), if signal == libc::SIGKILL { None } else { Some(0) }, "{ran:?}");
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        assert_eq!(place.temporary(), [""; 0]);
+        place.run(&["table", "list"]).fails(1, &["no program is running"]);
+        place.is_clean();
+    }
+    // While it compiles, Ctrl-C goes to the compiler too.
+    let place = Place::new();
+    let run = Background::start(place.command(&["verify", &example("nf_chain")]));
+    within("it has begun", || !place.temporary().is_empty());
+    run.signal(libc::SIGINT);
+    let ran = run.end();
+    assert_eq!((ran.code(), ran.err.as_str()), (130, ""), "{ran:?}");
+    place.is_clean();
+}
+
+#[test]
+fn replacement_keeps_tables_under_traffic() {
+    if !can_load() {
+        return;
+    }
+    let (place, net) = (Place::new(), Net::new(1));
+    place.file("c.c", counter("nf_drop(pkt, \"old\");"));
+    place.file("tables.toml", TABLES);
+    let run = net.start(&place, &["run", "c.c", "--dev", "nf0"]);
+    let sender = net.sender();
+    net.send(&sender, 5, 10);
+    within("packets are counted", || count_of(&place, "5") == 10);
+
+    // What does not compile, or the kernel refuses, changes nothing.
+    place.file("bad.c", "#include <nicforge.h>\nvoid net_recv(nf_pkt pkt)\n{\n}\n");
+    place.run(&["reload", "bad.c"]).fails(1, &["error[NF0090]", "bad.c:"]);
+    place.file("two.c", counter("nf_drop(pkt);").replace("NF_PORTS(1)", "NF_PORTS(2)"));
+    place.run(&["reload", "two.c"]).fails(1, &["the program has 2 ports"]);
+    place.file("wrong.toml", "[[routes]]\nkey = 3000000000000\n");
+    place.run(&["reload", "c.c", "--tables", "wrong.toml"]).fails(1, &["wrong.toml:2"]);
+    place.run(&["reload", "missing.c"]).fails(1, &["missing.c: No such file"]);
+    place.file("complex.c", common::TOO_COMPLEX);
+    place.file("none.toml", "");
+    place.run(&["reload", "complex.c"]).fails(1, &["tables.toml:1: the program has no table `by_type`"]);
+    let refused = place.run(&["reload", "complex.c", "--tables", "none.toml"]);
+    refused.fails(1, &["error[NF0901]: the kernel's verifier refuses", "complex.c:", "complete log is in"]);
+    common::remove_log(&refused);
+    net.send(&sender, 5, 1);
+    within("the old one goes on", || count_of(&place, "5") == 11);
+
+    // The new one has other tables beside the same one, and counts from the same entries.
+    let new = counter("nf_drop(pkt, \"new\");")
+        .replace("lpm, routes, nf_be32, uint32_t, 8", "lpm, routes, nf_be32, uint64_t, 8")
+        .replace("uint32_t route;", "uint64_t route; nf_add_value(&fresh, 1, 1);")
+        .replace("NF_PORTS(1);", "NF_PORTS(1);\nNF_TABLE(hash, fresh, uint8_t, uint32_t, 4);");
+    place.file("new.c", new.clone());
+    place.file("new.toml", "[[routes]]\nkey = \"10.0.0.0/8\"\nvalue = 77\n[[by_type]]\nkey = 5\nvalue = 1\n");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let mut sent = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                net.send(&sender, 6, 1);
+                sent += 1;
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+            sent
+        });
+        let ran = place.run(&["reload", "new.c", "--tables", "new.toml"]);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let rows = ran.ok();
+        let says = |table: &str, what: &str| rows.lines().any(|l| l.contains(table) && l.contains(what));
+        assert!(rows.starts_with(&format!("process {} runs new now\n", run.pid())), "{rows}");
+        assert!(says("by_type", "kept") && says("routes", "starts anew") && says("fresh", "new"), "{rows}");
+        sending.join().unwrap()
+    });
+    within("every packet was processed by one of them", || count_of(&place, "6") == sent);
+    assert_eq!(count_of(&place, "5"), 11, "a kept table is not filled again");
+    let routes = place.run(&["table", "dump", "routes"]);
+    assert!(routes.ok().ends_with("-> 77\n"), "{routes:?}");
+    let metrics = place.run(&["metrics"]);
+    let total = format!("nicforge_packets_in_total{{program=\"new\"}} {}\n", sent + 11);
+    assert!(metrics.ok().contains(&total), "{total}{metrics:?}");
+
+    // A larger table is another map with the same entries.
+    place.file("new.c", new.replace("uint32_t, 64)", "uint32_t, 128)").replace("\"new\"", "\"newer\""));
+    let ran = place.run(&["reload", "new.c", "--json"]);
+    let tables = &json(ran.ok())["result"]["tables"];
+    let of = |name: &str| tables.as_array().unwrap().iter().find(|t| t["table"] == name).unwrap().clone();
+    assert_eq!((&of("by_type")["change"], &of("by_type")["entries"]), (&"copied".into(), &3.into()));
+    assert_eq!(of("routes")["change"], "kept");
+    assert_eq!(count_of(&place, "5"), 11);
+    net.send(&sender, 5, 2);
+    within("the newest one counts", || count_of(&place, "5") == 13);
+
+    // A smaller one that has no room for them is refused.
+    place.file("new.c", new.replace("uint32_t, 64)", "uint32_t, 2)"));
+    place.run(&["reload", "new.c"]).fails(1, &["by_type", "full"]);
+    run.signal(libc::SIGINT);
+    let ran = run.end();
+    let summary = ran.ok();
+    assert!(["old", "new", "newer"].iter().all(|reason| summary.contains(reason)), "{ran:?}");
+    assert!(!net.attached(&place));
+    place.is_clean();
+}
+
+#[test]
+fn watch_takes_changes_of_the_source() {
+    if !can_load() {
+        return;
+    }
+    let (place, net) = (Place::new(), Net::new(1));
+    place.file("c.c", counter("nf_drop(pkt, \"before\");"));
+    let run = net.start(&place, &["run", "c.c", "--dev", "nf0", "--watch"]);
+    let sender = net.sender();
+    net.send(&sender, 5, 3);
+    within("packets are counted", || count_of(&place, "5") == 3);
+    place.file("c.c", counter("nf_drop(pkt"));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    place.file("c.c", counter("nf_drop(pkt, \"after\");"));
+    within("the change is taken", || {
+        net.send(&sender, 5, 1);
+        place.run(&["metrics"]).ok().contains("reason=\"after\"")
+    });
+    assert!(count_of(&place, "5") > 3);
+    run.signal(libc::SIGINT);
+    let ran = run.end();
+    ran.ok();
+    let said = ["c.c:", "the program from before goes on", "c.c changed and was replaced"];
+    assert!(said.iter().all(|text| ran.err.contains(text)), "{ran:?}");
+    place.is_clean();
+}

@@ -1,0 +1,116 @@
+//! The fuzz targets on their corpus, with mutations that are the same in every run. `fuzz/` runs them without end.
+
+use std::path::{Path, PathBuf};
+
+/// Mutations of each file.
+const MUTATIONS: u64 = 2000;
+
+/// The files of folders beside this crate, with those endings.
+fn corpus(folder: &str, endings: &[&str]) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending)))
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, or 0.
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// A few changes of the kinds that find mistakes: bits, numbers at their limits, cuts, repeats, pieces of other files.
+fn mutate(file: &[u8], all: &[(PathBuf, Vec<u8>)], random: &mut Random) -> Vec<u8> {
+    const NUMBERS: [u32; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
+    const WORDS: [&str; 8] = ["4294967296", "-1", "[", "{", "\"", "%0", "65", "\n"];
+    let mut bytes = file.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        let to = (at + random.below(24)).min(bytes.len());
+        match random.below(7) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            1 if at + 4 <= bytes.len() => {
+                bytes[at..at + 4].copy_from_slice(&NUMBERS[random.below(8)].to_le_bytes());
+            }
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..to)),
+            4 => {
+                let piece = bytes[at..to].to_vec();
+                let place = random.below(bytes.len());
+                bytes.splice(place..place, piece);
+            }
+            5 => drop(bytes.splice(at..to, WORDS[random.below(8)].bytes())),
+            _ => {
+                let other = &all[random.below(all.len())].1;
+                let from = random.below(other.len());
+                let until = (from + random.below(48)).min(other.len());
+                bytes.splice(at..at, other[from..until].iter().copied());
+            }
+        }
+    }
+    bytes
+}
+
+/// Runs a target on every file and its mutations; what makes it panic is printed.
+fn replay(files: &[(PathBuf, Vec<u8>)], target: impl Fn(&[u8])) {
+    for (number, (path, bytes)) in files.iter().enumerate() {
+        let mut random = Random(number as u64);
+        target(bytes);
+        for mutation in 0..MUTATIONS {
+            let mutated = mutate(bytes, files, &mut random);
+            let run = std::panic::AssertUnwindSafe(|| target(&mutated));
+            if let Err(panic) = std::panic::catch_unwind(run) {
+                eprintln!("{}, mutation {mutation}: {}", path.display(), mutated.escape_ascii());
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+#[test]
+fn air() {
+    let mut files = corpus("../ir/src/text", &["air"]);
+    files.extend(corpus("../passes/tests/fixtures", &["air"]));
+    replay(&files, nicforge_ir::text::fuzz);
+}
+
+#[test]
+fn pcap() {
+    let files = corpus("tests/corpus/pcap", &["pcap", "pcapng"]);
+    replay(&files, nicforge_run::pcap::fuzz_pcap);
+    let path = Path::new("whole");
+    let read = files.iter().filter(|(_, bytes)| nicforge_run::pcap::parse(path, bytes).is_ok()).count();
+    assert_eq!(read, files.len() - 1, "all but the one of another link type are captures");
+}
+
+#[test]
+fn tables() {
+    let program = nicforge_ir::text::parse(include_str!("corpus/tables.air")).unwrap();
+    let files = corpus("tests/corpus/tables", &["toml", "json"]);
+    replay(&files, |bytes| nicforge_run::control::fuzz_tables(&program, bytes));
+    for (path, bytes) in &files {
+        // The first byte, white space here, is the target's choice of the format.
+        let text = std::str::from_utf8(bytes).unwrap();
+        let read = nicforge_run::control::parse_tables(&program, path, text);
+        let mistakes = path.ends_with("mistakes.toml");
+        assert_eq!(read.is_err(), mistakes, "{:?}", read.map_err(|error| error.to_string()));
+    }
+}

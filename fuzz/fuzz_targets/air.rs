@@ -1,0 +1,4 @@
+//! Any bytes as αIR text: see `nicforge_ir::text::fuzz`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nicforge_ir::text::fuzz(data));
