@@ -35,9 +35,17 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
+# Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.
 if ! command -v cargo >/dev/null; then
-    echo "bootstrap: no cargo found. Install Rust 1.95 or later with rustup (https://rustup.rs), then run this again." >&2
-    exit 3
+    echo "bootstrap: installing Rust with rustup" >&2
+    installer=$(mktemp)
+    if ! curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs -o "$installer" ||
+        ! sh "$installer" -y -q --profile minimal --component clippy --component rustfmt --no-modify-path >&2; then
+        rm -f "$installer"
+        echo "bootstrap: no cargo, and rustup could not be fetched. Install Rust 1.95 or later, then run this again." >&2
+        exit 3
+    fi
+    rm -f "$installer"
 fi
 have=$(rustc --version | awk '{print $2}')
 if [ "$(printf '%s\n1.95.0\n' "$have" | sort -V | head -n 1)" != "1.95.0" ]; then

@@ -205,8 +205,10 @@ NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
 
 extern const u32 nf_crc32c[256];
 
-/* See ir::io::hash. n is a constant. */
-NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
+/* See ir::io::hash. n is a constant. opaque masks the table index out of clang's sight: of an integer in a register
+ * clang may know that it is one byte where the verifier does not, and would leave the mask out. Bytes of structs come
+ * from memory, where both know. */
+NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 {
     const u8 *p = bytes;
     u32 crc = ~0u;
@@ -214,13 +216,20 @@ NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
     for (u32 i = 0; i < 4; i++)
         crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ seed >> 8 * i)];
 #pragma unroll
-    for (u32 i = 0; i < n; i++)
-        crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ p[i])];
+    for (u32 i = 0; i < n; i++) {
+        u64 at = (u8)(crc ^ p[i]);
+        if (opaque)
+            asm volatile("%0 &= 0xff" : "+r"(at));
+        crc = crc >> 8 ^ nf_crc32c[at];
+    }
     u32 h = ~crc ^ seed;
     h = (h ^ h >> 16) * 0x85ebca6b;
     h = (h ^ h >> 13) * 0xc2b2ae35;
     return h ^ h >> 16;
 }
+
+NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n) { return nf_hash_with(seed, bytes, n, false); }
+NF_INLINE u32 nf_hash_int(u32 seed, const void *bytes, u32 n) { return nf_hash_with(seed, bytes, n, true); }
 
 /* ---- Time and randomness: fields of the event ------------------------------------------------------------ */
 

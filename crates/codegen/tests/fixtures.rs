@@ -27,7 +27,7 @@ fn fixtures() -> Vec<PathBuf> {
 fn compile(source: &Path, mode: u32) -> Result<(), String> {
     let object = std::env::temp_dir().join(format!("nicforge-codegen-{}-{mode}.o", std::process::id()));
     let output = Command::new("clang-19")
-        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fwrapv", "-Wall", "-Wextra", "-Werror", "-c"])
+        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-c"])
         .arg(format!("-DNF_MODE={mode}"))
         .arg("-I/usr/include/x86_64-linux-gnu")
         .arg("-I")

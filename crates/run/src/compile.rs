@@ -46,6 +46,11 @@ pub enum CompileError {
         messages = messages_path.display()
     )]
     Internal { first: String, source_path: PathBuf, messages_path: PathBuf },
+    #[error(
+        "{place}: the program keeps more in variables at once than the 512 bytes of stack that BPF has; make structs smaller, \
+         or look entries up and use them in smaller steps"
+    )]
+    Stack { place: String },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
 }
@@ -54,7 +59,7 @@ impl CompileError {
     /// Generated code must compile, so what fails here is the installation (or us).
     pub fn fault(&self) -> Fault {
         match self {
-            CompileError::Internal { .. } => Fault::User,
+            CompileError::Internal { .. } | CompileError::Stack { .. } => Fault::User,
             _ => Fault::Environment,
         }
     }
@@ -104,6 +109,9 @@ pub fn compile_bpf(
     if first.contains("file not found") {
         return Err(CompileError::NoHeader { missing: first });
     }
+    if let Some((place, _)) = first.split_once(": error: Looks like the BPF stack limit is exceeded") {
+        return Err(CompileError::Stack { place: place.to_string() });
+    }
     let (source_path, messages_path) = keep(name, source, &messages)?;
     Err(CompileError::Internal { first, source_path, messages_path })
 }
@@ -134,6 +142,15 @@ mod tests {
         assert_eq!(std::fs::read_to_string(source_path).unwrap(), "int f(void) { return x; }\n");
         assert!(messages_path.exists());
         std::fs::remove_dir_all(source_path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn too_much_stack_is_said_on_the_line() {
+        let source =
+            "void use(void *); int f(void)\n{\n    char big[600];\n    use(big);\n    return 0;\n}\n";
+        let error = compile_bpf("big", source, Mode::Live, &[]).unwrap_err();
+        assert!(matches!(&error, CompileError::Stack { place } if place.starts_with("big.c:")), "{error}");
+        assert_eq!(error.fault(), Fault::User);
     }
 
     #[test]

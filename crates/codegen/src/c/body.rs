@@ -354,7 +354,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         match &data.op {
             Op::Hash { seed, value } => {
                 let (address, size) = self.bytes_of(*value);
-                let text = format!("nf_hash_bytes({}, {address}, {size})", self.text(*seed));
+                let hash = if self.body.ty(*value).is_int() { "nf_hash_int" } else { "nf_hash_bytes" };
+                let text = format!("{hash}({}, {address}, {size})", self.text(*seed));
                 self.define(inst, result, &text);
             }
             Op::CsumAdd { sum, value } => {

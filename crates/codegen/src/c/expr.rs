@@ -1,8 +1,8 @@
 //! Pure ops as C expressions.
 //!
 //! Nested operands are always parenthesised, so nobody has to know C's precedences to read or check them. Results
-//! narrower than C's `int` are cut back to their width; the object is compiled with `-fwrapv`, which makes signed
-//! arithmetic wrap as in αIR.
+//! narrower than C's `int` are cut back to their width. Signed arithmetic wraps in αIR and is undefined in C, so it is
+//! done in unsigned types and cast back.
 
 use nicforge_ir::build::mask;
 use nicforge_ir::layout::int_layout;
@@ -98,6 +98,11 @@ impl<D: Dialect> Emitter<'_, D> {
             Op::Cmp(op, a, b) => self.comparison(*op, *a, *b),
             Op::Un(UnOp::Not, a) if ty == Type::BOOL => Expr::compound(format!("!{}", self.operand(*a))),
             Op::Un(UnOp::Not, a) => wrap(Expr::compound(format!("~{}", self.operand(*a))), ty),
+            Op::Un(UnOp::Neg, a) if ty.is_signed() => {
+                let unsigned = self.types.name(carrier(ty));
+                let cast = self.types.name(ty);
+                wrap(Expr::compound(format!("({cast})-({unsigned}){}", self.operand(*a))), ty)
+            }
             Op::Un(UnOp::Neg, a) => wrap(Expr::compound(format!("-{}", self.operand(*a))), ty),
             Op::Un(UnOp::Bswap, a) => {
                 let swap = format!("__builtin_bswap{}({})", ty.bits().unwrap_or(64), self.text(*a));
@@ -141,15 +146,15 @@ impl<D: Dialect> Emitter<'_, D> {
             BinOp::And => return infix("&"),
             BinOp::Or => return infix("|"),
             BinOp::Xor => return infix("^"),
-            BinOp::Add => infix("+"),
-            BinOp::Sub => infix("-"),
-            BinOp::Mul => infix("*"),
+            BinOp::Add => return self.wrapping("+", a, b, ty),
+            BinOp::Sub => return self.wrapping("-", a, b, ty),
+            BinOp::Mul => return self.wrapping("*", a, b, ty),
             BinOp::Div if !signed && amount.is_some_and(|n| n > 0) => return infix("/"),
             BinOp::Rem if !signed && amount.is_some_and(|n| n > 0) => return infix("%"),
             BinOp::Div => Expr::atom(call(if signed { "nf_sdiv" } else { "nf_udiv" })),
             BinOp::Rem => Expr::atom(call(if signed { "nf_srem" } else { "nf_urem" })),
             BinOp::Shl => match amount {
-                Some(n) if n < bits as u64 => infix("<<"),
+                Some(n) if n < bits as u64 => return self.wrapping("<<", a, b, ty),
                 Some(_) => return Expr::atom("0"),
                 None => Expr::atom(format!("nf_shl({}, {}, {bits})", self.text(a), self.amount(b))),
             },
@@ -163,6 +168,21 @@ impl<D: Dialect> Emitter<'_, D> {
             },
         };
         wrap(exact, ty)
+    }
+
+    /// An operation whose result wraps. Where C would compute it in a signed type that can overflow (which `int` is for
+    /// products of `u16`), the operands are made unsigned first.
+    fn wrapping(&self, sign: &str, a: ValueId, b: ValueId, ty: Type) -> Expr {
+        let (left, right) = (self.operand(a), self.operand(b));
+        let short_product = sign == "*" && ty.bits().is_some_and(|bits| (9..=16).contains(&bits));
+        if !ty.is_signed() && !short_product {
+            return wrap(Expr::compound(format!("{left} {sign} {right}")), ty);
+        }
+        let unsigned = self.types.name(carrier(ty));
+        let right = if sign == "<<" { right } else { format!("({unsigned}){right}") };
+        let exact = Expr::compound(format!("({unsigned}){left} {sign} {right}"));
+        let cast = Expr::compound(format!("({}){}", self.types.name(ty), exact.operand()));
+        if native(ty.bits().unwrap_or(64)) { cast } else { wrap(cast, ty) }
     }
 
     /// A shift amount, read as unsigned whatever its type.
@@ -321,6 +341,11 @@ impl<D: Dialect> Emitter<'_, D> {
             _ => false,
         }
     }
+}
+
+/// The unsigned type that arithmetic of a type is done in: at least C's `unsigned int`.
+fn carrier(ty: Type) -> Type {
+    if ty.bits().unwrap_or(64) > 32 { Type::U64 } else { Type::U32 }
 }
 
 fn native(bits: u8) -> bool {

@@ -113,7 +113,7 @@ impl<'a> Generator<'a> {
             out.push_str("u64 nf_zero = 0;\n");
         }
         out.push_str("#if NF_MODE == 1\nu64 nf_recorded = 0;\n#endif\n\n");
-        if functions.contains("nf_hash_bytes") {
+        if functions.contains("nf_hash_") {
             out.push_str("const u32 nf_crc32c[256] = {\n");
             for row in nicforge_ir::io::CRC32C.chunks(8) {
                 let words: Vec<String> = row.iter().map(|w| format!("0x{w:08x}")).collect();
