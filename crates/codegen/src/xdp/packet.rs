@@ -271,6 +271,8 @@ pub fn trim(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
     e.line(&format!("if ({name} && bpf_xdp_adjust_tail(ctx, (int)({keep} - {rest})))"));
     e.line(&format!("    return {fail};"));
     reload(e);
+    // What was there before the cut may be gone.
+    e.dialect.proves.clear();
 }
 
 /// Bytes of the unread rest as a C expression.
