@@ -1,0 +1,356 @@
+//! What programs cost on a target.
+//!
+//! The only place that prices ops. Planner, bound, simulator and reports take cycles and memory accesses from here.
+//!
+//! # Model
+//!
+//! An event of a handler costs, in expectation over the branches it may take, **processing** cycles of its unit (instructions, and
+//! memories that block) and **accesses** to tables, which cost latency. A unit with `T` threads at clock `f` that needs `c` cycles of
+//! processing and waits `w` seconds for memory per event takes
+//!
+//! ```text
+//! max(c, (c + w·f) / T)   cycles per event
+//! ```
+//!
+//! since threads take turns: either the processor is always busy, or every thread is always waiting. Hardware pipelines cost their
+//! initiation interval instead. Independently, a memory that serves `b` operations per second bounds the rate of all stages together
+//! by `b` over the operations one packet needs. (Simple throughput model as in LogNIC, ISCA'23, and the NFP guide's latency hiding;
+//! queueing is the simulator's business.)
+//!
+//! # Branches
+//!
+//! `NF_LIKELY` decides where it is given. Otherwise a side that gives the packet up (drop, or on to the operating system) while the
+//! other goes on is taken by [`UNUSUAL`] of events, and everything else is even.
+
+use nicforge_ir::{BinOp, BlockId, Body, BufSource, EventId, HandlerId, InstId, Op, Program, TableId};
+
+use crate::spec::{Memory, OpCosts, UnitGroup};
+
+/// Share of events that take a side which gives packets up.
+pub const UNUSUAL: f64 = 0.02;
+
+/// What the traffic is like where the program does not say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Traffic {
+    /// Frame size in bytes, without CRC.
+    pub frame_bytes: u32,
+    /// Flows at a time, for working sets and key skew.
+    pub flows: u32,
+}
+
+impl Default for Traffic {
+    /// 256 bytes, as the Alkali paper measures (NSDI'25, section 6); 1024 flows.
+    fn default() -> Traffic {
+        Traffic { frame_bytes: 256, flows: 1024 }
+    }
+}
+
+/// Accesses to one table, per event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TableAccess {
+    pub table: TableId,
+    pub reads: f64,
+    pub writes: f64,
+    /// Bytes of one access: the value's.
+    pub bytes: u32,
+    /// Bytes moved to and from its byte strings.
+    pub buffer_bytes: f64,
+    /// Cycles of instructions that search, which associative memories save.
+    pub search_cycles: f64,
+}
+
+/// One event of a handler.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HandlerCost {
+    /// Processing, without receiving, sending on and memories.
+    pub cycles: f64,
+    pub accesses: Vec<TableAccess>,
+    /// Internal events per event of the handler.
+    pub generates: Vec<(EventId, f64)>,
+    /// Packets sent to ports per event.
+    pub sends: f64,
+}
+
+/// Cycles of one op on a unit, without the memories behind tables and without what regions of it cost.
+pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, traffic: Traffic) -> f64 {
+    let size = |value| program.size_of(body.ty(value)) as f64;
+    let words = |bytes: f64| (bytes / 8.0).ceil().max(1.0);
+    let payload = f64::from(traffic.frame_bytes).max(64.0) - 42.0;
+    let data = &body.insts[inst];
+    let result = |n: usize| data.results.get(n).map_or(0.0, |value| size(*value));
+    match &data.op {
+        Op::Int(_) | Op::Zero | Op::Cast(_) | Op::Yield(_) | Op::Return(_) => 0.0,
+        Op::Now => costs.now,
+        Op::Bin(BinOp::Mul, ..) => costs.mul,
+        Op::Bin(BinOp::Div | BinOp::Rem, _, by) => match body.def_op(*by) {
+            Some(Op::Int(_)) => costs.mul + costs.alu,
+            _ => costs.div,
+        },
+        Op::Bin(..) | Op::Cmp(..) | Op::Un(..) | Op::Select { .. } => costs.alu,
+        Op::Get { .. } => costs.field,
+        Op::Set { value, .. } => costs.field * words(size(*value)),
+        Op::ConstElem { .. } => costs.field + costs.alu,
+        Op::Hash { value, .. } => costs.hash + costs.hash_byte * size(*value),
+        Op::CsumAdd { value, .. } => costs.checksum + costs.checksum_byte * size(*value),
+        Op::Random => costs.random,
+        Op::InPort { .. } => costs.field,
+        Op::Extract { .. } | Op::Load { .. } => costs.extract + costs.extract_byte * result(1),
+        Op::Store { value, .. } | Op::Emit { value, .. } => costs.emit + costs.emit_byte * size(*value),
+        Op::Skip { .. } | Op::Trim { .. } | Op::Reset { .. } | Op::Len { .. } => costs.cursor,
+        Op::PktCsum { .. } => costs.checksum + costs.checksum_byte * payload,
+        Op::Drop { .. } => costs.drop,
+        Op::Lookup { table, key } | Op::Contains { table, key } | Op::Commute { table, key, .. } => {
+            costs.table_byte * (size(*key) + value_bytes(program, *table)) + costs.alu
+        }
+        Op::Update { table, key, .. } | Op::Delete { table, key } => {
+            costs.table_byte * (size(*key) + value_bytes(program, *table)) + costs.alu
+        }
+        Op::BufAppend { source, .. } => {
+            let bytes = match source {
+                BufSource::Packet { .. } => payload,
+                BufSource::Value(value) => size(*value),
+            };
+            costs.table_byte * 8.0 + costs.copy_byte * bytes
+        }
+        Op::BufRead { .. } => costs.table_byte * 8.0 + costs.copy_byte * result(1),
+        Op::BufLen { .. } | Op::BufClear { .. } => costs.table_byte * 8.0,
+        Op::BufGenerate { .. } => costs.send,
+        Op::Generate { event, .. } => match program.events[*event].name.as_str() {
+            "net_send" => costs.send,
+            "dma_write" => costs.dma,
+            "stack_recv" | "host_recv" | "host_msg" => costs.host,
+            _ => 0.0,
+        },
+        Op::Log { .. } => costs.log,
+        Op::FibLookup { .. } => costs.hash + costs.table,
+        Op::If { .. } => costs.branch,
+        Op::Loop { .. } | Op::Break { .. } | Op::Continue { .. } => costs.branch,
+        Op::Call { .. } => 2.0 * costs.branch,
+    }
+}
+
+fn value_bytes(program: &Program, table: TableId) -> f64 {
+    f64::from(program.size_of(program.tables[table].value))
+}
+
+/// Expected cost of one event of a handler.
+pub fn handler_cost(program: &Program, handler: HandlerId, costs: &OpCosts, traffic: Traffic) -> HandlerCost {
+    let body = &program.handlers[handler].body;
+    let mut sum = Sum { program, body, costs, traffic, cost: HandlerCost::default(), searched: Vec::new() };
+    sum.block(body.entry(), 1.0);
+    sum.cost
+}
+
+/// How often each instruction runs per event, in expectation; indexed by instruction.
+pub fn frequencies(program: &Program, body: &Body) -> Vec<f64> {
+    let mut list = vec![0.0; body.insts.len()];
+    walk(program, body, body.entry(), 1.0, &mut |inst, frequency| list[inst.as_u32() as usize] += frequency);
+    list
+}
+
+struct Sum<'a> {
+    program: &'a Program,
+    body: &'a Body,
+    costs: &'a OpCosts,
+    traffic: Traffic,
+    cost: HandlerCost,
+    /// Keys whose place in their table is known already.
+    searched: Vec<(TableId, nicforge_ir::ValueId)>,
+}
+
+impl Sum<'_> {
+    fn block(&mut self, block: BlockId, share: f64) {
+        let (program, body) = (self.program, self.body);
+        walk(program, body, block, share, &mut |inst, frequency| self.inst(inst, frequency));
+    }
+
+    fn inst(&mut self, inst: InstId, frequency: f64) {
+        self.cost.cycles +=
+            frequency * op_cycles(self.program, self.body, inst, self.costs, self.traffic);
+        let payload = f64::from(self.traffic.frame_bytes).max(64.0) - 42.0;
+        match &self.body.insts[inst].op {
+            Op::Lookup { table, key } | Op::Contains { table, key } => {
+                self.access(*table, Some(*key), frequency, 1.0, 0.0, 0.0);
+            }
+            Op::Update { table, key, .. } | Op::Delete { table, key } => {
+                self.access(*table, Some(*key), frequency, 0.0, 1.0, 0.0);
+            }
+            Op::Commute { table, key, .. } => self.access(*table, Some(*key), frequency, 0.0, 1.0, 0.0),
+            Op::BufAppend { table, key, source } => {
+                let bytes = match source {
+                    BufSource::Packet { .. } => payload,
+                    BufSource::Value(value) => f64::from(self.program.size_of(self.body.ty(*value))),
+                };
+                self.access(*table, Some(*key), frequency, 0.0, 0.0, bytes);
+            }
+            Op::BufRead { table, key, .. } | Op::BufLen { table, key } | Op::BufClear { table, key } => {
+                self.access(*table, Some(*key), frequency, 1.0, 0.0, 0.0);
+            }
+            // Every byte that was stored is read again once, when its buffer is sent.
+            Op::BufGenerate { event, table, key, .. } => {
+                self.access(*table, Some(*key), frequency, 0.0, 0.0, 0.0);
+                let appended = self.entry(*table).buffer_bytes;
+                self.entry(*table).buffer_bytes += appended;
+                if self.program.events[*event].name == "net_send" {
+                    self.cost.sends += frequency;
+                }
+            }
+            Op::Generate { event, .. } => {
+                let def = &self.program.events[*event];
+                if def.direction == nicforge_ir::Direction::Internal {
+                    match self.cost.generates.iter_mut().find(|(known, _)| known == event) {
+                        Some((_, rate)) => *rate += frequency,
+                        None => self.cost.generates.push((*event, frequency)),
+                    }
+                } else if def.name == "net_send" {
+                    self.cost.sends += frequency;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn entry(&mut self, table: TableId) -> &mut TableAccess {
+        let at = match self.cost.accesses.iter().position(|access| access.table == table) {
+            Some(at) => at,
+            None => {
+                let bytes = self.program.size_of(self.program.tables[table].value).max(1);
+                self.cost.accesses.push(TableAccess {
+                    table,
+                    reads: 0.0,
+                    writes: 0.0,
+                    bytes,
+                    buffer_bytes: 0.0,
+                    search_cycles: 0.0,
+                });
+                self.cost.accesses.len() - 1
+            }
+        };
+        &mut self.cost.accesses[at]
+    }
+
+    fn access(
+        &mut self,
+        table: TableId,
+        key: Option<nicforge_ir::ValueId>,
+        frequency: f64,
+        reads: f64,
+        writes: f64,
+        buffer_bytes: f64,
+    ) {
+        // The second access with one key finds the entry where the first one did.
+        let known = key.is_some_and(|key| self.searched.contains(&(table, key)));
+        if let (false, Some(key)) = (known, key) {
+            self.searched.push((table, key));
+        }
+        let search = if known { 0.0 } else { self.costs.table };
+        let entry = self.entry(table);
+        entry.reads += frequency * reads;
+        entry.writes += frequency * writes;
+        entry.buffer_bytes += frequency * buffer_bytes;
+        entry.search_cycles += frequency * search;
+    }
+}
+
+/// Visits every instruction with its expected frequency; gives back the share of events that reach the region's end.
+fn walk(program: &Program, body: &Body, block: BlockId, share: f64, visit: &mut dyn FnMut(InstId, f64)) -> f64 {
+    let mut share = share;
+    for &inst in &body.blocks[block].insts {
+        visit(inst, share);
+        match &body.insts[inst].op {
+            Op::If { then, other, likely, .. } => {
+                let p = likely.map_or_else(|| guess(program, body, *then, *other), f64::from);
+                let a = walk(program, body, *then, share * p, visit);
+                let b = walk(program, body, *other, share * (1.0 - p), visit);
+                share = a + b;
+            }
+            Op::Loop { max_trips, body: region, .. } => {
+                // Half of the trips on average; `break` and `continue` inside are part of that estimate.
+                let trips = (1.0 + f64::from(*max_trips)) / 2.0;
+                walk(program, body, *region, share * trips, visit);
+            }
+            Op::Return(_) => return 0.0,
+            Op::Break { .. } | Op::Continue { .. } => return share,
+            _ => {}
+        }
+    }
+    share
+}
+
+fn guess(program: &Program, body: &Body, then: BlockId, other: BlockId) -> f64 {
+    match (gives_up(program, body, then), gives_up(program, body, other)) {
+        (true, false) => UNUSUAL,
+        (false, true) => 1.0 - UNUSUAL,
+        _ => 0.5,
+    }
+}
+
+/// Whether a region ends the handler and drops the packet or passes it to the operating system.
+fn gives_up(program: &Program, body: &Body, block: BlockId) -> bool {
+    let insts = &body.blocks[block].insts;
+    let ends = insts.last().is_some_and(|last| matches!(body.insts[*last].op, Op::Return(_)));
+    ends && insts.iter().any(|inst| match &body.insts[*inst].op {
+        Op::Drop { .. } => true,
+        Op::Generate { event, .. } => program.events[*event].name == "stack_recv",
+        _ => false,
+    })
+}
+
+/// Nanoseconds of one access of `bytes` bytes, and how many operations of the memory it is.
+pub fn access_time(memory: &Memory, bytes: f64, write: bool) -> (f64, f64) {
+    let time = |step: &crate::spec::Access| if write { step.write.value } else { step.read.value };
+    let fitting = memory.access.iter().find(|step| f64::from(step.bytes) >= bytes);
+    let ns = match (fitting, memory.access.last()) {
+        (Some(step), _) => time(step),
+        (None, Some(last)) => time(last) * (bytes / f64::from(last.bytes)).ceil(),
+        (None, None) => 0.0,
+    };
+    let operations = memory.operation_bytes.map_or(0.0, |width| (bytes / f64::from(width)).ceil().max(1.0));
+    (ns, operations)
+}
+
+/// A handler's event with its tables where a plan puts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Processing cycles.
+    pub cycles: f64,
+    /// Nanoseconds spent waiting for memories that let other threads run.
+    pub wait_ns: f64,
+    /// Number of such waits.
+    pub waits: f64,
+}
+
+impl Load {
+    /// Adds the accesses to one table in `memory`, with one transfer per value and the transfers of its byte strings.
+    pub fn add_access(&mut self, group: &UnitGroup, memory: &Memory, access: &TableAccess) {
+        let (read, _) = access_time(memory, f64::from(access.bytes), false);
+        let (write, _) = access_time(memory, f64::from(access.bytes), true);
+        let chunk = memory.access.last().map_or(1.0, |step| f64::from(step.bytes));
+        let (burst, _) = access_time(memory, chunk, true);
+        let bursts = access.buffer_bytes / chunk;
+        let ns = access.reads * read + access.writes * write + bursts * burst;
+        if !memory.associative {
+            self.cycles += access.search_cycles;
+        }
+        if memory.blocking {
+            self.cycles += ns * 1e-9 * group.clock.value;
+        } else {
+            self.wait_ns += ns;
+            self.waits += access.reads + access.writes + bursts;
+        }
+    }
+
+    /// Cycles of one unit per event, threads taken into account.
+    pub fn unit_cycles(&self, group: &UnitGroup) -> f64 {
+        let threads = f64::from(group.threads);
+        let busy = self.cycles + if group.threads > 1 { self.waits * group.switch_cycles } else { 0.0 };
+        busy.max((busy + self.wait_ns * 1e-9 * group.clock.value) / threads)
+    }
+}
+
+/// Operations a memory performs for one event's accesses to a table.
+pub fn memory_operations(memory: &Memory, access: &TableAccess) -> f64 {
+    let Some(width) = memory.operation_bytes else { return 0.0 };
+    let one = (f64::from(access.bytes) / f64::from(width)).ceil().max(1.0);
+    (access.reads + access.writes) * one + access.buffer_bytes / f64::from(width)
+}

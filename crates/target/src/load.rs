@@ -1,0 +1,197 @@
+//! Reading spec files, and what their parts must say about one another.
+
+use std::path::Path;
+
+use include_dir::{Dir, include_dir};
+use toml::Spanned;
+
+use crate::spec::Target;
+
+/// The specs that come with Nicforge.
+static BUILTIN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../targets");
+
+/// Why a spec was refused: the file, the line where there is one, the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {reason}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct SpecError {
+    pub file: String,
+    pub line: Option<usize>,
+    pub reason: String,
+}
+
+/// Names of the built-in specs, sorted.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = BUILTIN
+        .files()
+        .filter_map(|file| file.path().file_stem()?.to_str())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// A built-in spec by name, or a spec file by path (what ends in `.toml` or has a folder in it).
+pub fn find(name: &str) -> Result<Target, SpecError> {
+    if name.ends_with(".toml") || name.contains('/') {
+        let content = std::fs::read_to_string(Path::new(name))
+            .map_err(|e| SpecError { file: name.to_string(), line: None, reason: e.to_string() })?;
+        return parse(name, &content);
+    }
+    match BUILTIN.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
+        Some(content) => parse(&format!("targets/{name}.toml"), content),
+        None => Err(SpecError {
+            file: name.to_string(),
+            line: None,
+            reason: format!("there is no such target; there are {} (or give a .toml file)", names().join(", ")),
+        }),
+    }
+}
+
+/// The text of a built-in spec, comments included.
+pub fn source(name: &str) -> Option<&'static str> {
+    BUILTIN.get_file(format!("{name}.toml"))?.contents_utf8()
+}
+
+/// Reads and checks a spec.
+pub fn parse(file: &str, content: &str) -> Result<Target, SpecError> {
+    let target: Spanned<Target> = toml::from_str(content).map_err(|e| SpecError {
+        file: file.to_string(),
+        line: e.span().map(|span| line_of(content, span.start)),
+        reason: e.message().to_string(),
+    })?;
+    let target = target.into_inner();
+    match check(&target) {
+        Ok(()) => Ok(target),
+        Err(Complaint { near, reason }) => {
+            // The first line that has the word; specs name things once before they refer to them.
+            let line = content.lines().position(|line| !near.is_empty() && line.contains(&near));
+            Err(SpecError { file: file.to_string(), line: line.map(|line| line + 1), reason })
+        }
+    }
+}
+
+fn line_of(content: &str, offset: usize) -> usize {
+    content[..offset.min(content.len())].matches('\n').count() + 1
+}
+
+struct Complaint {
+    near: String,
+    reason: String,
+}
+
+fn complaint<T>(near: &str, reason: String) -> Result<T, Complaint> {
+    Err(Complaint { near: format!("\"{near}\""), reason })
+}
+
+fn check(target: &Target) -> Result<(), Complaint> {
+    if target.units.is_empty() {
+        return Err(Complaint { near: String::new(), reason: "a target needs at least one [[units]]".into() });
+    }
+    unique("units", target.units.iter().map(|group| group.name.as_str()))?;
+    unique("memories", target.memories.iter().map(|memory| memory.name.as_str()))?;
+    for group in &target.units {
+        let name = &group.name;
+        if !target.costs.contains_key(&group.costs) {
+            let reason = format!("units `{name}` take their costs from `{}`, but there is no [costs.{0}]", group.costs);
+            return complaint(&group.costs, reason);
+        }
+        if group.count == 0 || group.threads == 0 || group.clock.value <= 0.0 {
+            return complaint(name, format!("units `{name}`: count, threads and clock must be more than 0"));
+        }
+        if group.per_island.is_some_and(|per| per == 0 || !group.count.is_multiple_of(per)) {
+            return complaint(name, format!("units `{name}`: per_island must divide count, {}", group.count));
+        }
+    }
+    for memory in &target.memories {
+        let name = &memory.name;
+        if memory.access.is_empty() {
+            return complaint(name, format!("memory `{name}` has no access latencies"));
+        }
+        if !memory.access.is_sorted_by(|a, b| a.bytes < b.bytes) || memory.access[0].bytes == 0 {
+            return complaint(name, format!("memory `{name}`: accesses must be listed by growing size, from 1 byte on"));
+        }
+        if memory.size.value < 1.0 {
+            return complaint(name, format!("memory `{name}` has no size"));
+        }
+        if memory.operations.is_some() != memory.operation_bytes.is_some() || memory.operation_bytes == Some(0) {
+            return complaint(name, format!("memory `{name}`: operations and operation_bytes belong together"));
+        }
+    }
+    for link in &target.links {
+        for end in [&link.from, &link.to] {
+            if !target.units.iter().any(|group| &group.name == end) {
+                return complaint(end, format!("a link refers to units `{end}`, which do not exist"));
+            }
+        }
+        if link.depth == 0 {
+            return complaint(&link.from, format!("the link from `{}` to `{}` has a queue of depth 0", link.from, link.to));
+        }
+    }
+    if target.ports.count == 0 || target.ports.rate.value <= 0.0 || target.ports.min_frame > target.ports.mtu {
+        return complaint(&target.name, "ports need a count and a rate, and min_frame may not exceed mtu".to_string());
+    }
+    Ok(())
+}
+
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Complaint> {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return complaint(name, format!("two {what} are called `{name}`"));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// Fuzz entry: any bytes end with a spec or an error.
+pub fn fuzz(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = parse("fuzz", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_spec_is_good_and_has_its_files_name() {
+        assert_eq!(names().len(), 10);
+        for name in names() {
+            let target = find(name).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(target.name, name);
+        }
+    }
+
+    #[test]
+    fn every_block_of_numbers_names_a_source() {
+        for name in names() {
+            let text = source(name).unwrap();
+            assert!(text.contains("# Sources."), "{name} does not say where its numbers come from");
+            // Blocks are separated by empty lines; one with numbers has a comment in it.
+            for block in text.split("\n\n") {
+                let numbers = block.lines().any(|line| !line.starts_with('#') && line.contains(|c: char| c.is_ascii_digit()));
+                let policy = block.starts_with("[ports]") || block.starts_with("[spread]");
+                assert!(!numbers || policy || block.contains('#'), "{name}: numbers without a source:\n{block}");
+            }
+        }
+    }
+
+    fn error(change: impl Fn(&str) -> String) -> String {
+        parse("spec.toml", &change(source("panic").unwrap())).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_file_line_and_reason() {
+        let unknown = error(|text| text.replace("count = 32 ", "cuont = 32 "));
+        assert!(unknown.starts_with("spec.toml:15: unknown field `cuont`, expected one of"), "{unknown}");
+        let unit = error(|text| text.replace("clock = \"250 MHz\"", "clock = \"250 KiB\""));
+        assert!(unit.starts_with("spec.toml:16: `250 KiB` is not a frequency"), "{unit}");
+        let link = error(|text| text.replace("to = \"core\"", "to = \"cores\""));
+        assert!(link.starts_with("spec.toml:37: a link refers to units `cores`"), "{link}");
+        let capacity = error(|text| text.replace("size = \"64 KiB\"", "size = \"0 B\""));
+        assert!(capacity.contains("memory `local` has no size"), "{capacity}");
+        let costs = error(|text| text.replace("costs = \"rv32\"", "costs = \"rv64\""));
+        assert!(costs.contains("there is no [costs.rv64]"), "{costs}");
+    }
+}

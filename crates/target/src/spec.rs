@@ -1,0 +1,381 @@
+//! What a spec file says: one struct per TOML table.
+//!
+//! Everything target-dependent that is data is here. Reading is strict: an unknown key, a missing one and a wrong unit are errors at
+//! their line; [`crate::check`] then looks at what the parts say about one another.
+
+use std::collections::BTreeMap;
+
+use nicforge_ir::TableKind;
+use serde::Deserialize;
+
+use crate::quantity::{BitRate, Frequency, Power, Rate, Size, Time};
+
+/// A NIC, and the host behind it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// As on command lines: `agilio-cx`.
+    pub name: String,
+    /// As in sentences.
+    pub title: String,
+    /// Where figures of running here come from: `measured`, or `modelled`.
+    pub speed: Speed,
+    pub units: Vec<UnitGroup>,
+    pub memories: Vec<Memory>,
+    #[serde(default)]
+    pub links: Vec<Link>,
+    pub ports: Ports,
+    pub host_link: Option<HostLink>,
+    pub power: SystemPower,
+    #[serde(default)]
+    pub accelerators: Vec<Accelerator>,
+    /// Events it offers, by name.
+    pub events: BTreeMap<String, EventSpec>,
+    /// Table kinds it has.
+    pub tables: Vec<Kind>,
+    /// Capabilities that not every target has.
+    #[serde(default)]
+    pub features: Vec<Feature>,
+    pub spread: Spread,
+    pub locks: Option<Locks>,
+    /// Costs in cycles, by the name unit groups refer to.
+    pub costs: BTreeMap<String, OpCosts>,
+}
+
+/// Where figures come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Speed {
+    Measured,
+    Modelled,
+}
+
+/// The code generator that makes code for a unit group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Generator {
+    Xdp,
+    Dpdk,
+    Nfp,
+    Riscv,
+    Rtl,
+    Threads,
+}
+
+/// The side of the host link a thing is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Device {
+    Nic,
+    Host,
+}
+
+/// Interchangeable units: cores, micro-engines, pipelines.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnitGroup {
+    pub name: String,
+    pub codegen: Generator,
+    pub device: Device,
+    pub count: u32,
+    /// Units per island; memories of scope `island` are shared by so many. Absent: all.
+    pub per_island: Option<u32>,
+    pub clock: Frequency,
+    /// Hardware threads of one unit; while one waits for memory another runs.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// Cycles a change of thread costs, each memory access once.
+    #[serde(default)]
+    pub switch_cycles: f64,
+    /// For pipelines in hardware: cycles between events of one replica, whatever the ops are.
+    pub initiation_interval: Option<f64>,
+    /// The same for a replica that reads and writes an entry of one table.
+    pub update_interval: Option<f64>,
+    /// Name in `[costs]`.
+    pub costs: String,
+    /// One unit at work, and asleep.
+    pub active_power: Power,
+    pub idle_power: Power,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Who shares one instance of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    Unit,
+    Island,
+    Device,
+}
+
+/// A memory tables may live in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    pub name: String,
+    pub device: Device,
+    pub scope: Scope,
+    /// Of one instance.
+    pub size: Size,
+    /// Entries one table may have at most, for associative memories.
+    pub max_entries: Option<u32>,
+    /// Latency by size of access; the smallest that is large enough counts, larger accesses are several.
+    pub access: Vec<Access>,
+    /// Accesses one instance serves, and how many bytes each moves at most.
+    pub operations: Option<Rate>,
+    pub operation_bytes: Option<u32>,
+    /// The lookup itself is one access, without searching (associative memories): instructions of a table op are saved.
+    #[serde(default)]
+    pub associative: bool,
+    /// Threads of a unit wait here without giving way (registers, local memory): latency counts as processing.
+    #[serde(default)]
+    pub blocking: bool,
+    /// Buffers of tables (`NF_BUF_TABLE`) may live here.
+    #[serde(default)]
+    pub buffers: bool,
+}
+
+/// Latency of one size of access, unloaded.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    pub bytes: u32,
+    pub read: Time,
+    pub write: Time,
+}
+
+/// How order is restored where replicas of one stage feed one that must see arrival order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reorder {
+    /// A unit of the hardware does it.
+    Hardware,
+    /// Generated code does it with sequence numbers.
+    Software,
+    /// Cannot be done.
+    None,
+}
+
+/// The mechanism behind an edge between stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    Cpumap,
+    AfXdp,
+    Ringbuf,
+    RteRing,
+    WorkQueue,
+    Shm,
+    Pcie,
+    Cxl,
+    Axi,
+    Noc,
+}
+
+/// Messages between units of one group and another (or the same).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    pub from: String,
+    pub to: String,
+    pub kind: LinkKind,
+    pub latency: Time,
+    /// Cycles of the sender and of the receiver per message, and of both per byte carried.
+    pub send_cycles: f64,
+    pub receive_cycles: f64,
+    pub byte_cycles: f64,
+    /// Cycles of the receiver per message for every sender beyond the first.
+    pub incast_cycles: f64,
+    /// Messages a queue holds.
+    pub depth: u32,
+    /// Bytes a message carries at most besides the packet.
+    pub max_bytes: Option<u32>,
+    pub reorder: Reorder,
+    /// Cycles of the receiver per message where order is restored.
+    #[serde(default)]
+    pub reorder_cycles: f64,
+}
+
+/// Network ports.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ports {
+    pub count: u32,
+    /// Of one port.
+    pub rate: BitRate,
+    /// Bytes on the wire besides the frame: preamble, gap and (if frames are counted without it) CRC.
+    pub overhead_bytes: u32,
+    pub min_frame: u32,
+    pub mtu: u32,
+    /// Packets all ports together take per second at most.
+    pub packet_rate: Option<Rate>,
+}
+
+/// Between NIC and host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostLink {
+    pub kind: LinkKind,
+    pub latency: Time,
+    pub rate: BitRate,
+    /// Latency of a cache line read across, for tables both sides share.
+    pub line: Option<Time>,
+}
+
+/// Power besides that of the units.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemPower {
+    pub nic_base: Power,
+    pub host_base: Power,
+}
+
+/// A unit that does one thing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accelerator {
+    pub name: String,
+    /// The extern op it serves: `checksum`, `hash`, `aes`, `regex`, `deflate`, `rsa`.
+    pub op: String,
+    pub count: u32,
+    /// Operations one takes per second, and bytes.
+    pub operations: Rate,
+    pub throughput: BitRate,
+    pub latency: Time,
+    pub queue: u32,
+    /// The software reference that computes the same.
+    pub software: String,
+}
+
+/// An event as a target offers it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventSpec {
+    pub direction: EventDirection,
+    pub fields: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventDirection {
+    In,
+    Out,
+}
+
+/// A table kind by its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Hash,
+    Array,
+    Lru,
+    Lpm,
+    Ternary,
+}
+
+impl From<TableKind> for Kind {
+    fn from(kind: TableKind) -> Kind {
+        match kind {
+            TableKind::Hash => Kind::Hash,
+            TableKind::Array => Kind::Array,
+            TableKind::Lru => Kind::Lru,
+            TableKind::Lpm => Kind::Lpm,
+            TableKind::Ternary => Kind::Ternary,
+        }
+    }
+}
+
+/// What not every target can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Feature {
+    /// `nf_now`.
+    Time,
+    /// `nf_random`.
+    Random,
+    /// `nf_log`.
+    Log,
+    /// `nf_fib_lookup`.
+    FibLookup,
+    /// Byte strings in tables (`NF_BUF_TABLE`).
+    Buffers,
+    /// Sending a table's byte string as a packet of its own.
+    BufferPackets,
+    /// Division by a value that is not constant.
+    Division,
+    /// Loops whose trips depend on data, beyond 16.
+    LongLoops,
+    /// Checksums over the payload.
+    PayloadChecksum,
+}
+
+/// How packets are given to replicas of the first stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpreadKind {
+    /// Receive-side scaling: a Toeplitz hash of addresses and ports, with a key of our choice.
+    Rss,
+    /// Generated logic or code computes any function of the headers.
+    Any,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    pub kind: SpreadKind,
+    /// Cycles per packet of the unit that receives it, for steering by key.
+    pub cycles: f64,
+}
+
+/// What a generated lock around a table costs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Locks {
+    /// Taking and giving back a free lock.
+    pub cycles: f64,
+    /// More for every further replica, as the lock's memory wanders.
+    pub contention_cycles: f64,
+}
+
+/// Cycles of what handlers do. Bytes count besides the base. Zero where a key is absent.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OpCosts {
+    /// Addition, logic, shift, comparison, selection.
+    pub alu: f64,
+    pub mul: f64,
+    pub div: f64,
+    /// An `if` or a turn of a loop.
+    pub branch: f64,
+    /// Access to a member of an aggregate.
+    pub field: f64,
+    pub hash: f64,
+    pub hash_byte: f64,
+    pub checksum: f64,
+    pub checksum_byte: f64,
+    /// Reading a header.
+    pub extract: f64,
+    pub extract_byte: f64,
+    /// Writing a header.
+    pub emit: f64,
+    pub emit_byte: f64,
+    /// `skip`, `trim`, `reset`, `len`.
+    pub cursor: f64,
+    /// Instructions of a table op, without the memory's latency.
+    pub table: f64,
+    pub table_byte: f64,
+    /// Copying payload between packet and buffers.
+    pub copy_byte: f64,
+    pub random: f64,
+    pub now: f64,
+    pub log: f64,
+    /// Taking a packet from a port, sending, dropping, passing on to the operating system or host, writing by DMA.
+    pub receive: f64,
+    pub send: f64,
+    pub drop: f64,
+    pub host: f64,
+    pub dma: f64,
+}
