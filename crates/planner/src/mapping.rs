@@ -1,0 +1,575 @@
+//! Mapping: replicas per stage, a unit group per stage, a memory per table, so that the slowest part is as fast as can be.
+//!
+//! # The problem
+//!
+//! Stages `s` see `w_s` events per packet and cost `c_s` cycles of a unit each; `c_s` depends on the unit group, on the memories of the
+//! stage's tables, on how many senders it polls (incast) and, under locks, on how many replicas contend. With `n_s` replicas at
+//! clock `f_s` the program keeps up with
+//!
+//! ```text
+//! R = min( min_s  n_s · f_s / (w_s · c_s),   min_m  operations_m / operations per packet on m,   ceiling of the ports )
+//! ```
+//!
+//! subject to units per group, memory sizes, entries of associative memories, and what may be replicated (Alkali, NSDI'25, section 5,
+//! states the problem; it hands it to an SMT solver with a target to reach).
+//!
+//! # Why this is exact
+//!
+//! Units of one group are interchangeable, so only counts matter. For a given rate `R` the fewest replicas of a stage follow from
+//! the counts of the stages that feed it; going through the stages in event order, each as small as possible, gives the smallest
+//! vector of counts, because every cost grows with the counts before it. So `R` is reachable with given memories if and only if that
+//! least vector fits. The best `R` is found by starting from one replica each and asking again and again for "a little more than what
+//! this vector reaches": every answer has more replicas, so this ends, and no rate in between is missed, since between two least
+//! vectors the rate cannot change. Memories, groups and locks are enumerated depth first; a branch is left when even the fastest
+//! memory for every open table, capacities ignored, would not beat the best answer. With capacities that do not matter (the usual case)
+//! the first descent meets the bound and ends the search. Ties are broken by fewest units, then least cycles, then first in order: the
+//! answer is the same on every run.
+//!
+//! `tests` compares with enumeration of everything on random instances.
+
+use nicforge_target::cost::{self, Load, TableAccess};
+use nicforge_target::{Device, Locks, Memory, Scope, UnitGroup};
+
+/// What is to be mapped. Stages come in event order: senders before receivers.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    pub stages: Vec<StageNeed>,
+    pub tables: Vec<TableNeed>,
+    pub groups: Vec<UnitGroup>,
+    pub memories: Vec<Memory>,
+    pub locks: Option<Locks>,
+    /// Packets per second beyond which more is of no use.
+    pub ceiling: f64,
+}
+
+#[derive(Clone, Debug)]
+pub struct StageNeed {
+    /// Per unit group: the cost there, or nothing if it cannot run there.
+    pub cost: Vec<Option<UnitCost>>,
+    /// Events per packet.
+    pub weight: f64,
+    pub max_replicas: u32,
+    /// Replicas may share tables under locks where this many are not allowed otherwise.
+    pub lockable: bool,
+    /// Stages whose replicas send to this one.
+    pub senders: Vec<usize>,
+    /// Index into `tables`, and the accesses of one event.
+    pub uses: Vec<(usize, TableAccess)>,
+}
+
+/// Processing of one event on a unit of a group, tables apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnitCost {
+    pub cycles: f64,
+    /// More for every sender beyond the first.
+    pub incast: f64,
+    /// Writes an entry that it reads: hardware pipelines have another interval for that.
+    pub updates: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct TableNeed {
+    /// Of one instance.
+    pub bytes: u64,
+    pub entries: u32,
+    /// Filled from outside only: copies are equal.
+    pub read_only: bool,
+    /// Only added to, or the like: partial values are merged when read.
+    pub commutative: bool,
+    pub buffers: bool,
+    /// Pinned by the user.
+    pub only: Option<usize>,
+}
+
+/// What limits the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Stage(usize),
+    Memory(usize),
+    Ports,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapping {
+    /// Index of the unit group, per stage.
+    pub groups: Vec<usize>,
+    pub replicas: Vec<u32>,
+    pub locked: Vec<bool>,
+    /// Index of the memory, per table.
+    pub memories: Vec<usize>,
+    /// Cycles per event of a stage as mapped.
+    pub cycles: Vec<f64>,
+    /// Processing alone, and nanoseconds of waiting.
+    pub loads: Vec<Load>,
+    /// Packets per second, below the ceiling or equal to it.
+    pub rate: f64,
+    /// The same without the ports' ceiling.
+    pub unlimited: f64,
+    pub limit: Limit,
+}
+
+/// What is wanted of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    Rate,
+    /// Fewest units at a rate.
+    Footprint(f64),
+    /// Least sum of stage times, at any rate.
+    Latency,
+    /// Least active power per packet; `base` watts are there anyway.
+    Energy { base: f64 },
+}
+
+/// Choices that a search node has made: `None` is still open.
+struct Partial {
+    groups: Vec<usize>,
+    locked: Vec<bool>,
+    memories: Vec<Option<usize>>,
+}
+
+/// The best mapping, or nothing if the program does not fit.
+pub fn map(instance: &Instance, goal: Goal) -> Option<Mapping> {
+    let mut search = Search { instance, goal, best: None };
+    let mut partial = Partial {
+        groups: vec![usize::MAX; instance.stages.len()],
+        locked: vec![false; instance.stages.len()],
+        memories: vec![None; instance.tables.len()],
+    };
+    search.stages(&mut partial, 0);
+    search.best.map(|(_, mapping)| mapping)
+}
+
+/// The mapping with everything chosen: what a plan that a person wrote is worth.
+pub fn evaluate(
+    instance: &Instance,
+    groups: &[usize],
+    memories: &[usize],
+    replicas: &[u32],
+) -> Option<Mapping> {
+    let partial = Partial {
+        groups: groups.to_vec(),
+        locked: instance.stages.iter().zip(replicas).map(|(stage, n)| *n > stage.max_replicas).collect(),
+        memories: memories.iter().map(|memory| Some(*memory)).collect(),
+    };
+    let view = View::new(instance, &partial)?;
+    Some(view.mapping(instance, &partial, replicas.to_vec()))
+}
+
+/// Larger is better, element by element.
+type Score = [f64; 3];
+
+fn better(a: Score, b: Score) -> bool {
+    for (a, b) in a.into_iter().zip(b) {
+        // Rates that differ by rounding are equal.
+        let close = (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+        if !close {
+            return a > b;
+        }
+    }
+    false
+}
+
+struct Search<'a> {
+    instance: &'a Instance,
+    goal: Goal,
+    best: Option<(Score, Mapping)>,
+}
+
+impl Search<'_> {
+    fn stages(&mut self, partial: &mut Partial, stage: usize) {
+        let Some(need) = self.instance.stages.get(stage) else {
+            self.tables(partial, 0);
+            return;
+        };
+        for group in 0..self.instance.groups.len() {
+            if need.cost[group].is_none() {
+                continue;
+            }
+            partial.groups[stage] = group;
+            for locked in [false, true] {
+                if locked && !(need.lockable && self.instance.locks.is_some()) {
+                    continue;
+                }
+                partial.locked[stage] = locked;
+                self.stages(partial, stage + 1);
+            }
+            partial.locked[stage] = false;
+        }
+    }
+
+    fn tables(&mut self, partial: &mut Partial, table: usize) {
+        // An upper bound once something is open, the value itself once nothing is.
+        let Some(view) = View::new(self.instance, partial) else { return };
+        let Some(replicas) = view.best(self.instance, self.goal) else { return };
+        let mapping = view.mapping(self.instance, partial, replicas);
+        let score = self.score(&mapping);
+        if self.best.as_ref().is_some_and(|(best, _)| !better(score, *best)) {
+            return;
+        }
+        if table == self.instance.tables.len() {
+            self.best = Some((score, mapping));
+            return;
+        }
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for memory in 0..self.instance.memories.len() {
+            if self.fits(partial, table, memory) {
+                order.push((self.table_time(partial, table, memory), memory));
+            }
+        }
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        for (_, memory) in order {
+            partial.memories[table] = Some(memory);
+            self.tables(partial, table + 1);
+        }
+        partial.memories[table] = None;
+    }
+
+    /// Time that all stages together spend on a table in a memory, for the order in which memories are tried.
+    fn table_time(&self, partial: &Partial, table: usize, memory: usize) -> f64 {
+        let uses = self.instance.stages.iter().enumerate().flat_map(|(s, stage)| {
+            stage.uses.iter().filter(move |(t, _)| *t == table).map(move |(_, access)| (s, stage.weight, access))
+        });
+        uses.map(|(stage, weight, access)| {
+            let group = &self.instance.groups[partial.groups[stage]];
+            let mut load = Load::default();
+            load.add_access(group, &self.instance.memories[memory], access);
+            weight * (load.wait_ns + load.cycles / group.clock.value * 1e9)
+        })
+        .sum()
+    }
+
+    fn fits(&self, partial: &mut Partial, table: usize, memory: usize) -> bool {
+        partial.memories[table] = Some(memory);
+        let fits = fits(self.instance, partial, table, memory);
+        partial.memories[table] = None;
+        fits
+    }
+
+    fn score(&self, mapping: &Mapping) -> Score {
+        let units: f64 = mapping.replicas.iter().map(|n| f64::from(*n)).sum();
+        let instance = self.instance;
+        let time = |s: usize| {
+            let group = &instance.groups[mapping.groups[s]];
+            let load = mapping.loads[s];
+            instance.stages[s].weight * (load.wait_ns + load.cycles / group.clock.value * 1e9)
+        };
+        let latency: f64 = (0..mapping.groups.len()).map(time).sum();
+        match self.goal {
+            Goal::Rate => [mapping.rate, -units, -latency],
+            Goal::Footprint(_) => [-units, mapping.rate, -latency],
+            Goal::Latency => [-latency, mapping.rate, -units],
+            Goal::Energy { base } => {
+                let power: f64 = (0..mapping.groups.len())
+                    .map(|s| f64::from(mapping.replicas[s]) * instance.groups[mapping.groups[s]].active_power.value)
+                    .sum();
+                [-(base + power) / mapping.rate.max(1.0), mapping.rate, -units]
+            }
+        }
+    }
+}
+
+/// Whether a table may live in a memory, with the tables placed so far.
+fn fits(instance: &Instance, partial: &Partial, table: usize, memory: usize) -> bool {
+    rejection(instance, &partial.groups, &partial.locked, &partial.memories, table, memory).is_none()
+}
+
+/// Why a table may not live in a memory; `memories` holds where it and the others are.
+pub fn rejection(
+    instance: &Instance,
+    groups: &[usize],
+    locked: &[bool],
+    memories: &[Option<usize>],
+    table: usize,
+    memory: usize,
+) -> Option<String> {
+    let need = &instance.tables[table];
+    let place = &instance.memories[memory];
+    let users = || instance.stages.iter().enumerate().filter(|(_, s)| s.uses.iter().any(|(t, _)| *t == table));
+    if need.only.is_some_and(|only| only != memory) {
+        return Some("it is pinned elsewhere".to_string());
+    }
+    if need.buffers && !place.buffers {
+        return Some("it does not hold byte strings".to_string());
+    }
+    if need.bytes as f64 > place.size.value {
+        return Some(format!("{} bytes do not fit into {}", need.bytes, place.size));
+    }
+    if place.max_entries.is_some_and(|most| need.entries > most) {
+        return Some(format!("{} entries, it holds {}", need.entries, place.max_entries.unwrap_or(0)));
+    }
+    for (s, _) in users() {
+        if device(instance, groups[s]) != place.device {
+            return Some("it is on the other side of the host link".to_string());
+        }
+        if locked[s] && place.scope == Scope::Unit {
+            return Some("replicas share the table, this memory is private to a unit".to_string());
+        }
+    }
+    // Tables that share an instance: of one stage in a unit's memory, all of them otherwise.
+    let together = |other: usize| {
+        memories[other] == Some(memory)
+            && (place.scope != Scope::Unit
+                || users().any(|(_, stage)| stage.uses.iter().any(|(t, _)| *t == other)))
+    };
+    let others: Vec<usize> = (0..instance.tables.len()).filter(|other| *other != table && together(*other)).collect();
+    let bytes: u64 = others.iter().map(|t| instance.tables[*t].bytes).sum::<u64>() + need.bytes;
+    if bytes as f64 > place.size.value {
+        return Some(format!("with the tables placed there before it would hold {bytes} bytes, it has {}", place.size));
+    }
+    let entries: u32 = others.iter().map(|t| instance.tables[*t].entries).sum::<u32>() + need.entries;
+    if place.max_entries.is_some_and(|most| entries > most) {
+        return Some(format!("with the tables placed there before it would have {entries} entries"));
+    }
+    None
+}
+
+fn device(instance: &Instance, group: usize) -> Device {
+    instance.groups[group].device
+}
+
+/// Costs of the stages under partial choices; open tables cost what they would in their fastest memory.
+struct View {
+    loads: Vec<Load>,
+    stages: Vec<Priced>,
+    /// Operations per packet on each memory of device scope.
+    operations: Vec<f64>,
+    order: Vec<usize>,
+}
+
+/// What a number of replicas is computed from.
+struct Priced {
+    group: usize,
+    clock: f64,
+    weight: f64,
+    cycles: f64,
+    incast: f64,
+    /// Cycles per event for every further replica.
+    contention: f64,
+    most: u32,
+    /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
+    near: Vec<(f64, f64, u32)>,
+    senders: Vec<usize>,
+}
+
+impl View {
+    fn new(instance: &Instance, partial: &Partial) -> Option<View> {
+        let mut view = View {
+            loads: Vec::new(),
+            stages: Vec::new(),
+            operations: vec![0.0; instance.memories.len()],
+            order: (0..instance.stages.len()).collect(),
+        };
+        for (s, stage) in instance.stages.iter().enumerate() {
+            let g = partial.groups[s];
+            let group = &instance.groups[g];
+            let unit = stage.cost[g]?;
+            let locked = partial.locked[s];
+            let mut load = Load { cycles: unit.cycles, ..Load::default() };
+            let mut near = Vec::new();
+            let mut locks = 0.0;
+            let mut most = if locked { group.count } else { stage.max_replicas.min(group.count) };
+            for (table, access) in &stage.uses {
+                let need = &instance.tables[*table];
+                if !need.read_only {
+                    locks += 1.0;
+                }
+                let Some(m) = partial.memories[*table] else {
+                    load = fastest(instance, group, load, access, need)?;
+                    continue;
+                };
+                let memory = &instance.memories[m];
+                load.add_access(group, memory, access);
+                let operations = cost::memory_operations(memory, access);
+                let per_island = group.per_island.unwrap_or(group.count);
+                match (memory.scope, memory.operations) {
+                    (Scope::Device, Some(_)) => view.operations[m] += stage.weight * operations,
+                    (Scope::Island, Some(rate)) => near.push((operations, rate.value, per_island)),
+                    (Scope::Unit, Some(rate)) => near.push((operations, rate.value, 1)),
+                    (_, None) => {}
+                }
+                if locked && memory.scope == Scope::Island {
+                    most = most.min(per_island);
+                }
+            }
+            let price = instance.locks.as_ref().filter(|_| locked);
+            if let Some(price) = price {
+                load.cycles += locks * price.cycles;
+            }
+            let cycles = match (group.initiation_interval, group.update_interval) {
+                (Some(_), Some(update)) if unit.updates => update,
+                (Some(interval), _) => interval,
+                (None, _) => load.unit_cycles(group),
+            };
+            view.stages.push(Priced {
+                group: g,
+                clock: group.clock.value,
+                weight: stage.weight,
+                cycles,
+                incast: unit.incast,
+                contention: price.map_or(0.0, |price| locks * price.contention_cycles),
+                most,
+                near,
+                senders: stage.senders.clone(),
+            });
+            view.loads.push(load);
+        }
+        Some(view)
+    }
+
+    /// Cycles per event of a stage with these counts.
+    fn cycles(&self, s: usize, replicas: &[u32]) -> f64 {
+        let stage = &self.stages[s];
+        let senders: u32 = stage.senders.iter().map(|sender| replicas[*sender]).sum();
+        stage.cycles
+            + stage.incast * f64::from(senders.saturating_sub(1))
+            + stage.contention * f64::from(replicas[s] - 1)
+    }
+
+    /// Packets per second a stage keeps up with.
+    fn stage_rate(&self, s: usize, replicas: &[u32]) -> f64 {
+        let stage = &self.stages[s];
+        let n = f64::from(replicas[s]);
+        let cycles = self.cycles(s, replicas);
+        let mut rate = if cycles > 0.0 { n * stage.clock / (stage.weight * cycles) } else { f64::INFINITY };
+        for (operations, per_second, units) in &stage.near {
+            if *operations > 0.0 {
+                let instances = f64::from(replicas[s].div_ceil(*units));
+                rate = rate.min(instances * per_second / (stage.weight * operations));
+            }
+        }
+        rate
+    }
+
+    fn memory_rate(&self, instance: &Instance, m: usize) -> f64 {
+        match instance.memories[m].operations {
+            Some(rate) if self.operations[m] > 0.0 => rate.value / self.operations[m],
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// The rate of a vector of counts, the ports apart, and what limits it.
+    fn rate(&self, instance: &Instance, replicas: &[u32]) -> (f64, Limit) {
+        let mut best = (f64::INFINITY, Limit::Ports);
+        for s in 0..self.stages.len() {
+            let rate = self.stage_rate(s, replicas);
+            if rate < best.0 {
+                best = (rate, Limit::Stage(s));
+            }
+        }
+        for m in 0..instance.memories.len() {
+            let rate = self.memory_rate(instance, m);
+            if rate < best.0 {
+                best = (rate, Limit::Memory(m));
+            }
+        }
+        best
+    }
+
+    /// The smallest counts that reach more than `rate` (or exactly it with `strict` off), if units suffice.
+    fn least(&self, instance: &Instance, rate: f64, strict: bool) -> Option<Vec<u32>> {
+        // A rate that differs by less than rounding is reached.
+        let wanted = if strict { rate * (1.0 + 1e-9) } else { rate * (1.0 - 1e-9) };
+        let mut replicas = vec![1; self.stages.len()];
+        let mut free: Vec<u32> = instance.groups.iter().map(|group| group.count).collect();
+        for &s in &self.order {
+            let stage = &self.stages[s];
+            let first = {
+                // Below this many it cannot be; contention only makes it more.
+                let alone = stage.weight * self.cycles(s, &replicas) * wanted / stage.clock;
+                (alone.floor() as u32).clamp(1, stage.most.max(1))
+            };
+            let most = stage.most.min(free[stage.group]);
+            let found = (first..=most).find(|n| {
+                replicas[s] = *n;
+                self.stage_rate(s, &replicas) >= wanted
+            })?;
+            replicas[s] = found;
+            free[stage.group] -= found;
+        }
+        Some(replicas)
+    }
+
+    /// The best counts for a goal.
+    fn best(&self, instance: &Instance, goal: Goal) -> Option<Vec<u32>> {
+        let least = self.least(instance, 0.0, false)?;
+        match goal {
+            Goal::Footprint(rate) => {
+                let reachable = (0..instance.memories.len()).all(|m| self.memory_rate(instance, m) >= rate * (1.0 - 1e-9));
+                let replicas = self.least(instance, rate, false);
+                if reachable { replicas } else { None }
+            }
+            Goal::Latency => Some(least),
+            Goal::Rate | Goal::Energy { .. } => {
+                let mut best = least;
+                let memory = (0..instance.memories.len()).map(|m| self.memory_rate(instance, m));
+                let ceiling = memory.fold(instance.ceiling, f64::min);
+                loop {
+                    let (rate, _) = self.rate(instance, &best);
+                    if rate >= ceiling {
+                        // More is of no use; fewer may do.
+                        return self.least(instance, ceiling, false).or(Some(best));
+                    }
+                    match self.least(instance, rate, true) {
+                        Some(more) => best = more,
+                        None => return Some(best),
+                    }
+                }
+            }
+        }
+    }
+
+    fn mapping(&self, instance: &Instance, partial: &Partial, replicas: Vec<u32>) -> Mapping {
+        let (unlimited, limit) = self.rate(instance, &replicas);
+        let capped = unlimited >= instance.ceiling * (1.0 - 1e-9);
+        Mapping {
+            groups: partial.groups.clone(),
+            locked: partial.locked.clone(),
+            memories: partial.memories.iter().map(|memory| memory.unwrap_or(usize::MAX)).collect(),
+            cycles: (0..self.stages.len()).map(|s| self.cycles(s, &replicas)).collect(),
+            loads: self.loads.clone(),
+            rate: unlimited.min(instance.ceiling),
+            unlimited,
+            limit: if capped { Limit::Ports } else { limit },
+            replicas,
+        }
+    }
+}
+
+/// `load` with a table in whichever memory keeps the unit busy least. Which one that is depends on the other tables when threads hide
+/// latency, so processing and waiting are bounded separately: no placement does better than the least of each.
+fn fastest(
+    instance: &Instance,
+    group: &UnitGroup,
+    load: Load,
+    access: &TableAccess,
+    need: &TableNeed,
+) -> Option<Load> {
+    let mut least: Option<Load> = None;
+    for (m, memory) in instance.memories.iter().enumerate() {
+        let possible = memory.device == group.device
+            && need.only.is_none_or(|only| only == m)
+            && (!need.buffers || memory.buffers)
+            && need.bytes as f64 <= memory.size.value
+            && memory.max_entries.is_none_or(|most| need.entries <= most);
+        if !possible {
+            continue;
+        }
+        let mut with = Load::default();
+        with.add_access(group, memory, access);
+        least = Some(least.map_or(with, |known| Load {
+            cycles: known.cycles.min(with.cycles),
+            wait_ns: known.wait_ns.min(with.wait_ns),
+            waits: known.waits.min(with.waits),
+        }));
+    }
+    least.map(|least| Load {
+        cycles: load.cycles + least.cycles,
+        wait_ns: load.wait_ns + least.wait_ns,
+        waits: load.waits + least.waits,
+    })
+}
+
+#[cfg(test)]
+#[path = "mapping_tests.rs"]
+mod tests;

@@ -1,0 +1,283 @@
+//! Mapping against enumeration of every choice, on random small instances.
+
+use nicforge_ir::TableId;
+use nicforge_target::quantity::{Frequency, Power, Rate, Size, Time};
+use nicforge_target::{Access, Generator};
+
+use super::*;
+
+/// SplitMix64: instances come from a seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// 0 to n - 1.
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn flip(&mut self) -> bool {
+        self.below(2) == 0
+    }
+}
+
+fn instance(r: &mut Random) -> Instance {
+    let two_groups = r.below(4) == 0;
+    let group_count = if two_groups { 2 } else { 1 };
+    let stages = if two_groups { 1 + r.below(3) } else { 2 + r.below(3) } as usize;
+    let groups: Vec<UnitGroup> = (0..group_count)
+        .map(|g| {
+            let count = if two_groups { 2 + r.below(4) as u32 } else { 12 };
+            UnitGroup {
+                name: format!("g{g}"),
+                codegen: Generator::Dpdk,
+                device: Device::Nic,
+                count,
+                per_island: Some(if count.is_multiple_of(2) { count / 2 } else { count }),
+                clock: Frequency::of(1e9 * (1 + r.below(3)) as f64),
+                threads: if r.flip() { 1 } else { 4 },
+                switch_cycles: 2.0,
+                initiation_interval: None,
+                update_interval: None,
+                costs: "c".to_string(),
+                active_power: Power::of(1.0),
+                idle_power: Power::of(0.1),
+            }
+        })
+        .collect();
+    let scopes = [Scope::Unit, Scope::Island, Scope::Device];
+    let memories: Vec<Memory> = (0..3)
+        .map(|m| {
+            let fast = 2.0 + 30.0 * m as f64 + r.below(20) as f64;
+            let limited = r.flip();
+            Memory {
+                name: format!("m{m}"),
+                device: Device::Nic,
+                scope: scopes[m],
+                size: Size::of(if m == 2 { 1e9 } else { 1000.0 * (1 + r.below(4)) as f64 }),
+                max_entries: (m == 0 && r.flip()).then_some(16),
+                access: vec![Access { bytes: 8, read: Time::of(fast), write: Time::of(fast / 2.0) }],
+                operations: limited.then(|| Rate::of(1e6 * (20 + r.below(400)) as f64)),
+                operation_bytes: limited.then_some(8),
+                associative: m == 0,
+                blocking: r.flip(),
+                buffers: true,
+            }
+        })
+        .collect();
+    let table_count = 1 + r.below(3) as usize;
+    let tables: Vec<TableNeed> = (0..table_count)
+        .map(|_| TableNeed {
+            bytes: 100 * (1 + r.below(25)),
+            entries: 4 << r.below(4),
+            read_only: r.flip(),
+            commutative: false,
+            buffers: false,
+            only: None,
+        })
+        .collect();
+    let mut needs: Vec<StageNeed> = (0..stages)
+        .map(|s| StageNeed {
+            cost: (0..group_count)
+                .map(|g| {
+                    let here = g == 0 || r.flip();
+                    let incast = if r.flip() { r.below(9) as f64 } else { 0.0 };
+                    here.then(|| UnitCost { cycles: (10 + r.below(500)) as f64, incast, updates: false })
+                })
+                .collect(),
+            weight: if s > 0 && r.below(3) == 0 { 0.5 } else { 1.0 },
+            max_replicas: if r.below(3) == 0 { 1 } else { 12 },
+            lockable: r.below(3) == 0,
+            senders: if s == 0 { vec![] } else { vec![s - 1] },
+            uses: vec![],
+        })
+        .collect();
+    for t in 0..table_count {
+        let s = r.below(stages as u64) as usize;
+        needs[s].uses.push((
+            t,
+            TableAccess {
+                table: TableId::from_u32(t as u32),
+                reads: 1.0,
+                writes: r.below(2) as f64,
+                bytes: 4 << r.below(3),
+                buffer_bytes: 0.0,
+                search_cycles: r.below(40) as f64,
+            },
+        ));
+    }
+    Instance {
+        stages: needs,
+        tables,
+        groups,
+        memories,
+        locks: r.flip().then_some(Locks { cycles: 30.0, contention_cycles: 10.0 }),
+        ceiling: if r.flip() { f64::INFINITY } else { 1e6 * (1 + r.below(60)) as f64 },
+    }
+}
+
+/// The best rate by trying everything; its own formulas, straight from the head of `mapping.rs`.
+fn exhaustive(instance: &Instance) -> Option<f64> {
+    let n = instance.stages.len();
+    let mut best: Option<f64> = None;
+    for groups in product(n, instance.groups.len()) {
+        if (0..n).any(|s| instance.stages[s].cost[groups[s]].is_none()) {
+            continue;
+        }
+        for locks in product(n, 2) {
+            let locked: Vec<bool> = locks.iter().map(|l| *l == 1).collect();
+            if (0..n).any(|s| locked[s] && !(instance.stages[s].lockable && instance.locks.is_some())) {
+                continue;
+            }
+            for memories in product(instance.tables.len(), instance.memories.len()) {
+                let placed: Vec<Option<usize>> = memories.iter().map(|m| Some(*m)).collect();
+                let allowed = (0..memories.len())
+                    .all(|t| rejection(instance, &groups, &locked, &placed, t, memories[t]).is_none());
+                if !allowed {
+                    continue;
+                }
+                let mut replicas = vec![1u32; n];
+                loop {
+                    if let Some(rate) = rate(instance, &groups, &locked, &memories, &replicas) {
+                        best = Some(best.map_or(rate, |b: f64| b.max(rate)));
+                    }
+                    if !count_up(&mut replicas, instance, &groups) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    best
+}
+
+fn product(digits: usize, base: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![vec![]];
+    for _ in 0..digits {
+        all = all.into_iter().flat_map(|v| (0..base).map(move |d| [v.clone(), vec![d]].concat())).collect();
+    }
+    all
+}
+
+/// The next vector of counts whose sum fits; false at the end.
+fn count_up(replicas: &mut [u32], instance: &Instance, groups: &[usize]) -> bool {
+    for s in 0..replicas.len() {
+        replicas[s] += 1;
+        let used = |g: usize| -> u32 { (0..replicas.len()).filter(|s| groups[*s] == g).map(|s| replicas[s]).sum() };
+        if (0..instance.groups.len()).all(|g| used(g) <= instance.groups[g].count) {
+            return true;
+        }
+        replicas[s] = 1;
+    }
+    false
+}
+
+fn rate(
+    instance: &Instance,
+    groups: &[usize],
+    locked: &[bool],
+    memories: &[usize],
+    replicas: &[u32],
+) -> Option<f64> {
+    let mut slowest = instance.ceiling;
+    let mut operations = vec![0.0; instance.memories.len()];
+    for (s, stage) in instance.stages.iter().enumerate() {
+        let group = &instance.groups[groups[s]];
+        let unit = stage.cost[groups[s]]?;
+        let n = replicas[s];
+        if n > if locked[s] { group.count } else { stage.max_replicas } {
+            return None;
+        }
+        let mut load = Load { cycles: unit.cycles, ..Load::default() };
+        let mut extra = 0.0;
+        for (t, access) in &stage.uses {
+            let memory = &instance.memories[memories[*t]];
+            load.add_access(group, memory, access);
+            let each = cost::memory_operations(memory, access);
+            let island = group.per_island.unwrap_or(group.count);
+            if locked[s] && memory.scope == Scope::Island && n > island {
+                return None;
+            }
+            if let Some(limit) = memory.operations {
+                match memory.scope {
+                    Scope::Device => operations[memories[*t]] += stage.weight * each,
+                    Scope::Island => {
+                        slowest = slowest.min(f64::from(n.div_ceil(island)) * limit.value / (stage.weight * each));
+                    }
+                    Scope::Unit => slowest = slowest.min(f64::from(n) * limit.value / (stage.weight * each)),
+                }
+            }
+            if let (true, false, Some(locks)) = (locked[s], instance.tables[*t].read_only, &instance.locks) {
+                load.cycles += locks.cycles;
+                extra += locks.contention_cycles * f64::from(n - 1);
+            }
+        }
+        let senders: u32 = stage.senders.iter().map(|s| replicas[*s]).sum();
+        let cycles = load.unit_cycles(group) + extra + unit.incast * f64::from(senders.max(1) - 1);
+        slowest = slowest.min(f64::from(n) * group.clock.value / (stage.weight * cycles));
+    }
+    for (m, memory) in instance.memories.iter().enumerate() {
+        if let (Some(limit), true) = (memory.operations, operations[m] > 0.0) {
+            slowest = slowest.min(limit.value / operations[m]);
+        }
+    }
+    Some(slowest)
+}
+
+#[test]
+fn mapping_is_as_good_as_trying_everything() {
+    let mut random = Random(1);
+    let (mut mapped, mut several) = (0, 0);
+    for number in 0..400 {
+        let instance = instance(&mut random);
+        let ours = map(&instance, Goal::Rate);
+        let best = exhaustive(&instance);
+        match (&ours, best) {
+            (None, None) => {}
+            (Some(ours), Some(best)) => {
+                mapped += 1;
+                several += usize::from(ours.replicas.iter().any(|n| *n > 1));
+                let same = (ours.rate - best).abs() <= 1e-6 * best;
+                assert!(same, "instance {number}: {} instead of {best}\n{instance:#?}\n{ours:#?}", ours.rate);
+                // What is claimed is what the answer gives.
+                let given = rate(&instance, &ours.groups, &ours.locked, &ours.memories, &ours.replicas);
+                assert!((given.unwrap() - ours.rate).abs() <= 1e-6 * best, "instance {number}");
+            }
+            _ => panic!("instance {number}: {ours:?} against {best:?}\n{instance:#?}"),
+        }
+    }
+    assert!(mapped > 300 && several > 200, "{mapped} mapped, {several} replicated: too few to mean anything");
+}
+
+#[test]
+fn a_footprint_is_the_smallest_that_reaches_the_rate() {
+    let mut random = Random(2);
+    let mut checked = 0;
+    for _ in 0..150 {
+        let instance = instance(&mut random);
+        let Some(full) = map(&instance, Goal::Rate) else { continue };
+        let wanted = full.rate / 2.0;
+        let small = map(&instance, Goal::Footprint(wanted)).expect("half of the best rate is reachable");
+        assert!(small.unlimited >= wanted * (1.0 - 1e-6));
+        let units: u32 = small.replicas.iter().sum();
+        assert!(units <= full.replicas.iter().sum(), "more units for less rate");
+        checked += 1;
+    }
+    assert!(checked > 100);
+}
+
+#[test]
+fn the_same_instance_gives_the_same_mapping() {
+    let mut random = Random(3);
+    for _ in 0..50 {
+        let instance = instance(&mut random);
+        assert_eq!(map(&instance, Goal::Rate), map(&instance, Goal::Rate));
+    }
+}
