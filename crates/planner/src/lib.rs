@@ -3,3 +3,5 @@
 //! Architecture invariant: the planner never reads source text and generates no code.
 
 pub mod mapping;
+pub mod origin;
+pub mod shard;

@@ -1,0 +1,416 @@
+//! Which stages may be replicated, and by what their events are steered.
+//!
+//! A stage may have several replicas if every table it writes is only added to (commutative), or if some part of the event is in the
+//! key of *every* access to every table that handlers write: then events with different values of that part never meet in a table,
+//! and each replica owns a shard. The common part may be smaller than any one key (a source address shards a 5-tuple table too), and it
+//! may be computed (the client's side of a connection, whichever way the packet goes). Maestro (NSDI'24) derives such conditions by
+//! symbolic execution; here equal [origins](crate::origin) say it.
+//!
+//! # Order
+//!
+//! Events with the same key must meet a table in arrival order. A stage `Q` with state sees them so if every replicated stage before
+//! it keeps them together, that is, if what *it* is steered by is part of `Q`'s keys. Otherwise a reorder point is needed in front of `Q`
+//! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
+
+use std::collections::BTreeSet;
+
+use nicforge_ir::{Direction, HandlerId, Op, Program, TableId};
+use nicforge_target::{Reorder, SpreadKind, Target};
+
+use crate::origin::{Origin, Shape, Site, sites};
+
+/// Tables that handlers write other than by commutative ops, per program.
+pub fn mutable(program: &Program) -> BTreeSet<TableId> {
+    let mut set = BTreeSet::new();
+    for_each_op(program, |op| {
+        let effects = op.effects();
+        if let (Some(table), false) = (effects.table_write, effects.commutes) {
+            set.insert(table);
+        }
+    });
+    // What is added to and read by handlers must be seen by the reader.
+    let mut added = BTreeSet::new();
+    let mut read = BTreeSet::new();
+    for_each_op(program, |op| {
+        let effects = op.effects();
+        added.extend(effects.table_write.filter(|_| effects.commutes));
+        read.extend(effects.table_read);
+    });
+    set.extend(added.intersection(&read));
+    set
+}
+
+/// Tables that no handler writes.
+pub fn read_only(program: &Program) -> BTreeSet<TableId> {
+    let mut set: BTreeSet<TableId> = program.tables.keys().collect();
+    for_each_op(program, |op| {
+        if let Some(table) = op.effects().table_write {
+            set.remove(&table);
+        }
+    });
+    set
+}
+
+fn for_each_op(program: &Program, mut visit: impl FnMut(&Op)) {
+    let bodies = program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
+    for body in bodies {
+        body.for_each_inst(body.entry(), &mut |inst| visit(&body.insts[inst].op));
+    }
+}
+
+/// The table an op touches.
+pub fn table_of(op: &Op) -> Option<TableId> {
+    let effects = op.effects();
+    effects.table_write.or(effects.table_read)
+}
+
+/// Handlers that run together because they share tables, in event order.
+pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
+    let mutable = mutable(program);
+    let mut groups: Vec<(Vec<HandlerId>, BTreeSet<TableId>)> = Vec::new();
+    for handler in order(program) {
+        let body = &program.handlers[handler].body;
+        let mut tables = BTreeSet::new();
+        body.for_each_inst(body.entry(), &mut |inst| {
+            tables.extend(table_of(&body.insts[inst].op).filter(|table| mutable.contains(table)));
+        });
+        // The first group that shares a table takes this handler, and every other such group with it.
+        let mut merged = (vec![], tables);
+        let mut at = None;
+        let mut n = 0;
+        while n < groups.len() {
+            if groups[n].1.is_disjoint(&merged.1) {
+                n += 1;
+                continue;
+            }
+            let (handlers, tables) = groups.remove(n);
+            merged.0.extend(handlers);
+            merged.1.extend(tables);
+            at.get_or_insert(n);
+        }
+        merged.0.push(handler);
+        groups.insert(at.unwrap_or(groups.len()), merged);
+    }
+    groups.into_iter().map(|(handlers, _)| handlers).collect()
+}
+
+/// Handlers so that senders come before receivers; those of outside events first.
+fn order(program: &Program) -> Vec<HandlerId> {
+    let mut list: Vec<HandlerId> = Vec::new();
+    let mut open: Vec<HandlerId> = program
+        .handlers
+        .iter()
+        .filter(|(_, h)| program.events[h.event].direction != Direction::Internal)
+        .map(|(id, _)| id)
+        .collect();
+    while !open.is_empty() {
+        let handler = open.remove(0);
+        if list.contains(&handler) {
+            continue;
+        }
+        list.push(handler);
+        let body = &program.handlers[handler].body;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            if let Op::Generate { event, .. } = &body.insts[inst].op
+                && let Some(next) = program.handler_of(*event)
+            {
+                open.push(next);
+            }
+        });
+    }
+    list.extend(program.handlers.keys().filter(|handler| !list.contains(handler)).collect::<Vec<_>>());
+    list
+}
+
+/// How a stage may be replicated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ability {
+    /// No state that must not be divided.
+    Free,
+    /// Parts of the event that are in every key, in terms of the stage's own event.
+    Sharded(BTreeSet<Origin>),
+    /// One replica, and why.
+    Single(String),
+}
+
+/// Decides by the keys of all accesses.
+pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
+    let mutable = mutable(program);
+    let touched = |handler: HandlerId| {
+        sites(program, handler, &|op| table_of(op).is_some_and(|table| mutable.contains(&table)))
+    };
+    let with_state: Vec<HandlerId> = handlers.iter().copied().filter(|h| !touched(*h).is_empty()).collect();
+    let [handler] = with_state[..] else {
+        let [first, second, ..] = with_state[..] else { return Ability::Free };
+        let name = |h: HandlerId| &program.handlers[h].name;
+        return Ability::Single(format!("`{}` and `{}` share tables", name(first), name(second)));
+    };
+    let body = &program.handlers[handler].body;
+    let mut common: Option<(BTreeSet<Origin>, Site)> = None;
+    for site in touched(handler) {
+        let op = &body.insts[site.inst].op;
+        let table = table_of(op).map_or("", |table| &program.tables[table].name);
+        let place = program.place(body.insts[site.inst].span);
+        let key = site.operands.first().cloned().unwrap_or(Shape::Other);
+        let leaves: BTreeSet<Origin> = key
+            .leaves()
+            .into_iter()
+            .filter(|leaf| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
+            .cloned()
+            .collect();
+        if leaves.is_empty() {
+            let constant = key.leaves().iter().all(|leaf| matches!(leaf, Origin::Const(_)));
+            let why = if constant && !key.leaves().is_empty() {
+                "always the same entry"
+            } else {
+                "by a key that is not a function of the event"
+            };
+            return Ability::Single(format!("`{table}` is accessed {why} ({place})"));
+        }
+        common = Some(match common {
+            None => (leaves, site),
+            Some((known, first)) => {
+                let both: BTreeSet<Origin> = known.intersection(&leaves).cloned().collect();
+                if both.is_empty() {
+                    let other = table_of(&body.insts[first.inst].op).map_or("", |t| &program.tables[t].name);
+                    let there = program.place(body.insts[first.inst].span);
+                    return Ability::Single(format!(
+                        "the keys of `{other}` ({there}) and `{table}` ({place}) have nothing in common"
+                    ));
+                }
+                (both, first)
+            }
+        });
+    }
+    common.map_or(Ability::Free, |(leaves, _)| Ability::Sharded(leaves))
+}
+
+/// What steering decided for a stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steer {
+    pub ability: Ability,
+    /// What its events are steered by, in terms of its own event; empty: any replica will do.
+    pub by: BTreeSet<Origin>,
+    /// The same in terms of the packet that entered, where it can be said so.
+    pub entry: BTreeSet<Origin>,
+    /// Events must be put back into arrival order before it.
+    pub reorder: bool,
+    /// Replicas it may have.
+    pub most: u32,
+}
+
+/// Decides steering for all stages of a program on a target.
+pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> Vec<Steer> {
+    let arguments: Vec<Vec<Shape>> = stages.iter().map(|handlers| sent(program, stages, handlers)).collect();
+    let abilities: Vec<Ability> = stages.iter().map(|handlers| ability(program, handlers)).collect();
+    let unordered = |s: usize| stages[s].iter().any(|h| program.handlers[*h].unordered);
+    let asked = |s: usize| stages[s].iter().filter_map(|h| program.handlers[*h].max_replicas).min();
+    let limit = |s: usize| {
+        let tables = stages[s].iter().flat_map(|h| tables_of(program, *h));
+        let of_tables = tables.filter_map(|table| program.tables[table].max_replicas).min();
+        asked(s).unwrap_or(u32::MAX).min(of_tables.unwrap_or(u32::MAX))
+    };
+    let global = |s: usize, leaf: &Origin| leaf.with_params(&arguments[s]);
+    // What every stage with shards has in common keeps order everywhere.
+    let mut shared: Option<BTreeSet<Origin>> = None;
+    for (s, ability) in abilities.iter().enumerate() {
+        if let Ability::Sharded(leaves) = ability {
+            let here: BTreeSet<Origin> = leaves.iter().map(|leaf| global(s, leaf)).collect();
+            shared = Some(shared.map_or(here.clone(), |known| known.intersection(&here).cloned().collect()));
+        }
+    }
+    let shared = shared.unwrap_or_default();
+    let reorder = target.links.iter().any(|link| link.from == link.to && link.reorder != Reorder::None);
+    let mut list: Vec<Steer> = Vec::new();
+    for (s, ability) in abilities.iter().enumerate() {
+        let entry = takes_packets(program, &stages[s]);
+        let (mut ability, mut by) = match ability {
+            Ability::Sharded(leaves) => {
+                let chosen: BTreeSet<Origin> =
+                    leaves.iter().filter(|leaf| shared.contains(&global(s, leaf))).cloned().collect();
+                (ability.clone(), if chosen.is_empty() { leaves.clone() } else { chosen })
+            }
+            // Without state of its own it may as well keep together what later stages want together.
+            Ability::Free if entry => (Ability::Free, shared.clone()),
+            other => (other.clone(), BTreeSet::new()),
+        };
+        if entry {
+            by.retain(|leaf| steerable(leaf, program.ports, target.spread.kind));
+            if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
+                ability = Ability::Single(
+                    "receive-side scaling sees addresses and ports only, and no table is keyed by those alone".to_string(),
+                );
+            }
+        }
+        let state = !matches!(ability, Ability::Free);
+        let keys: BTreeSet<Origin> = match &ability {
+            Ability::Sharded(leaves) => leaves.iter().map(|leaf| global(s, leaf)).collect(),
+            _ => BTreeSet::new(),
+        };
+        let together = |before: &Steer| {
+            before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys))
+        };
+        let ordered = unordered(s) || !state || list.iter().all(together);
+        if !ordered && !reorder {
+            // No reorder point here: what comes before must not be replicated.
+            for before in &mut list {
+                let single = before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
+                if !single {
+                    before.most = 1;
+                    before.by.clear();
+                    before.ability = Ability::Single(format!(
+                        "replicas would overtake one another before `{}`, and this target cannot restore order",
+                        program.handlers[stages[s][0]].name
+                    ));
+                }
+            }
+        }
+        let most = match &ability {
+            Ability::Single(_) => 1,
+            _ => limit(s),
+        };
+        let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
+        list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered && reorder, most });
+    }
+    list
+}
+
+fn takes_packets(program: &Program, handlers: &[HandlerId]) -> bool {
+    handlers.iter().any(|h| program.events[program.handlers[*h].event].direction == Direction::In)
+}
+
+/// Tables a handler touches.
+pub fn tables_of(program: &Program, handler: HandlerId) -> Vec<TableId> {
+    let body = &program.handlers[handler].body;
+    let mut list = Vec::new();
+    body.for_each_inst(body.entry(), &mut |inst| {
+        if let Some(table) = table_of(&body.insts[inst].op)
+            && !list.contains(&table)
+        {
+            list.push(table);
+        }
+    });
+    list
+}
+
+/// What the parameters of a stage's internal event are, in terms of the packet that entered, if all senders agree.
+fn sent(program: &Program, stages: &[Vec<HandlerId>], handlers: &[HandlerId]) -> Vec<Shape> {
+    let event = program.handlers[handlers[0]].event;
+    if program.events[event].direction != Direction::Internal {
+        return vec![];
+    }
+    let mut known: Option<Vec<Shape>> = None;
+    for sender in stages.iter().flatten() {
+        let is_it = |op: &Op| matches!(op, Op::Generate { event: e, .. } if *e == event);
+        let found = sites(program, *sender, &is_it);
+        if found.is_empty() {
+            continue;
+        }
+        let outer = sent(program, stages, &[*sender]);
+        for site in found {
+            let args: Vec<Shape> = site.operands.iter().map(|shape| compose(shape, &outer, &site)).collect();
+            known = Some(match known {
+                None => args,
+                Some(before) => before.iter().zip(&args).map(|(a, b)| agree(a, b)).collect(),
+            });
+        }
+    }
+    known.unwrap_or_default()
+}
+
+fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {
+    match shape {
+        // A header that may not be there is zero for the receiver, which the frame does not say.
+        Shape::Int(origin) if !site.trusts(origin) => Shape::Other,
+        Shape::Int(origin) => Shape::Int(origin.with_params(outer)),
+        Shape::Members(members) => Shape::Members(members.iter().map(|m| compose(m, outer, site)).collect()),
+        Shape::Other => Shape::Other,
+    }
+}
+
+fn agree(a: &Shape, b: &Shape) -> Shape {
+    match (a, b) {
+        (Shape::Int(x), Shape::Int(y)) if x == y => a.clone(),
+        (Shape::Members(xs), Shape::Members(ys)) if xs.len() == ys.len() => {
+            Shape::Members(xs.iter().zip(ys).map(|(x, y)| agree(x, y)).collect())
+        }
+        _ => Shape::Other,
+    }
+}
+
+/// Whether the NIC can spread packets by this.
+fn steerable(leaf: &Origin, ports: u32, spread: SpreadKind) -> bool {
+    match spread {
+        SpreadKind::Any => leaf.is_pure(),
+        SpreadKind::Rss => (0..ports).all(|port| {
+            matches!(leaf.at_port(port), Origin::Frame { offset, bits, .. } if rss_field(offset, bits).is_some())
+        }),
+    }
+}
+
+/// The field that receive-side scaling hashes which holds these bytes: IPv4 without options, or IPv6, after Ethernet.
+pub fn rss_field(offset: u32, bits: u32) -> Option<&'static str> {
+    let end = offset + bits / 8;
+    match (offset, end) {
+        (26..30, ..=30) => Some("ip.src"),
+        (30..34, ..=34) => Some("ip.dst"),
+        (34..36, ..=36) => Some("sport"),
+        (36..38, ..=38) => Some("dport"),
+        _ => None,
+    }
+}
+
+/// A name people know for bytes of a frame.
+pub fn frame_name(offset: u32, bits: u32) -> String {
+    let known = match (offset, bits) {
+        (0, 48) => "eth.dst",
+        (6, 48) => "eth.src",
+        (12, 16) => "eth.type",
+        (14, 4) => "ip.ihl",
+        (16, 16) => "ip.length",
+        (23, 8) => "ip.protocol",
+        _ => rss_field(offset, bits).unwrap_or(""),
+    };
+    if known.is_empty() {
+        return format!("frame[{offset}..{}]", offset + bits.div_ceil(8));
+    }
+    known.to_string()
+}
+
+/// An origin in words.
+pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> String {
+    match origin {
+        Origin::Const(value) => value.to_string(),
+        Origin::Frame { offset, bits, .. } => frame_name(*offset, *bits),
+        Origin::Port => "port".to_string(),
+        Origin::Param { index, path } => {
+            let event = &program.events[program.handlers[handlers[0]].event];
+            let Some(param) = event.params.get(*index as usize) else { return format!("parameter {index}") };
+            let mut name = param.name.clone();
+            let mut ty = param.ty;
+            for step in path {
+                match ty {
+                    nicforge_ir::Type::Struct(id) => {
+                        let field = &program.structs[id].fields[*step as usize];
+                        name.push_str(&format!(".{}", field.name));
+                        ty = field.ty;
+                    }
+                    nicforge_ir::Type::Array(id) => {
+                        name.push_str(&format!("[{step}]"));
+                        ty = program.arrays[id].elem;
+                    }
+                    _ => break,
+                }
+            }
+            name
+        }
+        Origin::Value { value, .. } => format!("%{value}"),
+        Origin::Op { name: "select", of, .. } => {
+            format!("({} or {})", describe(program, handlers, &of[1]), describe(program, handlers, &of[2]))
+        }
+        Origin::Op { name, of, .. } => {
+            let parts: Vec<String> = of.iter().map(|part| describe(program, handlers, part)).collect();
+            format!("{name}({})", parts.join(", "))
+        }
+    }
+}
