@@ -15,7 +15,7 @@ mod fold;
 mod inline;
 mod manager;
 mod merge_checksums;
-mod rewrite;
+pub mod rewrite;
 mod simplify_control;
 mod split_paths;
 mod thread_branches;

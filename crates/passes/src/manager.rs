@@ -66,7 +66,7 @@ impl<'a> PassManager<'a> {
     }
 
     /// Runs the simplifying passes until nothing changes.
-    fn simplify(&mut self, mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+    pub fn simplify(&mut self, mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
         for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for name in SIMPLIFY {

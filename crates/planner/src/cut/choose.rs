@@ -1,0 +1,288 @@
+//! Choosing a division: balanced as asked, then as few bytes carried as possible.
+//!
+//! Nodes that must lie in one stage by the rules of [`super::graph`] form groups (the strongly connected components of the
+//! "if this, then that" graph, Tarjan 1972). A division is settled by which groups lie upstream: a set closed under the
+//! rules. Pure nodes follow by a smallest cut, which is exact.
+//!
+//! *Exact.* If there are at most [`MOST_SETS`] closed sets, all are looked at: each one's share is estimated by the nodes
+//! it needs, and the [`MOST_CUTS`] that come closest to the wanted share get their smallest cut. Handlers are mostly straight, so this is
+//! the rule.
+//!
+//! *Otherwise* (many independent branches) the closed sets looked at are the prefixes of one topological order, the one that
+//! prefers what stands first in the program.
+//!
+//! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are none, the one closest to
+//! the wanted share. Ties: closer to the share, then constant cursor, then the set found first. Nothing is random and no order depends on
+//! addresses or hashes, so a program always gives the same cut. Work: at most 2·[`MOST_CUTS`] maximum flows, and
+//! [`MOST_SETS`] times groups steps.
+
+use super::Options;
+use super::flow::SOURCE;
+use super::graph::{BYTE, Division, Graph, Rules};
+use super::nodes::{NodeId, Work};
+
+/// Closed sets that are enumerated.
+pub const MOST_SETS: usize = 1024;
+/// Maximum flows for one set of rules.
+pub const MOST_CUTS: usize = 24;
+
+/// A division with what decides between divisions.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub division: Division,
+    /// Upstream's part of the weight.
+    pub share: f64,
+    /// In [`BYTE`]s and parts of it.
+    pub cost: i64,
+    pub constant_cursor: bool,
+}
+
+/// Groups, each after those it needs.
+struct Groups {
+    /// The nodes of each group that cannot be repeated.
+    nodes: Vec<Vec<NodeId>>,
+    /// Groups that a group needs, itself included.
+    needs: Vec<Bits>,
+    /// All nodes a group needs, repeatable ones included.
+    reach: Vec<Bits>,
+    /// Groups that must lie upstream.
+    forced: Bits,
+}
+
+/// A set of small numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(size: usize) -> Bits {
+        Bits(vec![0; size.div_ceil(64)])
+    }
+    fn add(&mut self, bit: usize) {
+        self.0[bit / 64] |= 1 << (bit % 64);
+    }
+    fn has(&self, bit: usize) -> bool {
+        self.0[bit / 64] >> (bit % 64) & 1 == 1
+    }
+    fn join(&mut self, other: &Bits) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
+    }
+    fn within(&self, other: &Bits) -> bool {
+        self.0.iter().zip(&other.0).all(|(a, b)| a & !b == 0)
+    }
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(at, word)| {
+            let mut word = *word;
+            std::iter::from_fn(move || {
+                let bit = word.trailing_zeros();
+                (word != 0).then(|| {
+                    word &= word - 1;
+                    at * 64 + bit as usize
+                })
+            })
+        })
+    }
+}
+
+impl Groups {
+    fn new(graph: &Graph, work: &Work) -> Groups {
+        let edges = graph.network.implications();
+        let components = components(&edges);
+        let mut node_at = vec![None; edges.len()];
+        graph.x.iter().enumerate().for_each(|(node, vertex)| node_at[*vertex] = Some(node));
+        let mut fixed = vec![false; work.nodes.len()];
+        graph.sides.iter().for_each(|(node, ..)| fixed[*node] = true);
+        // Components come after those they need; sets of nodes and groups add up along the edges.
+        let most = components.len();
+        let mut component_of = vec![0; edges.len()];
+        let mut node_sets: Vec<Bits> = Vec::with_capacity(most);
+        let mut group_sets: Vec<Bits> = Vec::with_capacity(most);
+        let mut groups =
+            Groups { nodes: Vec::new(), needs: Vec::new(), reach: Vec::new(), forced: Bits::new(most) };
+        for (id, component) in components.iter().enumerate() {
+            let (mut nodes, mut needed) = (Bits::new(work.nodes.len()), Bits::new(most));
+            component.iter().for_each(|vertex| component_of[*vertex] = id);
+            for &vertex in component {
+                if let Some(node) = node_at[vertex] {
+                    nodes.add(node);
+                }
+                for &to in &edges[vertex] {
+                    if component_of[to] != id {
+                        nodes.join(&node_sets[component_of[to]]);
+                        needed.join(&group_sets[component_of[to]]);
+                    }
+                }
+            }
+            let mut own: Vec<NodeId> =
+                component.iter().filter_map(|v| node_at[*v]).filter(|node| fixed[*node]).collect();
+            own.sort_unstable();
+            if !own.is_empty() {
+                needed.add(groups.nodes.len());
+                groups.nodes.push(own);
+                groups.needs.push(needed.clone());
+                groups.reach.push(nodes.clone());
+            }
+            if component.contains(&SOURCE) {
+                groups.forced = needed.clone();
+            }
+            node_sets.push(nodes);
+            group_sets.push(needed);
+        }
+        groups
+    }
+
+    /// The closed sets, as (groups, nodes needed).
+    fn sets(&self, nodes: usize) -> Vec<(Bits, Bits)> {
+        let mut found = Vec::new();
+        let start = (Bits::new(self.forced.0.len() * 64), Bits::new(nodes));
+        if self.enumerate(0, start.clone(), &mut found) { found } else { self.prefixes(start) }
+    }
+
+    /// Adds the closed sets that agree with the choice for the first `at` groups; false if there are too many.
+    fn enumerate(&self, at: usize, set: (Bits, Bits), found: &mut Vec<(Bits, Bits)>) -> bool {
+        if found.len() > MOST_SETS {
+            return false;
+        }
+        // Groups that cannot be upstream any more need no choice, and leave no depth to recurse into.
+        let choice = (at..self.nodes.len()).find(|group| self.addable(*group, &set.0));
+        let Some(group) = choice else {
+            if self.forced.within(&set.0) {
+                found.push(set);
+            }
+            return true;
+        };
+        let mut with = set.clone();
+        with.0.add(group);
+        with.1.join(&self.reach[group]);
+        self.enumerate(group + 1, with, found)
+            && (self.forced.has(group) || self.enumerate(group + 1, set, found))
+    }
+
+    /// Whether all that a group needs but itself is in the set.
+    fn addable(&self, group: usize, set: &Bits) -> bool {
+        let mut with = set.clone();
+        with.add(group);
+        self.needs[group].within(&with)
+    }
+
+    fn prefixes(&self, start: (Bits, Bits)) -> Vec<(Bits, Bits)> {
+        let mut left: Vec<usize> = (0..self.nodes.len()).collect();
+        left.sort_by_key(|group| (!self.forced.has(*group), self.nodes[*group][0]));
+        let (mut set, mut found) = (start.clone(), vec![start]);
+        while let Some(at) = left.iter().position(|group| self.addable(*group, &set.0)) {
+            let group = left.remove(at);
+            set.0.add(group);
+            set.1.join(&self.reach[group]);
+            found.push(set.clone());
+        }
+        found.retain(|(groups, _)| self.forced.within(groups));
+        found
+    }
+}
+
+/// Strongly connected components, each after those it reaches (Tarjan, without recursion).
+fn components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    const NEW: usize = usize::MAX;
+    let (mut index, mut low) = (vec![NEW; edges.len()], vec![0; edges.len()]);
+    let mut open = vec![false; edges.len()];
+    let (mut stack, mut found, mut count) = (Vec::new(), Vec::new(), 0);
+    for root in 0..edges.len() {
+        if index[root] != NEW {
+            continue;
+        }
+        let mut work = vec![(root, 0)];
+        while let Some(&mut (vertex, ref mut next)) = work.last_mut() {
+            if *next == 0 {
+                (index[vertex], low[vertex], open[vertex]) = (count, count, true);
+                count += 1;
+                stack.push(vertex);
+            }
+            match edges[vertex].get(*next) {
+                Some(&to) => {
+                    *next += 1;
+                    if index[to] == NEW {
+                        work.push((to, 0));
+                    } else if open[to] {
+                        low[vertex] = low[vertex].min(index[to]);
+                    }
+                }
+                None => {
+                    work.pop();
+                    if let Some(&(before, _)) = work.last() {
+                        low[before] = low[before].min(low[vertex]);
+                    }
+                    if low[vertex] == index[vertex] {
+                        let start = stack.iter().rposition(|v| *v == vertex).unwrap_or(0);
+                        let component = stack.split_off(start);
+                        component.iter().for_each(|v| open[*v] = false);
+                        found.push(component);
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The candidates under one set of rules.
+pub fn candidates(
+    program: &nicforge_ir::Program,
+    work: &Work,
+    weight: &[f64],
+    options: &Options,
+    rules: Rules,
+) -> Vec<Choice> {
+    let mut graph = Graph::new(program, work, rules);
+    let groups = Groups::new(&graph, work);
+    let total: f64 = weight.iter().sum();
+    let share = |nodes: &Bits| nodes.iter().map(|node| weight[node]).sum::<f64>() / total;
+    let all = groups.nodes.len();
+    let sets = groups.sets(work.nodes.len());
+    let mut near: Vec<(f64, usize)> = sets
+        .iter()
+        .enumerate()
+        .filter(|(_, (up, _))| !up.is_empty() && up.iter().count() < all)
+        .map(|(at, (_, nodes))| (share(nodes), at))
+        .filter(|(share, _)| *share > 0.0 && *share < 1.0)
+        .map(|(share, at)| ((share - options.balance).abs(), at))
+        .collect();
+    near.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let best = near.first().map_or(0.0, |(distance, _)| *distance);
+    let mut found = Vec::new();
+    for (rank, (distance, at)) in near.into_iter().take(MOST_CUTS).enumerate() {
+        // The estimate leaves out pure nodes that may go either way, so some more than the closest are tried.
+        if rank >= 4 && distance > options.tolerance.max(best) {
+            break;
+        }
+        let mut up = vec![false; work.nodes.len()];
+        sets[at].0.iter().flat_map(|group| &groups.nodes[group]).for_each(|node| up[*node] = true);
+        let divisions = graph.divide(&|node| up[node], rules);
+        for (cost, division) in divisions.into_iter().flatten() {
+            let upstream: f64 = weight.iter().zip(&division.up).filter(|(_, up)| **up).map(|(w, _)| w).sum();
+            let downstream: f64 =
+                weight.iter().zip(&division.down).filter(|(_, down)| **down).map(|(w, _)| w).sum();
+            if upstream > 0.0 && downstream > 0.0 {
+                let share = upstream / (upstream + downstream);
+                found.push(Choice { division, share, cost, constant_cursor: true });
+            }
+        }
+    }
+    found
+}
+
+/// The best of some candidates, all rules together.
+pub fn best(candidates: Vec<Choice>, options: &Options) -> Option<Choice> {
+    let key = |choice: &Choice| {
+        let distance = (choice.share - options.balance).abs();
+        // A cursor that is not constant must be carried too, as two bytes.
+        let cost = choice.cost + if choice.constant_cursor { 0 } else { 2 * BYTE };
+        (distance > options.tolerance, distance, cost)
+    };
+    candidates.into_iter().min_by(|a, b| {
+        let (a, b) = (key(a), key(b));
+        let within = |key: &(bool, f64, i64)| if key.0 { 0 } else { key.2 };
+        a.0.cmp(&b.0).then(within(&a).cmp(&within(&b))).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
+    })
+}

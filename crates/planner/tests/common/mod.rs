@@ -1,0 +1,100 @@
+//! What the tests of the cut share.
+
+use std::collections::BTreeMap;
+
+use nicforge_ir::text::{PrintOptions, print};
+use nicforge_ir::{
+    Body, InputEvent, InstId, Interp, Op, Output, Program, TableBackend, TableId, TableKind, Verified,
+};
+use nicforge_planner::cut::{Cut, NoCut, Objective, Options, Weights, cut};
+
+/// Cycles of an op on no target in particular: what reaches memory is dear.
+pub fn cycles(_: &Program, body: &Body, inst: InstId) -> f64 {
+    match &body.insts[inst].op {
+        Op::Int(_) | Op::Zero | Op::Get { .. } | Op::Cast(_) => 0.0,
+        Op::Lookup { .. } | Op::Contains { .. } | Op::Update { .. } | Op::Delete { .. } => 60.0,
+        Op::Commute { .. } | Op::BufAppend { .. } | Op::BufRead { .. } | Op::BufGenerate { .. } => 40.0,
+        Op::Extract { .. } | Op::Load { .. } | Op::Store { .. } | Op::Emit { .. } => 4.0,
+        Op::Hash { .. } | Op::CsumAdd { .. } | Op::PktCsum { .. } => 12.0,
+        Op::Generate { .. } | Op::Drop { .. } => 10.0,
+        _ => 1.0,
+    }
+}
+
+pub fn cut_by(
+    program: &Verified<Program>,
+    handler: nicforge_ir::HandlerId,
+    objective: Objective,
+    balance: f64,
+) -> Result<Cut, NoCut> {
+    let options = Options { objective, balance, ..Options::default() };
+    cut(program, handler, &Weights { op: &cycles }, &options)
+}
+
+pub fn text(program: &Program) -> String {
+    print(program, PrintOptions::default())
+}
+
+/// Everything that a run leaves: outputs, tables, counters, evictions by table.
+pub fn behaviour(
+    program: &Verified<Program>,
+    events: &[InputEvent],
+    fill: &dyn Fn(&mut Interp),
+) -> Vec<String> {
+    let mut interp = Interp::new(program);
+    fill(&mut interp);
+    let mut seen = Vec::new();
+    for event in events {
+        let outputs: Result<Vec<Output>, _> = interp.run(event);
+        // Two tables are two memories: which of them evicted first cannot be seen.
+        let mut evictions: BTreeMap<TableId, Vec<String>> = BTreeMap::new();
+        for eviction in interp.evictions() {
+            evictions.entry(eviction.table).or_default().push(format!("{eviction:?}"));
+        }
+        seen.push(format!("{outputs:?} {evictions:?}"));
+    }
+    for (table, data) in &program.tables {
+        let (refused, evicted) = (interp.counters().refused[table], interp.counters().evicted[table]);
+        seen.push(format!("{}: {:?} {refused} {evicted}", data.name, interp.dump(table)));
+    }
+    seen
+}
+
+/// The first difference, with both programs.
+pub fn difference(
+    before: &[String],
+    program: &Verified<Program>,
+    events: &[InputEvent],
+    fill: &dyn Fn(&mut Interp),
+) -> Option<String> {
+    let now = behaviour(program, events, fill);
+    let (at, (want, got)) = before.iter().zip(&now).enumerate().find(|(_, (a, b))| a != b)?;
+    Some(format!("at {at}\nwant {want}\ngot  {got}\n{}", text(program)))
+}
+
+/// A mutable table that two stages of one event share, which no cut may cause.
+pub fn shared_table(program: &Program) -> Option<String> {
+    for (table, data) in &program.tables {
+        let mut writes = false;
+        let mut users = Vec::new();
+        for handler in program.handlers.values() {
+            let mut uses = false;
+            handler.body.for_each_inst(handler.body.entry(), &mut |inst| {
+                let effects = handler.body.insts[inst].op.effects();
+                let touched = [effects.table_read, effects.table_write].contains(&Some(table));
+                uses |= touched;
+                writes |= effects.table_write == Some(table) || (touched && data.kind == TableKind::Lru);
+            });
+            // Stages of one event have names `event` and `event_stageN`.
+            let base = handler.name.split("_stage").next().unwrap_or_default().to_string();
+            if uses {
+                users.push((base, handler.name.clone()));
+            }
+        }
+        let doubled = users.iter().enumerate().find(|(i, a)| users[..*i].iter().any(|b| a.0 == b.0));
+        if let (true, Some((_, (_, name)))) = (writes, doubled) {
+            return Some(format!("table {} is accessed in {name} and in another stage", data.name));
+        }
+    }
+    None
+}
