@@ -28,7 +28,10 @@ pub fn parse(file: &str, content: &str) -> Result<Plan, PlanError> {
         reason: e.to_string(),
     })?;
     if plan.schema != "nicforge/plan" || plan.version != VERSION {
-        return refuse(file, format!("this is `{}` version {}, not a plan of version {VERSION}", plan.schema, plan.version));
+        return refuse(
+            file,
+            format!("this is `{}` version {}, not a plan of version {VERSION}", plan.schema, plan.version),
+        );
     }
     Ok(plan)
 }
@@ -43,20 +46,28 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
         .or_else(|e| refuse(file, format!("the planned program: line {}: {}", e.line, e.message)))?;
     for handler in program.handlers.values() {
         if !plan.stages.iter().any(|stage| stage.handlers.contains(&handler.name)) {
-            return refuse(file, format!("the handler `{}` of the planned program has no stage", handler.name));
+            return refuse(
+                file,
+                format!("the handler `{}` of the planned program has no stage", handler.name),
+            );
         }
     }
     let mut used: BTreeMap<&str, &str> = BTreeMap::new();
     for stage in &plan.stages {
         let name = &stage.name;
-        for missing in stage.handlers.iter().filter(|name| !program.handlers.values().any(|h| &h.name == *name)) {
+        for missing in
+            stage.handlers.iter().filter(|name| !program.handlers.values().any(|h| &h.name == *name))
+        {
             return refuse(file, format!("stage `{name}`: the planned program has no handler `{missing}`"));
         }
         let Some(group) = target.units.iter().find(|group| group.name == stage.group) else {
             return refuse(file, format!("stage `{name}`: `{}` has no units `{}`", target.name, stage.group));
         };
         if stage.replicas == 0 || stage.units.len() != stage.replicas as usize {
-            return refuse(file, format!("stage `{name}`: {} replicas but {} units", stage.replicas, stage.units.len()));
+            return refuse(
+                file,
+                format!("stage `{name}`: {} replicas but {} units", stage.replicas, stage.units.len()),
+            );
         }
         if let (crate::Replication::Single { reason }, 2..) = (&stage.replication, stage.replicas) {
             return refuse(file, format!("stage `{name}` cannot have {} replicas: {reason}", stage.replicas));
@@ -64,7 +75,13 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
         for unit in &stage.units {
             let number = unit.strip_prefix(&format!("{}.", group.name)).and_then(|n| n.parse::<u32>().ok());
             if number.is_none_or(|n| n >= group.count) {
-                return refuse(file, format!("stage `{name}`: there is no unit `{unit}`; `{}` has {}", group.name, group.count));
+                return refuse(
+                    file,
+                    format!(
+                        "stage `{name}`: there is no unit `{unit}`; `{}` has {}",
+                        group.name, group.count
+                    ),
+                );
             }
             if let Some(other) = used.insert(unit, name) {
                 return refuse(file, format!("unit `{unit}` runs both `{other}` and `{name}`"));
@@ -76,10 +93,16 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
             return refuse(file, format!("the planned program has no table `{}`", table.name));
         }
         let Some(memory) = target.memories.iter().find(|memory| memory.name == table.memory) else {
-            return refuse(file, format!("table `{}`: `{}` has no memory `{}`", table.name, target.name, table.memory));
+            return refuse(
+                file,
+                format!("table `{}`: `{}` has no memory `{}`", table.name, target.name, table.memory),
+            );
         };
         if table.bytes as f64 > memory.size.value {
-            let reason = format!("table `{}` takes {} bytes, `{}` has {}", table.name, table.bytes, memory.name, memory.size);
+            let reason = format!(
+                "table `{}` takes {} bytes, `{}` has {}",
+                table.name, table.bytes, memory.name, memory.size
+            );
             return refuse(file, reason);
         }
     }

@@ -37,9 +37,45 @@ pub struct Instance {
     pub tables: Vec<TableNeed>,
     pub groups: Vec<UnitGroup>,
     pub memories: Vec<Memory>,
+    /// From group to group: what a message costs, or nothing if there is no way.
+    pub links: Vec<Vec<Option<LinkCost>>>,
+    /// Events between stages.
+    pub edges: Vec<Edge>,
+    /// Bits per second between NIC and host.
+    pub host_link: f64,
     pub locks: Option<Locks>,
     /// Packets per second beyond which more is of no use.
     pub ceiling: f64,
+}
+
+/// Cycles per message.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkCost {
+    pub send: f64,
+    pub receive: f64,
+    /// Of both ends, per byte.
+    pub byte: f64,
+    /// Of the receiver, for every sender beyond the first.
+    pub incast: f64,
+    /// Of the receiver, where order is restored.
+    pub reorder: f64,
+    /// Bytes a message carries at most.
+    pub max_bytes: u32,
+}
+
+/// Events from one stage to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Edge {
+    pub from: usize,
+    pub to: usize,
+    /// Events per packet.
+    pub weight: f64,
+    /// Carried besides the packet.
+    pub bytes: u32,
+    /// Bytes that cross the link if the stages are on different devices: the packet, back again if it is sent from there.
+    pub wire_bytes: f64,
+    /// Order is restored before `to`.
+    pub reorder: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -51,8 +87,6 @@ pub struct StageNeed {
     pub max_replicas: u32,
     /// Replicas may share tables under locks where this many are not allowed otherwise.
     pub lockable: bool,
-    /// Stages whose replicas send to this one.
-    pub senders: Vec<usize>,
     /// Index into `tables`, and the accesses of one event.
     pub uses: Vec<(usize, TableAccess)>,
 }
@@ -61,8 +95,6 @@ pub struct StageNeed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitCost {
     pub cycles: f64,
-    /// More for every sender beyond the first.
-    pub incast: f64,
     /// Writes an entry that it reads: hardware pipelines have another interval for that.
     pub updates: bool,
 }
@@ -86,6 +118,7 @@ pub struct TableNeed {
 pub enum Limit {
     Stage(usize),
     Memory(usize),
+    HostLink,
     Ports,
 }
 
@@ -118,7 +151,9 @@ pub enum Goal {
     /// Least sum of stage times, at any rate.
     Latency,
     /// Least active power per packet; `base` watts are there anyway.
-    Energy { base: f64 },
+    Energy {
+        base: f64,
+    },
 }
 
 /// Choices that a search node has made: `None` is still open.
@@ -157,9 +192,10 @@ pub fn evaluate(
 }
 
 /// Larger is better, element by element.
-type Score = [f64; 3];
+pub type Score = [f64; 3];
 
-fn better(a: Score, b: Score) -> bool {
+/// Whether `a` is better, rounding apart.
+pub fn better(a: Score, b: Score) -> bool {
     for (a, b) in a.into_iter().zip(b) {
         // Rates that differ by rounding are equal.
         let close = (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
@@ -228,7 +264,11 @@ impl Search<'_> {
     /// Time that all stages together spend on a table in a memory, for the order in which memories are tried.
     fn table_time(&self, partial: &Partial, table: usize, memory: usize) -> f64 {
         let uses = self.instance.stages.iter().enumerate().flat_map(|(s, stage)| {
-            stage.uses.iter().filter(move |(t, _)| *t == table).map(move |(_, access)| (s, stage.weight, access))
+            stage
+                .uses
+                .iter()
+                .filter(move |(t, _)| *t == table)
+                .map(move |(_, access)| (s, stage.weight, access))
         });
         uses.map(|(stage, weight, access)| {
             let group = &self.instance.groups[partial.groups[stage]];
@@ -247,24 +287,30 @@ impl Search<'_> {
     }
 
     fn score(&self, mapping: &Mapping) -> Score {
-        let units: f64 = mapping.replicas.iter().map(|n| f64::from(*n)).sum();
-        let instance = self.instance;
-        let time = |s: usize| {
-            let group = &instance.groups[mapping.groups[s]];
-            let load = mapping.loads[s];
-            instance.stages[s].weight * (load.wait_ns + load.cycles / group.clock.value * 1e9)
-        };
-        let latency: f64 = (0..mapping.groups.len()).map(time).sum();
-        match self.goal {
-            Goal::Rate => [mapping.rate, -units, -latency],
-            Goal::Footprint(_) => [-units, mapping.rate, -latency],
-            Goal::Latency => [-latency, mapping.rate, -units],
-            Goal::Energy { base } => {
-                let power: f64 = (0..mapping.groups.len())
-                    .map(|s| f64::from(mapping.replicas[s]) * instance.groups[mapping.groups[s]].active_power.value)
-                    .sum();
-                [-(base + power) / mapping.rate.max(1.0), mapping.rate, -units]
-            }
+        score(self.instance, self.goal, mapping)
+    }
+}
+
+/// How good a mapping is for a goal; larger is better, element by element.
+pub fn score(instance: &Instance, goal: Goal, mapping: &Mapping) -> Score {
+    let units: f64 = mapping.replicas.iter().map(|n| f64::from(*n)).sum();
+    let time = |s: usize| {
+        let group = &instance.groups[mapping.groups[s]];
+        let load = mapping.loads[s];
+        instance.stages[s].weight * (load.wait_ns + load.cycles / group.clock.value * 1e9)
+    };
+    let latency: f64 = (0..mapping.groups.len()).map(time).sum();
+    match goal {
+        Goal::Rate => [mapping.rate, -units, -latency],
+        Goal::Footprint(_) => [-units, mapping.rate, -latency],
+        Goal::Latency => [-latency, mapping.rate, -units],
+        Goal::Energy { base } => {
+            let power: f64 = (0..mapping.groups.len())
+                .map(|s| {
+                    f64::from(mapping.replicas[s]) * instance.groups[mapping.groups[s]].active_power.value
+                })
+                .sum();
+            [-(base + power) / mapping.rate.max(1.0), mapping.rate, -units]
         }
     }
 }
@@ -285,7 +331,8 @@ pub fn rejection(
 ) -> Option<String> {
     let need = &instance.tables[table];
     let place = &instance.memories[memory];
-    let users = || instance.stages.iter().enumerate().filter(|(_, s)| s.uses.iter().any(|(t, _)| *t == table));
+    let users =
+        || instance.stages.iter().enumerate().filter(|(_, s)| s.uses.iter().any(|(t, _)| *t == table));
     if need.only.is_some_and(|only| only != memory) {
         return Some("it is pinned elsewhere".to_string());
     }
@@ -312,10 +359,14 @@ pub fn rejection(
             && (place.scope != Scope::Unit
                 || users().any(|(_, stage)| stage.uses.iter().any(|(t, _)| *t == other)))
     };
-    let others: Vec<usize> = (0..instance.tables.len()).filter(|other| *other != table && together(*other)).collect();
+    let others: Vec<usize> =
+        (0..instance.tables.len()).filter(|other| *other != table && together(*other)).collect();
     let bytes: u64 = others.iter().map(|t| instance.tables[*t].bytes).sum::<u64>() + need.bytes;
     if bytes as f64 > place.size.value {
-        return Some(format!("with the tables placed there before it would hold {bytes} bytes, it has {}", place.size));
+        return Some(format!(
+            "with the tables placed there before it would hold {bytes} bytes, it has {}",
+            place.size
+        ));
     }
     let entries: u32 = others.iter().map(|t| instance.tables[*t].entries).sum::<u32>() + need.entries;
     if place.max_entries.is_some_and(|most| entries > most) {
@@ -334,7 +385,8 @@ struct View {
     stages: Vec<Priced>,
     /// Operations per packet on each memory of device scope.
     operations: Vec<f64>,
-    order: Vec<usize>,
+    /// Bits per packet between NIC and host.
+    wire_bits: f64,
 }
 
 /// What a number of replicas is computed from.
@@ -343,13 +395,13 @@ struct Priced {
     clock: f64,
     weight: f64,
     cycles: f64,
-    incast: f64,
+    /// Cycles per event for every sender beyond the first, and the senders.
+    incast: Vec<(f64, usize)>,
     /// Cycles per event for every further replica.
     contention: f64,
     most: u32,
     /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
     near: Vec<(f64, f64, u32)>,
-    senders: Vec<usize>,
 }
 
 impl View {
@@ -358,7 +410,7 @@ impl View {
             loads: Vec::new(),
             stages: Vec::new(),
             operations: vec![0.0; instance.memories.len()],
-            order: (0..instance.stages.len()).collect(),
+            wire_bits: 0.0,
         };
         for (s, stage) in instance.stages.iter().enumerate() {
             let g = partial.groups[s];
@@ -366,6 +418,29 @@ impl View {
             let unit = stage.cost[g]?;
             let locked = partial.locked[s];
             let mut load = Load { cycles: unit.cycles, ..Load::default() };
+            let mut incast = Vec::new();
+            for edge in &instance.edges {
+                let here = if edge.from == s { edge.to } else { edge.from };
+                if edge.from != s && edge.to != s || here > s && edge.to == s {
+                    continue;
+                }
+                let link = instance.links[partial.groups[edge.from]][partial.groups[edge.to]]?;
+                if edge.bytes > link.max_bytes {
+                    return None;
+                }
+                let per_event = edge.weight / stage.weight;
+                let bytes = link.byte * f64::from(edge.bytes);
+                if edge.from == s {
+                    load.cycles += per_event * (link.send + bytes);
+                } else {
+                    let order = if edge.reorder { link.reorder } else { 0.0 };
+                    load.cycles += per_event * (link.receive + bytes + order);
+                    incast.push((per_event * link.incast, edge.from));
+                    if device(instance, partial.groups[edge.from]) != group.device {
+                        view.wire_bits += edge.weight * 8.0 * (edge.wire_bytes + f64::from(edge.bytes));
+                    }
+                }
+            }
             let mut near = Vec::new();
             let mut locks = 0.0;
             let mut most = if locked { group.count } else { stage.max_replicas.min(group.count) };
@@ -406,11 +481,10 @@ impl View {
                 clock: group.clock.value,
                 weight: stage.weight,
                 cycles,
-                incast: unit.incast,
+                incast,
                 contention: price.map_or(0.0, |price| locks * price.contention_cycles),
                 most,
                 near,
-                senders: stage.senders.clone(),
             });
             view.loads.push(load);
         }
@@ -420,9 +494,9 @@ impl View {
     /// Cycles per event of a stage with these counts.
     fn cycles(&self, s: usize, replicas: &[u32]) -> f64 {
         let stage = &self.stages[s];
-        let senders: u32 = stage.senders.iter().map(|sender| replicas[*sender]).sum();
+        let incast = |(each, sender): &(f64, usize)| each * f64::from(replicas[*sender] - 1);
         stage.cycles
-            + stage.incast * f64::from(senders.saturating_sub(1))
+            + stage.incast.iter().map(incast).sum::<f64>()
             + stage.contention * f64::from(replicas[s] - 1)
     }
 
@@ -463,7 +537,19 @@ impl View {
                 best = (rate, Limit::Memory(m));
             }
         }
-        best
+        let link = self.link_rate(instance);
+        if link < best.0 { (link, Limit::HostLink) } else { best }
+    }
+
+    fn link_rate(&self, instance: &Instance) -> f64 {
+        if self.wire_bits > 0.0 { instance.host_link / self.wire_bits } else { f64::INFINITY }
+    }
+
+    /// What no number of replicas changes.
+    fn shared_rate(&self, instance: &Instance) -> f64 {
+        (0..instance.memories.len())
+            .map(|m| self.memory_rate(instance, m))
+            .fold(self.link_rate(instance), f64::min)
     }
 
     /// The smallest counts that reach more than `rate` (or exactly it with `strict` off), if units suffice.
@@ -472,7 +558,7 @@ impl View {
         let wanted = if strict { rate * (1.0 + 1e-9) } else { rate * (1.0 - 1e-9) };
         let mut replicas = vec![1; self.stages.len()];
         let mut free: Vec<u32> = instance.groups.iter().map(|group| group.count).collect();
-        for &s in &self.order {
+        for s in 0..self.stages.len() {
             let stage = &self.stages[s];
             let first = {
                 // Below this many it cannot be; contention only makes it more.
@@ -495,15 +581,15 @@ impl View {
         let least = self.least(instance, 0.0, false)?;
         match goal {
             Goal::Footprint(rate) => {
-                let reachable = (0..instance.memories.len()).all(|m| self.memory_rate(instance, m) >= rate * (1.0 - 1e-9));
-                let replicas = self.least(instance, rate, false);
-                if reachable { replicas } else { None }
+                if self.shared_rate(instance) < rate * (1.0 - 1e-9) {
+                    return None;
+                }
+                self.least(instance, rate, false)
             }
             Goal::Latency => Some(least),
             Goal::Rate | Goal::Energy { .. } => {
                 let mut best = least;
-                let memory = (0..instance.memories.len()).map(|m| self.memory_rate(instance, m));
-                let ceiling = memory.fold(instance.ceiling, f64::min);
+                let ceiling = self.shared_rate(instance).min(instance.ceiling);
                 loop {
                     let (rate, _) = self.rate(instance, &best);
                     if rate >= ceiling {

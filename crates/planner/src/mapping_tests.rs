@@ -88,14 +88,12 @@ fn instance(r: &mut Random) -> Instance {
             cost: (0..group_count)
                 .map(|g| {
                     let here = g == 0 || r.flip();
-                    let incast = if r.flip() { r.below(9) as f64 } else { 0.0 };
-                    here.then(|| UnitCost { cycles: (10 + r.below(500)) as f64, incast, updates: false })
+                    here.then(|| UnitCost { cycles: (10 + r.below(500)) as f64, updates: false })
                 })
                 .collect(),
             weight: if s > 0 && r.below(3) == 0 { 0.5 } else { 1.0 },
             max_replicas: if r.below(3) == 0 { 1 } else { 12 },
             lockable: r.below(3) == 0,
-            senders: if s == 0 { vec![] } else { vec![s - 1] },
             uses: vec![],
         })
         .collect();
@@ -113,7 +111,29 @@ fn instance(r: &mut Random) -> Instance {
             },
         ));
     }
+    let edges: Vec<Edge> = (1..stages)
+        .map(|to| Edge {
+            from: to - 1,
+            to,
+            weight: needs[to].weight,
+            bytes: r.below(40) as u32,
+            wire_bytes: 0.0,
+            reorder: r.flip(),
+        })
+        .collect();
+    let mut link = || LinkCost {
+        send: r.below(40) as f64,
+        receive: r.below(40) as f64,
+        byte: 0.25 * r.below(4) as f64,
+        incast: if r.flip() { r.below(9) as f64 } else { 0.0 },
+        reorder: r.below(20) as f64,
+        max_bytes: if r.below(6) == 0 { 20 } else { 1000 },
+    };
+    let links = (0..group_count).map(|_| (0..group_count).map(|_| Some(link())).collect()).collect();
     Instance {
+        links,
+        edges,
+        host_link: f64::INFINITY,
         stages: needs,
         tables,
         groups,
@@ -144,6 +164,9 @@ fn exhaustive(instance: &Instance) -> Option<f64> {
                     continue;
                 }
                 let mut replicas = vec![1u32; n];
+                if !enough(&replicas, instance, &groups) {
+                    continue;
+                }
                 loop {
                     if let Some(rate) = rate(instance, &groups, &locked, &memories, &replicas) {
                         best = Some(best.map_or(rate, |b: f64| b.max(rate)));
@@ -170,13 +193,18 @@ fn product(digits: usize, base: usize) -> Vec<Vec<usize>> {
 fn count_up(replicas: &mut [u32], instance: &Instance, groups: &[usize]) -> bool {
     for s in 0..replicas.len() {
         replicas[s] += 1;
-        let used = |g: usize| -> u32 { (0..replicas.len()).filter(|s| groups[*s] == g).map(|s| replicas[s]).sum() };
-        if (0..instance.groups.len()).all(|g| used(g) <= instance.groups[g].count) {
+        if enough(replicas, instance, groups) {
             return true;
         }
         replicas[s] = 1;
     }
     false
+}
+
+fn enough(replicas: &[u32], instance: &Instance, groups: &[usize]) -> bool {
+    let used =
+        |g: usize| -> u32 { (0..replicas.len()).filter(|s| groups[*s] == g).map(|s| replicas[s]).sum() };
+    (0..instance.groups.len()).all(|g| used(g) <= instance.groups[g].count)
 }
 
 fn rate(
@@ -209,7 +237,8 @@ fn rate(
                 match memory.scope {
                     Scope::Device => operations[memories[*t]] += stage.weight * each,
                     Scope::Island => {
-                        slowest = slowest.min(f64::from(n.div_ceil(island)) * limit.value / (stage.weight * each));
+                        slowest =
+                            slowest.min(f64::from(n.div_ceil(island)) * limit.value / (stage.weight * each));
                     }
                     Scope::Unit => slowest = slowest.min(f64::from(n) * limit.value / (stage.weight * each)),
                 }
@@ -219,8 +248,21 @@ fn rate(
                 extra += locks.contention_cycles * f64::from(n - 1);
             }
         }
-        let senders: u32 = stage.senders.iter().map(|s| replicas[*s]).sum();
-        let cycles = load.unit_cycles(group) + extra + unit.incast * f64::from(senders.max(1) - 1);
+        for edge in instance.edges.iter().filter(|edge| edge.from == s || edge.to == s) {
+            let link = instance.links[groups[edge.from]][groups[edge.to]]?;
+            if edge.bytes > link.max_bytes {
+                return None;
+            }
+            let share = edge.weight / stage.weight;
+            let each = link.byte * f64::from(edge.bytes);
+            if edge.from == s {
+                load.cycles += share * (link.send + each);
+            } else {
+                load.cycles += share * (link.receive + each + if edge.reorder { link.reorder } else { 0.0 });
+                extra += share * link.incast * f64::from(replicas[edge.from] - 1);
+            }
+        }
+        let cycles = load.unit_cycles(group) + extra;
         slowest = slowest.min(f64::from(n) * group.clock.value / (stage.weight * cycles));
     }
     for (m, memory) in instance.memories.iter().enumerate() {

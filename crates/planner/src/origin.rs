@@ -21,13 +21,29 @@ use nicforge_ir::{BinOp, BlockId, Body, CmpOp, HandlerId, InstId, Op, Program, P
 pub enum Origin {
     Const(u64),
     /// Bytes of the frame, first byte lowest; the extract or load that read them.
-    Frame { offset: u32, bits: u32, bit_offset: u32, by: Read },
+    Frame {
+        offset: u32,
+        bits: u32,
+        bit_offset: u32,
+        by: Read,
+    },
     Port,
     /// Parameter of the handler, and the member of it.
-    Param { index: u32, path: Vec<u32> },
+    Param {
+        index: u32,
+        path: Vec<u32>,
+    },
     /// Anything else: the same value wherever it goes.
-    Value { handler: u32, value: u32, path: Vec<u32> },
-    Op { name: &'static str, bits: u8, of: Vec<Rc<Origin>> },
+    Value {
+        handler: u32,
+        value: u32,
+        path: Vec<u32>,
+    },
+    Op {
+        name: &'static str,
+        bits: u8,
+        of: Vec<Rc<Origin>>,
+    },
 }
 
 /// A read of the packet; two reads of the same bytes are the same value.
@@ -167,7 +183,12 @@ impl Shape {
 const MAX_ELEMENTS: u32 = 16;
 
 /// A shape of `ty` whose leaves are given by path.
-fn shape_of(program: &Program, ty: Type, path: &mut Vec<u32>, leaf: &mut dyn FnMut(&[u32]) -> Origin) -> Shape {
+fn shape_of(
+    program: &Program,
+    ty: Type,
+    path: &mut Vec<u32>,
+    leaf: &mut dyn FnMut(&[u32]) -> Origin,
+) -> Shape {
     match ty {
         Type::Int { .. } => Shape::Int(leaf(path)),
         Type::Packet => Shape::Other,
@@ -185,7 +206,11 @@ fn shape_of(program: &Program, ty: Type, path: &mut Vec<u32>, leaf: &mut dyn FnM
     }
 }
 
-fn members(count: usize, path: &mut Vec<u32>, mut each: impl FnMut(usize, &mut Vec<u32>) -> Shape) -> Vec<Shape> {
+fn members(
+    count: usize,
+    path: &mut Vec<u32>,
+    mut each: impl FnMut(usize, &mut Vec<u32>) -> Shape,
+) -> Vec<Shape> {
     (0..count)
         .map(|n| {
             path.push(n as u32);
@@ -320,7 +345,14 @@ impl Walk<'_> {
         }
     }
 
-    fn branch(&mut self, inst: InstId, cond: ValueId, then: BlockId, other: BlockId, way: Way) -> Option<Way> {
+    fn branch(
+        &mut self,
+        inst: InstId,
+        cond: ValueId,
+        then: BlockId,
+        other: BlockId,
+        way: Way,
+    ) -> Option<Way> {
         let (known, when) = match self.succeeded(cond) {
             Some((read, holds)) => (Some(read), holds),
             None => (None, true),
@@ -426,7 +458,13 @@ impl Walk<'_> {
             Op::InPort { .. } => Some(Shape::Int(Origin::Port)),
             Op::Cast(a) => {
                 let (from, signed) = int(body, *a);
-                let name = if bits <= from { "trunc" } else if signed { "sext" } else { "zext" };
+                let name = if bits <= from {
+                    "trunc"
+                } else if signed {
+                    "sext"
+                } else {
+                    "zext"
+                };
                 op(self, name, &[*a])
             }
             Op::Bin(kind, a, b) => op(self, bin_name(*kind, int(body, *a).1), &[*a, *b]),

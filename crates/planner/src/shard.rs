@@ -247,9 +247,8 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             Ability::Sharded(leaves) => leaves.iter().map(|leaf| global(s, leaf)).collect(),
             _ => BTreeSet::new(),
         };
-        let together = |before: &Steer| {
-            before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys))
-        };
+        let together =
+            |before: &Steer| before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
         let ordered = unordered(s) || !state || list.iter().all(together);
         if !ordered && !reorder {
             // No reorder point here: what comes before must not be replicated.

@@ -165,8 +165,7 @@ impl Sum<'_> {
     }
 
     fn inst(&mut self, inst: InstId, frequency: f64) {
-        self.cost.cycles +=
-            frequency * op_cycles(self.program, self.body, inst, self.costs, self.traffic);
+        self.cost.cycles += frequency * op_cycles(self.program, self.body, inst, self.costs, self.traffic);
         let payload = f64::from(self.traffic.frame_bytes).max(64.0) - 42.0;
         match &self.body.insts[inst].op {
             Op::Lookup { table, key } | Op::Contains { table, key } => {
@@ -253,7 +252,13 @@ impl Sum<'_> {
 }
 
 /// Visits every instruction with its expected frequency; gives back the share of events that reach the region's end.
-fn walk(program: &Program, body: &Body, block: BlockId, share: f64, visit: &mut dyn FnMut(InstId, f64)) -> f64 {
+fn walk(
+    program: &Program,
+    body: &Body,
+    block: BlockId,
+    share: f64,
+    visit: &mut dyn FnMut(InstId, f64),
+) -> f64 {
     let mut share = share;
     for &inst in &body.blocks[block].insts {
         visit(inst, share);

@@ -21,10 +21,7 @@ pub struct SpecError {
 
 /// Names of the built-in specs, sorted.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = BUILTIN
-        .files()
-        .filter_map(|file| file.path().file_stem()?.to_str())
-        .collect();
+    let mut names: Vec<&str> = BUILTIN.files().filter_map(|file| file.path().file_stem()?.to_str()).collect();
     names.sort_unstable();
     names
 }
@@ -32,8 +29,11 @@ pub fn names() -> Vec<&'static str> {
 /// A built-in spec by name, or a spec file by path (what ends in `.toml` or has a folder in it).
 pub fn find(name: &str) -> Result<Target, SpecError> {
     if name.ends_with(".toml") || name.contains('/') {
-        let content = std::fs::read_to_string(Path::new(name))
-            .map_err(|e| SpecError { file: name.to_string(), line: None, reason: e.to_string() })?;
+        let content = std::fs::read_to_string(Path::new(name)).map_err(|e| SpecError {
+            file: name.to_string(),
+            line: None,
+            reason: e.to_string(),
+        })?;
         return parse(name, &content);
     }
     match BUILTIN.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
@@ -41,7 +41,10 @@ pub fn find(name: &str) -> Result<Target, SpecError> {
         None => Err(SpecError {
             file: name.to_string(),
             line: None,
-            reason: format!("there is no such target; there are {} (or give a .toml file)", names().join(", ")),
+            reason: format!(
+                "there is no such target; there are {} (or give a .toml file)",
+                names().join(", ")
+            ),
         }),
     }
 }
@@ -84,14 +87,20 @@ fn complaint<T>(near: &str, reason: String) -> Result<T, Complaint> {
 
 fn check(target: &Target) -> Result<(), Complaint> {
     if target.units.is_empty() {
-        return Err(Complaint { near: String::new(), reason: "a target needs at least one [[units]]".into() });
+        return Err(Complaint {
+            near: String::new(),
+            reason: "a target needs at least one [[units]]".into(),
+        });
     }
     unique("units", target.units.iter().map(|group| group.name.as_str()))?;
     unique("memories", target.memories.iter().map(|memory| memory.name.as_str()))?;
     for group in &target.units {
         let name = &group.name;
         if !target.costs.contains_key(&group.costs) {
-            let reason = format!("units `{name}` take their costs from `{}`, but there is no [costs.{0}]", group.costs);
+            let reason = format!(
+                "units `{name}` take their costs from `{}`, but there is no [costs.{0}]",
+                group.costs
+            );
             return complaint(&group.costs, reason);
         }
         if group.count == 0 || group.threads == 0 || group.clock.value <= 0.0 {
@@ -107,13 +116,21 @@ fn check(target: &Target) -> Result<(), Complaint> {
             return complaint(name, format!("memory `{name}` has no access latencies"));
         }
         if !memory.access.is_sorted_by(|a, b| a.bytes < b.bytes) || memory.access[0].bytes == 0 {
-            return complaint(name, format!("memory `{name}`: accesses must be listed by growing size, from 1 byte on"));
+            return complaint(
+                name,
+                format!("memory `{name}`: accesses must be listed by growing size, from 1 byte on"),
+            );
         }
         if memory.size.value < 1.0 {
             return complaint(name, format!("memory `{name}` has no size"));
         }
-        if memory.operations.is_some() != memory.operation_bytes.is_some() || memory.operation_bytes == Some(0) {
-            return complaint(name, format!("memory `{name}`: operations and operation_bytes belong together"));
+        if memory.operations.is_some() != memory.operation_bytes.is_some()
+            || memory.operation_bytes == Some(0)
+        {
+            return complaint(
+                name,
+                format!("memory `{name}`: operations and operation_bytes belong together"),
+            );
         }
     }
     for link in &target.links {
@@ -123,11 +140,18 @@ fn check(target: &Target) -> Result<(), Complaint> {
             }
         }
         if link.depth == 0 {
-            return complaint(&link.from, format!("the link from `{}` to `{}` has a queue of depth 0", link.from, link.to));
+            return complaint(
+                &link.from,
+                format!("the link from `{}` to `{}` has a queue of depth 0", link.from, link.to),
+            );
         }
     }
-    if target.ports.count == 0 || target.ports.rate.value <= 0.0 || target.ports.min_frame > target.ports.mtu {
-        return complaint(&target.name, "ports need a count and a rate, and min_frame may not exceed mtu".to_string());
+    if target.ports.count == 0 || target.ports.rate.value <= 0.0 || target.ports.min_frame > target.ports.mtu
+    {
+        return complaint(
+            &target.name,
+            "ports need a count and a rate, and min_frame may not exceed mtu".to_string(),
+        );
     }
     Ok(())
 }
@@ -170,9 +194,14 @@ mod tests {
             assert!(text.contains("# Sources."), "{name} does not say where its numbers come from");
             // Blocks are separated by empty lines; one with numbers has a comment in it.
             for block in text.split("\n\n") {
-                let numbers = block.lines().any(|line| !line.starts_with('#') && line.contains(|c: char| c.is_ascii_digit()));
+                let numbers = block
+                    .lines()
+                    .any(|line| !line.starts_with('#') && line.contains(|c: char| c.is_ascii_digit()));
                 let policy = block.starts_with("[ports]") || block.starts_with("[spread]");
-                assert!(!numbers || policy || block.contains('#'), "{name}: numbers without a source:\n{block}");
+                assert!(
+                    !numbers || policy || block.contains('#'),
+                    "{name}: numbers without a source:\n{block}"
+                );
             }
         }
     }

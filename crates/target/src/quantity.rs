@@ -60,7 +60,8 @@ impl<M: Measure> Quantity<M> {
     {
         let units = || M::UNITS.iter().map(|(unit, _)| *unit).collect::<Vec<_>>().join(", ");
         let trimmed = text.trim();
-        let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
+        let split =
+            trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(split);
         let value: Option<f64> = number.replace('_', "").parse().ok();
         let factor = M::UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|(_, factor)| *factor);
@@ -68,7 +69,9 @@ impl<M: Measure> Quantity<M> {
             (Some(value), Some(factor)) if value.is_finite() => {
                 Ok(Quantity { value: value * factor, measure: M::default() })
             }
-            (Some(_), None) => Err(format!("`{text}` is not {}: its unit must be one of {}", M::WHAT, units())),
+            (Some(_), None) => {
+                Err(format!("`{text}` is not {}: its unit must be one of {}", M::WHAT, units()))
+            }
             _ => Err(format!("`{text}` is not {}: write a number and one of {}", M::WHAT, units())),
         }
     }
@@ -85,7 +88,13 @@ impl<M: Measure> fmt::Display for Quantity<M> {
         });
         let Some((unit, factor)) = chosen.or_else(smallest) else { return Ok(()) };
         let number = self.value / factor;
-        let digits = if number.fract().abs() < 5e-4 { 0 } else if number < 10.0 { 2 } else { 1 };
+        let digits = if number.fract().abs() < 5e-4 {
+            0
+        } else if number < 10.0 {
+            2
+        } else {
+            1
+        };
         write!(f, "{number:.digits$} {unit}")
     }
 }

@@ -28,7 +28,10 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             list.push(Missing { span: table.span, what: format!("tables of kind `{}`", table.kind.name()) });
         }
         if table.buf.is_some() && !target.features.contains(&Feature::Buffers) {
-            list.push(Missing { span: table.span, what: "byte strings in tables (NF_BUF_TABLE)".to_string() });
+            list.push(Missing {
+                span: table.span,
+                what: "byte strings in tables (NF_BUF_TABLE)".to_string(),
+            });
         }
     }
     if program.ports > target.ports.count {
