@@ -37,6 +37,86 @@ pub enum Command {
     Reload(Reload),
     /// Make a commented program to start from
     New(New),
+    /// List the targets there are, or show one's specification
+    Targets(Targets),
+    /// Find the pipeline, replicas and memories that suit a program on a target
+    Plan(Plan),
+    /// Answer questions about a plan: why is this stage not replicated, why is this table there
+    Explain(Explain),
+}
+
+#[derive(ClapArgs)]
+pub struct Targets {
+    #[command(subcommand)]
+    pub action: Option<TargetsAction>,
+    /// Print as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum TargetsAction {
+    /// Print a specification with the sources of its numbers
+    Show {
+        /// Name of a target, or a .toml file
+        target: String,
+    },
+}
+
+/// How a plan is looked for.
+#[derive(Clone, ClapArgs)]
+pub struct Planning {
+    /// What the plan is to be good at
+    #[arg(long, default_value = "rate", value_name = "rate|latency|energy|footprint@RATE")]
+    pub objective: String,
+    /// Keep something: TABLE=MEMORY, or HANDLER=N replicas at most
+    #[arg(long, value_name = "NAME=WHAT")]
+    pub pin: Vec<String>,
+    /// Cores of the host that may be used too
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub host_cores: u32,
+    /// Frame size the rates are for, bytes without CRC
+    #[arg(long, default_value_t = 256, value_name = "BYTES")]
+    pub frame: u32,
+    /// Stop the search after so many candidates
+    #[arg(long, default_value_t = nicforge_planner::search::CANDIDATES, value_name = "N")]
+    pub iterations: u32,
+    /// Stop the search after so long and give the best plan so far
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    pub timeout: Option<Duration>,
+}
+
+#[derive(ClapArgs)]
+pub struct Plan {
+    #[command(flatten)]
+    pub source: Source,
+    /// Name of a target, a .toml file, or `all`
+    #[arg(long, value_name = "TARGET")]
+    pub target: String,
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Check and price a plan from a file instead of searching
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Show every candidate of the search
+    #[arg(long)]
+    pub search: bool,
+    /// Print as JSON, which --plan takes back
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Explain {
+    #[command(flatten)]
+    pub source: Source,
+    /// The question, such as "why is connections in emem"; without one everything is explained
+    pub question: Vec<String>,
+    /// Name of a target, or a .toml file
+    #[arg(long, value_name = "TARGET")]
+    pub target: String,
+    #[command(flatten)]
+    pub planning: Planning,
 }
 
 /// A program and how to compile it.
@@ -87,6 +167,9 @@ pub enum Emit {
 pub struct Check {
     #[command(flatten)]
     pub source: Source,
+    /// Also say on which targets the program runs, and what is missing where: a name, or `all`
+    #[arg(long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// Print diagnostics as JSON
     #[arg(long)]
     pub json: bool,

@@ -1,1 +1,281 @@
+//! A cut program on a target, as numbers for [`mapping`](crate::mapping).
 
+use std::collections::BTreeMap;
+
+use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, TableId};
+use nicforge_target::cost::{self, HandlerCost, Traffic};
+use nicforge_target::{Device, Target, UnitGroup};
+
+use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
+use crate::shard::{self, Ability, Steer};
+
+/// What the user says about planning.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    pub traffic: Traffic,
+    /// Cores of the host that may be used, where the target is a NIC.
+    pub host_cores: u32,
+    /// Table name to memory name.
+    pub pin_tables: BTreeMap<String, String>,
+    /// Handler name to the greatest number of replicas.
+    pub pin_replicas: BTreeMap<String, u32>,
+}
+
+/// Frames per second that all ports a program uses take together.
+pub fn line_rate(target: &Target, ports: u32, traffic: Traffic) -> f64 {
+    let frame = f64::from(traffic.frame_bytes.max(target.ports.min_frame) + target.ports.overhead_bytes);
+    // What comes in by one port is what one port can carry away again.
+    let used = f64::from(ports.min(target.ports.count).div_ceil(2));
+    let rate = used * target.ports.rate.value / (8.0 * frame);
+    target.ports.packet_rate.map_or(rate, |most| rate.min(most.value))
+}
+
+/// The unit groups of a target that may be used.
+pub fn groups(target: &Target, config: &Config) -> Vec<UnitGroup> {
+    let primary = target.units[0].device;
+    let mut groups = target.units.clone();
+    for group in &mut groups {
+        if group.device != primary {
+            group.count = group.count.min(config.host_cores);
+        }
+    }
+    groups
+}
+
+/// Expected cost of every handler on every group.
+pub fn handler_costs(
+    program: &Program,
+    groups: &[UnitGroup],
+    target: &Target,
+    traffic: Traffic,
+) -> Vec<Vec<HandlerCost>> {
+    program
+        .handlers
+        .keys()
+        .map(|handler| {
+            groups
+                .iter()
+                .map(|group| cost::handler_cost(program, handler, &target.costs[&group.costs], traffic))
+                .collect()
+        })
+        .collect()
+}
+
+/// Events of every handler per packet that enters. Events that come from elsewhere than the network are taken to be as
+/// frequent as packets.
+pub fn handler_weights(program: &Program, costs: &[Vec<HandlerCost>]) -> Vec<f64> {
+    let mut weights: Vec<f64> = program
+        .handlers
+        .values()
+        .map(|handler| match program.events[handler.event].direction {
+            Direction::In => 1.0,
+            _ => 0.0,
+        })
+        .collect();
+    // The graph has no cycles that matter: as many rounds as handlers reach everything.
+    for _ in 0..program.handlers.len() {
+        let mut next: Vec<f64> = weights.clone();
+        for (handler, data) in program.handlers.iter() {
+            if program.events[data.event].direction == Direction::Internal {
+                next[handler.as_u32() as usize] = program
+                    .handlers
+                    .keys()
+                    .map(|sender| {
+                        let sent =
+                            costs[sender.as_u32() as usize].first().map_or(&[][..], |cost| &cost.generates);
+                        let rate: f64 = sent.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
+                        weights[sender.as_u32() as usize] * rate
+                    })
+                    .sum();
+            }
+        }
+        weights = next;
+    }
+    // A branch thought never taken still has to be mapped.
+    weights.iter().map(|weight| weight.max(1e-3)).collect()
+}
+
+/// The instance.
+pub fn instance(
+    program: &Program,
+    target: &Target,
+    config: &Config,
+    stages: &[Vec<HandlerId>],
+    steers: &[Steer],
+) -> Instance {
+    let groups = groups(target, config);
+    let costs = handler_costs(program, &groups, target, config.traffic);
+    let weights = handler_weights(program, &costs);
+    let read_only = shard::read_only(program);
+    let mutable = shard::mutable(program);
+    let of = |handler: HandlerId| handler.as_u32() as usize;
+    let needs: Vec<StageNeed> = stages
+        .iter()
+        .zip(steers)
+        .map(|(handlers, steer)| {
+            let weight = handlers.iter().map(|h| weights[of(*h)]).fold(0.0, f64::max);
+            let share = |h: HandlerId| weights[of(h)] / weight;
+            let per_group = groups.iter().enumerate().map(|(g, group)| {
+                let allowed = handlers.iter().all(|h| may_run(program, *h, target, group)) && group.count > 0;
+                allowed.then(|| {
+                    let prices = &target.costs[&group.costs];
+                    let mut cycles = 0.0;
+                    for handler in handlers {
+                        let data = &program.handlers[*handler];
+                        let event = &program.events[data.event];
+                        let mut own = costs[of(*handler)][g].cycles;
+                        if event.direction == Direction::In {
+                            own += prices.receive;
+                            if !steer.by.is_empty() && steer.most > 1 {
+                                own += target.spread.cycles;
+                            }
+                        }
+                        cycles += own * share(*handler);
+                    }
+                    let updates = handlers
+                        .iter()
+                        .any(|h| !shard::tables_of(program, *h).iter().all(|t| !mutable.contains(t)));
+                    UnitCost { cycles, updates }
+                })
+            });
+            let cost: Vec<Option<UnitCost>> = per_group.collect();
+            let first = cost.iter().position(Option::is_some).unwrap_or(0);
+            let mut uses = Vec::new();
+            for handler in handlers {
+                for access in &costs[of(*handler)][first].accesses {
+                    let mut access = *access;
+                    access.reads *= share(*handler);
+                    access.writes *= share(*handler);
+                    access.buffer_bytes *= share(*handler);
+                    access.search_cycles *= share(*handler);
+                    uses.push((access.table.as_u32() as usize, access));
+                }
+            }
+            let pinned =
+                handlers.iter().filter_map(|h| config.pin_replicas.get(&program.handlers[*h].name)).min();
+            let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
+            StageNeed {
+                cost,
+                weight,
+                max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)),
+                // Locks keep tables whole but not arrival order.
+                lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
+                uses,
+            }
+        })
+        .collect();
+    Instance {
+        tables: program
+            .tables
+            .keys()
+            .map(|table| table_need(program, table, target, config, &read_only, &mutable))
+            .collect(),
+        edges: edges(program, stages, steers, &weights, &costs, config.traffic),
+        links: links(target, &groups),
+        host_link: target.host_link.as_ref().map_or(f64::INFINITY, |link| link.rate.value),
+        stages: needs,
+        memories: target.memories.clone(),
+        locks: target.locks.clone(),
+        ceiling: line_rate(target, program.ports, config.traffic),
+        groups,
+    }
+}
+
+/// `NF_ON` decides; packets from the network are otherwise received where the ports are.
+fn may_run(program: &Program, handler: HandlerId, target: &Target, group: &UnitGroup) -> bool {
+    let primary = target.units[0].device;
+    let data = &program.handlers[handler];
+    match data.side {
+        Some(Side::Nic) => group.device == primary,
+        Some(Side::Host) => group.device == Device::Host,
+        None => program.events[data.event].direction == Direction::Internal || group.device == primary,
+    }
+}
+
+fn table_need(
+    program: &Program,
+    table: TableId,
+    target: &Target,
+    config: &Config,
+    read_only: &std::collections::BTreeSet<TableId>,
+    mutable: &std::collections::BTreeSet<TableId>,
+) -> TableNeed {
+    let data = &program.tables[table];
+    let pinned = config.pin_tables.get(&data.name);
+    TableNeed {
+        bytes: table_bytes(program, table),
+        entries: data.capacity,
+        read_only: read_only.contains(&table),
+        commutative: !mutable.contains(&table) && !read_only.contains(&table),
+        buffers: data.buf.is_some(),
+        only: pinned.and_then(|name| target.memories.iter().position(|memory| &memory.name == name)),
+    }
+}
+
+/// Bytes of a table: entries times key, value and byte string, each aligned to 4.
+pub fn table_bytes(program: &Program, table: TableId) -> u64 {
+    let data = &program.tables[table];
+    let key = match data.kind {
+        nicforge_ir::TableKind::Array => 0,
+        _ => program.size_of(data.key),
+    };
+    let entry =
+        u64::from(key.next_multiple_of(4)) + u64::from(program.size_of(data.value).next_multiple_of(4));
+    u64::from(data.capacity) * (entry + u64::from(data.buf.unwrap_or(0)))
+}
+
+fn links(target: &Target, groups: &[UnitGroup]) -> Vec<Vec<Option<LinkCost>>> {
+    let find = |from: &UnitGroup, to: &UnitGroup| {
+        let link = target.links.iter().find(|link| link.from == from.name && link.to == to.name)?;
+        Some(LinkCost {
+            send: link.send_cycles,
+            receive: link.receive_cycles,
+            byte: link.byte_cycles,
+            incast: link.incast_cycles,
+            reorder: link.reorder_cycles,
+            max_bytes: link.max_bytes.unwrap_or(u32::MAX),
+        })
+    };
+    groups.iter().map(|from| groups.iter().map(|to| find(from, to)).collect()).collect()
+}
+
+fn edges(
+    program: &Program,
+    stages: &[Vec<HandlerId>],
+    steers: &[Steer],
+    weights: &[f64],
+    costs: &[Vec<HandlerCost>],
+    traffic: Traffic,
+) -> Vec<Edge> {
+    let stage_of = |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
+    let mut list = Vec::new();
+    for (handler, data) in program.handlers.iter() {
+        let event = &program.events[data.event];
+        let Some(to) = stage_of(handler).filter(|_| event.direction == Direction::Internal) else { continue };
+        for sender in program.handlers.keys() {
+            let cost = &costs[sender.as_u32() as usize][0];
+            let rate: f64 = cost.generates.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
+            let Some(from) = stage_of(sender).filter(|from| *from != to && rate > 0.0) else { continue };
+            let bytes = event.params.iter().map(|param| program.size_of(param.ty)).sum();
+            let has_packet = event.params.iter().any(|param| param.ty == nicforge_ir::Type::Packet);
+            let sends = costs[handler.as_u32() as usize][0].sends;
+            let packet = if has_packet { f64::from(traffic.frame_bytes) * (1.0 + sends) } else { 0.0 };
+            let weight = weights[sender.as_u32() as usize] * rate;
+            list.push(Edge { from, to, weight, bytes, wire_bytes: packet, reorder: steers[to].reorder });
+        }
+    }
+    list
+}
+
+/// Cycles of an op with everything it accesses in the target's usual memory, for balancing cuts.
+pub fn op_weight(program: &Program, body: &Body, inst: InstId, target: &Target, traffic: Traffic) -> f64 {
+    let group = &target.units[0];
+    let costs = &target.costs[&group.costs];
+    let own = cost::op_cycles(program, body, inst, costs, traffic);
+    let table = shard::table_of(&body.insts[inst].op).map_or(0.0, |_| {
+        let memory = target.memories.iter().filter(|memory| memory.device == group.device).next_back();
+        let ns = memory.map_or(0.0, |memory| cost::access_time(memory, 16.0, false).0);
+        costs.table + ns * 1e-9 * group.clock.value / f64::from(group.threads)
+    });
+    own + table
+}

@@ -13,3 +13,4 @@ pub mod origin;
 pub mod search;
 pub mod shard;
 pub mod steer;
+pub mod toeplitz;

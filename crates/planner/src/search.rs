@@ -1,1 +1,266 @@
+//! The search for a pipeline: map, find what limits, cut that, and again.
+//!
+//! The program as it is, one stage per event, is the first candidate. Each step takes the best candidate that was not tried yet, cuts the
+//! handler that limits its rate in every way the cutter offers, and maps what comes out. A cut may make things worse before a
+//! second one makes them better (a parser on its own costs a hand-over; only the next cut gives stages that replicate), so candidates are
+//! never thrown away for being slow: the search ends when nothing is left to cut, at the ports' rate, or at a limit on
+//! candidates or time. It is deterministic but for the time limit. (Alkali, NSDI'25, section 5; its prototype stops at the first
+//! cut that does not help.)
 
+use std::collections::{BTreeSet, HashSet};
+use std::time::Instant;
+
+use nicforge_ir::{HandlerId, Program, Verified, text};
+use nicforge_plan::Step;
+use nicforge_target::Target;
+
+use crate::cut::{self, Objective, Options, Weights};
+use crate::instance::{self, Config};
+use crate::mapping::{self, Goal, Instance, Limit, Mapping, Score, better};
+use crate::shard::{self, Steer};
+
+/// How far to search.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Candidates that are mapped.
+    pub candidates: u32,
+    pub until: Option<Instant>,
+}
+
+/// Enough for every published program; the best plans come early.
+pub const CANDIDATES: u32 = 100;
+
+/// A pipeline and its mapping.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub program: Verified<Program>,
+    pub stages: Vec<Vec<HandlerId>>,
+    pub steers: Vec<Steer>,
+    pub instance: Instance,
+    pub mapping: Mapping,
+    pub score: Score,
+    pub parent: Option<usize>,
+    pub action: String,
+}
+
+/// What the search found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// All candidates in the order in which they were found.
+    pub candidates: Vec<Candidate>,
+    /// The best one.
+    pub best: usize,
+    pub steps: Vec<Step>,
+    /// The time limit or an interruption ended it.
+    pub interrupted: bool,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum NoPlan {
+    #[error("{program} does not fit on {target}: {reason}")]
+    DoesNotFit { program: String, target: String, reason: String },
+    #[error(transparent)]
+    Pass(#[from] nicforge_passes::PassError),
+}
+
+/// Shares upstream that are tried.
+const BALANCES: [f64; 3] = [0.5, 0.25, 0.75];
+
+/// Searches. `stop` is asked between candidates.
+pub fn search(
+    program: &Verified<Program>,
+    target: &Target,
+    config: &Config,
+    goal: Goal,
+    limits: Limits,
+    stop: &dyn Fn() -> bool,
+) -> Result<Found, NoPlan> {
+    let prepared = cut::prepare(program)?;
+    let mut search =
+        Search { target, config, goal, candidates: vec![], steps: vec![], best: None, seen: HashSet::new() };
+    if search.add(prepared, None, "the program as it is".to_string()).is_none() {
+        return Err(NoPlan::DoesNotFit {
+            program: program.name.clone(),
+            target: target.name.clone(),
+            reason: why_not(program, target, config),
+        });
+    }
+    let mut open: BTreeSet<usize> = BTreeSet::from([0]);
+    let mut interrupted = false;
+    // Every way out leaves the best candidate so far.
+    while let Some(next) = search.most_promising(&open) {
+        if search.at_ceiling() {
+            break;
+        }
+        if search.candidates.len() as u32 >= limits.candidates {
+            break;
+        }
+        if stop() || limits.until.is_some_and(|until| Instant::now() >= until) {
+            interrupted = true;
+            break;
+        }
+        open.remove(&next);
+        open.extend(search.expand(next, limits.candidates));
+    }
+    let best = search.best.unwrap_or(0);
+    search.steps[best].chosen = true;
+    Ok(Found { candidates: search.candidates, best, steps: search.steps, interrupted })
+}
+
+struct Search<'a> {
+    target: &'a Target,
+    config: &'a Config,
+    goal: Goal,
+    candidates: Vec<Candidate>,
+    steps: Vec<Step>,
+    best: Option<usize>,
+    seen: HashSet<String>,
+}
+
+impl Search<'_> {
+    /// Maps a program and keeps it, unless it was there before or does not fit.
+    fn add(&mut self, program: Verified<Program>, parent: Option<usize>, action: String) -> Option<usize> {
+        if !self.seen.insert(text::print(&program, text::PrintOptions { spans: false })) {
+            return None;
+        }
+        let stages = shard::stages(&program);
+        let steers = shard::steer(&program, &stages, self.target);
+        let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
+        let mapping = mapping::map(&instance, self.goal)?;
+        let score = mapping::score(&instance, self.goal, &mapping);
+        let number = self.candidates.len();
+        let name = |handlers: &Vec<HandlerId>| program.handlers[handlers[0]].name.clone();
+        let step = Step {
+            iteration: number as u32,
+            parent: parent.map(|parent| parent as u32),
+            action: action.clone(),
+            stages: stages.iter().map(name).collect(),
+            replicas: mapping.replicas.clone(),
+            rate_pps: mapping.rate,
+            limit: limit_words(&program, &stages, self.target, &mapping),
+            best_pps: 0.0,
+            chosen: false,
+        };
+        self.candidates.push(Candidate { program, stages, steers, instance, mapping, score, parent, action });
+        if self.best.is_none_or(|best| self.beats(number, best)) {
+            self.best = Some(number);
+        }
+        let best_pps = self.best.map_or(0.0, |best| self.candidates[best].mapping.rate);
+        self.steps.push(Step { best_pps, ..step });
+        Some(number)
+    }
+
+    /// Better for the goal; fewer stages where rates hardly differ.
+    fn beats(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.candidates[a], &self.candidates[b]);
+        let close = (a.score[0] - b.score[0]).abs() <= 1e-3 * a.score[0].abs().max(b.score[0].abs());
+        if close && a.stages.len() != b.stages.len() {
+            return a.stages.len() < b.stages.len();
+        }
+        better(a.score, b.score)
+    }
+
+    fn most_promising(&self, open: &BTreeSet<usize>) -> Option<usize> {
+        open.iter()
+            .copied()
+            .reduce(|a, b| if better(self.candidates[b].score, self.candidates[a].score) { b } else { a })
+    }
+
+    /// Nothing is faster than the ports.
+    fn at_ceiling(&self) -> bool {
+        let Some(best) = self.best else { return false };
+        let candidate = &self.candidates[best];
+        self.goal == Goal::Rate && candidate.mapping.limit == Limit::Ports
+    }
+
+    /// Cuts what limits a candidate in every way; gives what is new.
+    fn expand(&mut self, number: usize, most: u32) -> Vec<usize> {
+        let candidate = self.candidates[number].clone();
+        let Some(handler) = self.limiting(&candidate) else { return vec![] };
+        let name = candidate.program.handlers[handler].name.clone();
+        let (target, traffic) = (self.target, self.config.traffic);
+        let op = |program: &Program, body: &nicforge_ir::Body, inst| {
+            instance::op_weight(program, body, inst, target, traffic)
+        };
+        let weights = Weights { op: &op };
+        let mut fresh = Vec::new();
+        for objective in Objective::ALL {
+            for balance in BALANCES {
+                if self.candidates.len() as u32 >= most {
+                    return fresh;
+                }
+                let options = Options { objective, balance, ..Options::default() };
+                let Ok(cut) = cut::cut(&candidate.program, handler, &weights, &options) else { continue };
+                let action =
+                    format!("cut `{name}` by {}, {:.0} % upstream", objective.name(), balance * 100.0);
+                fresh.extend(self.add(cut.program, Some(number), action));
+            }
+        }
+        fresh
+    }
+
+    /// The handler to cut: of the stage that limits, or that uses the limiting memory most.
+    fn limiting(&self, candidate: &Candidate) -> Option<HandlerId> {
+        let mapping = &candidate.mapping;
+        let stage = match mapping.limit {
+            Limit::Stage(stage) => stage,
+            Limit::Memory(memory) => {
+                let accesses = |s: usize| -> f64 {
+                    let uses = candidate.instance.stages[s].uses.iter();
+                    uses.filter(|(t, _)| mapping.memories[*t] == memory)
+                        .map(|(_, a)| a.reads + a.writes)
+                        .sum()
+                };
+                (0..candidate.stages.len()).max_by(|a, b| accesses(*a).total_cmp(&accesses(*b)))?
+            }
+            Limit::HostLink | Limit::Ports => (0..candidate.stages.len())
+                .max_by(|a, b| mapping.cycles[*a].total_cmp(&mapping.cycles[*b]))?,
+        };
+        let size = |handler: &HandlerId| candidate.program.handlers[*handler].body.insts.len();
+        candidate.stages[stage].iter().copied().max_by_key(size)
+    }
+}
+
+/// What limits a mapping, in words.
+pub fn limit_words(
+    program: &Program,
+    stages: &[Vec<HandlerId>],
+    target: &Target,
+    mapping: &Mapping,
+) -> String {
+    match mapping.limit {
+        Limit::Stage(s) => {
+            let name = &program.handlers[stages[s][0]].name;
+            let group = &target.units[mapping.groups[s]];
+            let n = mapping.replicas[s];
+            format!(
+                "`{name}`: {:.0} cycles an event on {n} of {} {}",
+                mapping.cycles[s], group.count, group.name
+            )
+        }
+        Limit::Memory(m) => format!("accesses to {}", target.memories[m].name),
+        Limit::HostLink => "the link between NIC and host".to_string(),
+        Limit::Ports => "the ports".to_string(),
+    }
+}
+
+fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> String {
+    for table in program.tables.keys() {
+        let bytes = instance::table_bytes(program, table);
+        let data = &program.tables[table];
+        let holds = |memory: &&nicforge_target::Memory| {
+            memory.size.value >= bytes as f64
+                && memory.max_entries.is_none_or(|most| data.capacity <= most)
+                && (data.buf.is_none() || memory.buffers)
+        };
+        if !target.memories.iter().any(|memory| holds(&memory)) {
+            return format!("no memory holds table `{}` of {bytes} bytes", data.name);
+        }
+    }
+    if !config.pin_tables.is_empty() {
+        return "the tables do not fit where they are pinned".to_string();
+    }
+    let most: u32 = target.units.iter().map(|group| group.count).sum();
+    format!("its tables do not fit together, or it needs more than {most} units")
+}

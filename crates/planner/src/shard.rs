@@ -234,11 +234,23 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             Ability::Free if entry => (Ability::Free, shared.clone()),
             other => (other.clone(), BTreeSet::new()),
         };
+        if !entry {
+            by.retain(crate::steer::computable);
+            if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
+                ability =
+                    Ability::Single("what its tables are keyed by is computed here, not before".to_string());
+            }
+        }
         if entry {
             by.retain(|leaf| steerable(leaf, program.ports, target.spread.kind));
+            if target.spread.kind == SpreadKind::Rss {
+                // A Toeplitz key that sees one address and nothing else exists for every port; see `toeplitz`.
+                by = by.into_iter().take(1).collect();
+            }
             if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
                 ability = Ability::Single(
-                    "receive-side scaling sees addresses and ports only, and no table is keyed by those alone".to_string(),
+                    "receive-side scaling can spread by an address only, and not all keys have one in common"
+                        .to_string(),
                 );
             }
         }
@@ -340,10 +352,11 @@ fn agree(a: &Shape, b: &Shape) -> Shape {
 /// Whether the NIC can spread packets by this.
 fn steerable(leaf: &Origin, ports: u32, spread: SpreadKind) -> bool {
     match spread {
-        SpreadKind::Any => leaf.is_pure(),
-        SpreadKind::Rss => (0..ports).all(|port| {
-            matches!(leaf.at_port(port), Origin::Frame { offset, bits, .. } if rss_field(offset, bits).is_some())
-        }),
+        SpreadKind::Any => (0..ports).all(
+            |port| matches!(leaf.at_port(port), Origin::Frame { bit_offset: 0, bits, .. } if bits % 8 == 0),
+        ),
+        SpreadKind::Rss => (0..ports)
+            .all(|port| matches!(leaf.at_port(port), Origin::Frame { offset: 26 | 30, bits: 32, .. })),
     }
 }
 

@@ -1,1 +1,174 @@
+//! Steering parameters: an internal event whose receiver is sharded by something gets that something as a parameter.
+//!
+//! Where the receiver is steered by one whole parameter nothing is added. Otherwise every place that generates the event computes a hash
+//! of the parts, from the event's own arguments, and sends it along as `steer`: code generators then only look at one integer.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use nicforge_ir::{
+    BinOp, BlockId, Body, CmpOp, EventId, Inst, InstId, Op, Param, Program, Proj, Span, Type, Value,
+    ValueDef, ValueId,
+};
+
+use crate::origin::Origin;
+
+/// The parameter's name.
+pub const NAME: &str = "steer";
+
+const U32: Type = Type::Int { bits: 32, signed: false };
+const U1: Type = Type::Int { bits: 1, signed: false };
+const U64: Type = Type::Int { bits: 64, signed: false };
+
+/// Whether a part of an event can be computed by the sender from the event's arguments.
+pub fn computable(origin: &Origin) -> bool {
+    match origin {
+        Origin::Param { .. } | Origin::Const(_) => true,
+        Origin::Op {
+            name: "add" | "sub" | "xor" | "and" | "or" | "zext" | "trunc" | "select" | "eq" | "ne",
+            of,
+            ..
+        } => of.iter().all(|part| computable(part)),
+        _ => false,
+    }
+}
+
+/// Makes `event` say by one integer parameter what its receiver is steered by; the parameter's name.
+pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>) -> String {
+    if let (1, Some(Origin::Param { index, path })) = (by.len(), by.first())
+        && path.is_empty()
+    {
+        return program.events[event].params[*index as usize].name.clone();
+    }
+    let params: Vec<Type> = program.events[event].params.iter().map(|param| param.ty).collect();
+    let handlers: Vec<_> = program.handlers.keys().collect();
+    for handler in handlers {
+        let mut body = std::mem::take(&mut program.handlers[handler].body);
+        for (block, at, inst) in generating(&body, event) {
+            let Op::Generate { args, .. } = &body.insts[inst].op else { continue };
+            let mut builder =
+                Builder { program, args: args.clone(), params: &params, body: &mut body, insts: vec![] };
+            let span = builder.body.insts[inst].span;
+            let mut hash = builder.add(Op::Int(0), U32, span);
+            for part in by {
+                let value = builder.value(part, span);
+                hash = builder.add(Op::Hash { seed: hash, value }, U32, span);
+            }
+            let insts = builder.insts;
+            let shift = insts.len();
+            body.blocks[block].insts.splice(at..at, insts);
+            debug_assert_eq!(body.blocks[block].insts[at + shift], inst);
+            if let Op::Generate { args, .. } = &mut body.insts[inst].op {
+                args.push(hash);
+            }
+        }
+        if program.handlers[handler].event == event {
+            let entry = body.entry();
+            let index = body.blocks[entry].params.len() as u32;
+            let def = ValueDef::Param(entry, index);
+            let value = body.values.push(Value { ty: U32, name: Some(NAME.to_string()), def });
+            body.blocks[entry].params.push(value);
+        }
+        program.handlers[handler].body = body;
+    }
+    program.events[event].params.push(Param { name: NAME.to_string(), ty: U32, borrowed: false });
+    NAME.to_string()
+}
+
+/// Where an event is generated, last place of a block first, so that insertion does not move the others.
+fn generating(body: &Body, event: EventId) -> Vec<(BlockId, usize, InstId)> {
+    let mut list = Vec::new();
+    for (block, data) in body.blocks.iter() {
+        for (at, inst) in data.insts.iter().enumerate().rev() {
+            if matches!(&body.insts[*inst].op, Op::Generate { event: e, .. } if *e == event) {
+                list.push((block, at, *inst));
+            }
+        }
+    }
+    list
+}
+
+struct Builder<'a> {
+    program: &'a Program,
+    body: &'a mut Body,
+    args: Vec<ValueId>,
+    params: &'a [Type],
+    insts: Vec<InstId>,
+}
+
+impl Builder<'_> {
+    fn add(&mut self, op: Op, ty: Type, span: Span) -> ValueId {
+        let inst = self.body.insts.push(Inst { op, results: vec![], span });
+        let value = self.body.values.push(Value { ty, name: None, def: ValueDef::Result(inst, 0) });
+        self.body.insts[inst].results.push(value);
+        self.insts.push(inst);
+        value
+    }
+
+    /// The part as u64.
+    fn value(&mut self, origin: &Origin, span: Span) -> ValueId {
+        match origin {
+            Origin::Const(value) => self.add(Op::Int(*value), U64, span),
+            Origin::Param { index, path } => {
+                let (agg, mut ty) = (self.args[*index as usize], self.params[*index as usize]);
+                let mut steps = Vec::new();
+                for step in path {
+                    match ty {
+                        Type::Struct(id) => {
+                            ty = self.program.structs[id].fields[*step as usize].ty;
+                            steps.push(Proj::Field(*step));
+                        }
+                        Type::Array(id) => {
+                            ty = self.program.arrays[id].elem;
+                            let index = self.add(Op::Int(u64::from(*step)), U32, span);
+                            steps.push(Proj::Index(index));
+                        }
+                        Type::Int { .. } | Type::Packet => break,
+                    }
+                }
+                let part =
+                    if steps.is_empty() { agg } else { self.add(Op::Get { agg, path: steps }, ty, span) };
+                // Equal values of one type stay equal however they are widened.
+                self.add(Op::Cast(part), U64, span)
+            }
+            Origin::Op { name: "select", of, .. } => {
+                let cond = self.value(&of[0], span);
+                let cond = self.add(Op::Cast(cond), U1, span);
+                let (then, other) = (self.value(&of[1], span), self.value(&of[2], span));
+                self.add(Op::Select { cond, then, other }, U64, span)
+            }
+            Origin::Op { name: name @ ("eq" | "ne"), of, .. } => {
+                let (a, b) = (self.value(&of[0], span), self.value(&of[1], span));
+                let op = if *name == "eq" { CmpOp::Eq } else { CmpOp::Ne };
+                let holds = self.add(Op::Cmp(op, a, b), U1, span);
+                self.add(Op::Cast(holds), U64, span)
+            }
+            Origin::Op { name, bits, of } => {
+                let first = self.value(&of[0], span);
+                let op = match *name {
+                    "add" => Some(BinOp::Add),
+                    "sub" => Some(BinOp::Sub),
+                    "xor" => Some(BinOp::Xor),
+                    "and" => Some(BinOp::And),
+                    "or" => Some(BinOp::Or),
+                    _ => None,
+                };
+                let value = match (op, of.get(1)) {
+                    (Some(op), Some(second)) => {
+                        let second: Rc<Origin> = second.clone();
+                        let second = self.value(&second, span);
+                        self.add(Op::Bin(op, first, second), U64, span)
+                    }
+                    _ => first,
+                };
+                if *bits >= 64 {
+                    return value;
+                }
+                // Arithmetic of the receiver wraps at its own width.
+                let mask = self.add(Op::Int((1u64 << bits) - 1), U64, span);
+                self.add(Op::Bin(BinOp::And, value, mask), U64, span)
+            }
+            Origin::Frame { .. } | Origin::Port | Origin::Value { .. } => self.add(Op::Int(0), U64, span),
+        }
+    }
+}

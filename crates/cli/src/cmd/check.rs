@@ -3,6 +3,7 @@
 use nicforge_frontend as frontend;
 use serde_json::{Value, json};
 
+use super::matrix;
 use crate::args::Check;
 use crate::context::{Failure, Runtime};
 use crate::{out, program};
@@ -24,10 +25,18 @@ pub fn run(args: Check) -> Result<(), Failure> {
             p.ports,
             plural(p.ports as usize)
         );
+        if let Some(name) = &args.target {
+            matrix::print(p, &matrix::targets(name)?);
+        }
         return Ok(());
     }
     let (ok, list) = diagnostics(&args, &runtime)?;
-    outln!("{:#}", json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list }));
+    let mut answer = json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list });
+    if let (Some(name), true) = (&args.target, ok) {
+        let loaded = program::load(&args.source, &runtime)?;
+        answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
+    }
+    outln!("{answer:#}");
     if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 

@@ -3,11 +3,15 @@
 mod build;
 mod check;
 mod compare;
+mod explain;
+mod matrix;
 mod metrics;
 mod new;
+mod plan;
 mod reload;
 mod run;
 mod table;
+mod targets;
 mod trace;
 mod verify;
 
@@ -26,5 +30,8 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Metrics(args) => metrics::run(args),
         Command::Reload(args) => reload::run(args),
         Command::New(args) => new::run(args),
+        Command::Targets(args) => targets::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Explain(args) => explain::run(args),
     }
 }

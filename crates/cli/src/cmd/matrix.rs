@@ -1,0 +1,45 @@
+//! Which program runs where: `check --target`.
+
+use nicforge_ir::Program;
+use nicforge_target::support::{self, Missing};
+use nicforge_target::{self as target, Target};
+use serde_json::{Value, json};
+
+use crate::context::Failure;
+
+/// The targets a name stands for.
+pub fn targets(name: &str) -> Result<Vec<Target>, Failure> {
+    let names = if name == "all" { target::names() } else { vec![name] };
+    names.into_iter().map(find).collect()
+}
+
+/// A target by name or file.
+pub fn find(name: &str) -> Result<Target, Failure> {
+    target::find(name).map_err(|e| {
+        let unknown = e.line.is_none() && !name.ends_with(".toml");
+        if unknown { Failure::usage(e.reason) } else { Failure::user(e.to_string()) }
+    })
+}
+
+/// One line per target; what is missing below it, with its place.
+pub fn print(program: &Program, targets: &[Target]) {
+    let width = targets.iter().map(|t| t.name.len()).max().unwrap_or(0);
+    for target in targets {
+        let missing = support::missing(program, target);
+        let verdict = if missing.is_empty() { "yes" } else { "no" };
+        outln!("  {:width$}  {verdict}", target.name);
+        for item in &missing {
+            outln!("  {:width$}      {}: lacks {}", "", program.place(item.span), item.what);
+        }
+    }
+}
+
+/// The same for programs.
+pub fn json(program: &Program, targets: &[Target]) -> Value {
+    let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
+    let rows = targets.iter().map(|target| {
+        let missing: Vec<Value> = support::missing(program, target).iter().map(item).collect();
+        json!({ "target": target.name, "runs": missing.is_empty(), "missing": missing })
+    });
+    Value::Array(rows.collect())
+}

@@ -1,0 +1,283 @@
+//! `nicforge plan`: the pipeline that suits a target.
+
+use std::time::{Duration, Instant};
+
+use nicforge_ir::{Program, Verified};
+use nicforge_plan::{self as plans, Objective, Plan, Replication, Steering};
+use nicforge_planner::assemble;
+use nicforge_planner::instance::Config;
+use nicforge_planner::mapping::Goal;
+use nicforge_planner::search::{self, Limits};
+use nicforge_target::{Target, Traffic, support};
+use serde_json::{Value, json};
+
+use super::matrix;
+use crate::args::{self, Planning};
+use crate::context::{Failure, Runtime};
+use crate::{interrupt, out, program};
+
+/// Searches and prints.
+pub fn run(args: args::Plan) -> Result<(), Failure> {
+    let runtime = Runtime::unpack()?;
+    let loaded = program::load(&args.source, &runtime)?;
+    drop(runtime);
+    out::notes(&loaded.warnings);
+    let targets = matrix::targets(&args.target)?;
+    let all = targets.len() > 1;
+    let mut answers = Vec::new();
+    for target in &targets {
+        match one(&args, &loaded.program, target) {
+            Ok(plan) if args.json => answers.push(serde_json::to_value(&plan).unwrap_or(Value::Null)),
+            Ok(plan) => {
+                print(&plan, target);
+                if args.search {
+                    print_search(&plan);
+                }
+                if all {
+                    outln!();
+                }
+            }
+            Err(failure) if all && args.json => {
+                answers.push(json!({ "target": target.name, "error": failure.message }));
+            }
+            Err(failure) if all => {
+                outln!("{} on {}: {}\n", loaded.program.name, target.name, failure.message)
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    match &answers[..] {
+        [] => {}
+        [only] if !all => outln!("{only:#}"),
+        _ => outln!("{:#}", json!({ "schema": "nicforge/plans", "version": 1, "plans": answers })),
+    }
+    Ok(())
+}
+
+fn one(args: &args::Plan, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
+    let Some(path) = &args.plan else {
+        let (plan, interrupted) = find(source, target, &args.planning)?;
+        if interrupted {
+            errln!(
+                "note: the search was stopped; this is the best plan so far, of {} candidates",
+                plan.search.len()
+            );
+        }
+        return Ok(plan);
+    };
+    let file = path.display().to_string();
+    let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
+    read(&file, &content, source, target)
+}
+
+/// A plan from a file, checked against program and target.
+pub fn read(file: &str, content: &str, source: &Program, target: &Target) -> Result<Plan, Failure> {
+    let plan = plans::parse(file, content).map_err(|e| Failure::user(e.to_string()))?;
+    plans::check(file, &plan, target).map_err(|e| Failure::user(e.to_string()))?;
+    if plan.program_hash != assemble::program_hash(source) {
+        return Err(Failure::user(format!(
+            "{file}: the plan was made for another version of `{}`; plan again, or give the program it was made for",
+            plan.program
+        )));
+    }
+    Ok(plan)
+}
+
+/// The objective a word stands for.
+fn objective(text: &str) -> Result<(Objective, Goal), Failure> {
+    Ok(match text.split_once('@') {
+        None => match text {
+            "rate" => (Objective::Rate, Goal::Rate),
+            "latency" => (Objective::Latency, Goal::Latency),
+            "energy" => (Objective::Energy, Goal::Energy { base: 0.0 }),
+            _ => {
+                let known = "rate, latency, energy, footprint@RATE (such as footprint@10Mpps)";
+                return Err(Failure::usage(format!("there is no objective `{text}`; there are {known}")));
+            }
+        },
+        Some(("footprint", rate)) => {
+            let rate = nicforge_target::quantity::Rate::parse(rate).map_err(Failure::usage)?;
+            (Objective::Footprint(rate.value), Goal::Footprint(rate.value))
+        }
+        Some((other, _)) => return Err(Failure::usage(format!("the objective `{other}` takes no @RATE"))),
+    })
+}
+
+fn config(planning: &Planning, source: &Program, target: &Target) -> Result<Config, Failure> {
+    let frame = planning.frame;
+    if frame < target.ports.min_frame || frame > 16384 {
+        let least = target.ports.min_frame;
+        return Err(Failure::usage(format!("--frame {frame}: frames have {least} to 16384 bytes")));
+    }
+    let mut config = Config {
+        traffic: Traffic { frame_bytes: frame, ..Traffic::default() },
+        host_cores: planning.host_cores,
+        ..Config::default()
+    };
+    for pin in &planning.pin {
+        let Some((name, what)) = pin.split_once('=') else {
+            return Err(Failure::usage(format!("--pin {pin}: write TABLE=MEMORY or HANDLER=REPLICAS")));
+        };
+        if source.table_named(name).is_some() {
+            if !target.memories.iter().any(|memory| memory.name == what) {
+                let known: Vec<&str> = target.memories.iter().map(|m| m.name.as_str()).collect();
+                let text = format!(
+                    "--pin {pin}: {} has no memory `{what}`; it has {}",
+                    target.name,
+                    known.join(", ")
+                );
+                return Err(Failure::usage(text));
+            }
+            config.pin_tables.insert(name.to_string(), what.to_string());
+        } else if let Ok(most) = what.parse() {
+            config.pin_replicas.insert(name.to_string(), most);
+        } else {
+            return Err(Failure::usage(format!("--pin {pin}: the program has no table `{name}`")));
+        }
+    }
+    Ok(config)
+}
+
+/// Searches for a plan; whether the search was stopped before its end.
+pub fn find(
+    source: &Verified<Program>,
+    target: &Target,
+    planning: &Planning,
+) -> Result<(Plan, bool), Failure> {
+    let missing = support::missing(source, target);
+    if let Some(first) = missing.first() {
+        return Err(Failure::user(format!(
+            "{}: {} lacks {}; `nicforge check PROG --target all` says where the program runs",
+            source.place(first.span),
+            target.name,
+            first.what
+        )));
+    }
+    let (objective, goal) = objective(&planning.objective)?;
+    let goal = match goal {
+        Goal::Energy { .. } => Goal::Energy { base: target.power.nic_base.value },
+        other => other,
+    };
+    let config = config(planning, source, target)?;
+    let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
+    let limits = Limits { candidates: planning.iterations.max(1), until };
+    let found = search::search(source, target, &config, goal, limits, &interrupt::stopped)
+        .map_err(|e| Failure::user(e.to_string()))?;
+    let plan = assemble::plan(source, target, &config, objective, &found, found.best);
+    Ok((plan, found.interrupted))
+}
+
+fn mpps(rate: f64) -> String {
+    format!("{:.2}", rate / 1e6)
+}
+
+/// The plan as a table.
+pub fn print(plan: &Plan, target: &Target) {
+    let predicted = &plan.predicted;
+    let (stages, units) = (plan.stages.len(), plan.stages.iter().map(|s| s.replicas).sum::<u32>());
+    outln!(
+        "{} on {}: {stages} stage{}, {units} unit{}, {} Mpps = {:.1} Gbit/s of {}-byte frames{}, {:.1} us, {:.0} nJ a packet ({:?})",
+        plan.program,
+        plan.target,
+        if stages == 1 { "" } else { "s" },
+        if units == 1 { "" } else { "s" },
+        mpps(predicted.rate_pps),
+        predicted.bit_rate_bps / 1e9,
+        plan.frame_bytes,
+        if predicted.line_rate { ", the ports' rate" } else { "" },
+        predicted.latency_ns / 1e3,
+        predicted.nj_per_packet,
+        target.speed,
+    );
+    outln!("limited by {}", predicted.limit);
+    let width = plan.stages.iter().map(|s| s.name.len()).max().unwrap_or(5).max(5);
+    outln!(
+        "  {:width$}  {:>14}  {:>7}  {:>7}  {:>7}  steered by",
+        "stage",
+        "units",
+        "cycles",
+        "wait ns",
+        "Mpps"
+    );
+    for stage in &plan.stages {
+        let edge = plan.edges.iter().find(|edge| edge.to == stage.name);
+        let group = target.units.iter().find(|g| g.name == stage.group).map_or(0, |g| g.count);
+        outln!(
+            "  {:width$}  {:>14}  {:>7.0}  {:>7.0}  {:>7}  {}",
+            stage.name,
+            format!("{} of {group} {}", stage.replicas, stage.group),
+            stage.cycles,
+            stage.wait_ns,
+            mpps(stage.rate_pps),
+            edge.map_or(String::new(), |edge| steered(&edge.steering, &stage.replication)),
+        );
+    }
+    if !plan.tables.is_empty() {
+        let width = plan.tables.iter().map(|t| t.name.len()).max().unwrap_or(5).max(5);
+        outln!("  {:width$}  {:>10}  {:10}  stage", "table", "bytes", "memory");
+        for table in &plan.tables {
+            let users: Vec<&str> = plan
+                .stages
+                .iter()
+                .filter(|s| s.tables.contains(&table.name))
+                .map(|s| s.name.as_str())
+                .collect();
+            let kind = match (table.read_only, table.per_replica) {
+                (true, _) => ", read only",
+                (false, true) => ", a shard per replica",
+                (false, false) => "",
+            };
+            outln!(
+                "  {:width$}  {:>10}  {:10}  {}{kind}",
+                table.name,
+                table.bytes,
+                table.memory,
+                users.join(", ")
+            );
+        }
+    }
+    outln!(
+        "{} candidates; `nicforge plan --search` lists them, `nicforge explain` answers why",
+        plan.search.len()
+    );
+}
+
+fn steered(steering: &Steering, replication: &Replication) -> String {
+    let by = match replication {
+        Replication::Sharded { by } => by.join(", "),
+        _ => String::new(),
+    };
+    match steering {
+        Steering::One => "-".to_string(),
+        Steering::RoundRobin => "in turn".to_string(),
+        Steering::Key { .. } => by,
+        Steering::Header { fields } | Steering::Rss { fields, .. } => {
+            let ports: Vec<String> = fields
+                .iter()
+                .map(|port| {
+                    let names: Vec<&str> = port.fields.iter().map(|field| field.name.as_str()).collect();
+                    format!("port {}: {}", port.port, names.join(", "))
+                })
+                .collect();
+            let kind = if matches!(steering, Steering::Rss { .. }) { "RSS, " } else { "" };
+            format!("{kind}{}", ports.join("; "))
+        }
+    }
+}
+
+fn print_search(plan: &Plan) {
+    outln!("  {:>4}  {:>6}  {:>8}  {:>8}  stages, what was done", "no", "from", "Mpps", "best");
+    for step in &plan.search {
+        let replicas: Vec<String> = step.replicas.iter().map(u32::to_string).collect();
+        outln!(
+            "{} {:>4}  {:>6}  {:>8}  {:>8}  {:12}  {}",
+            if step.chosen { "*" } else { " " },
+            step.iteration,
+            step.parent.map_or("-".to_string(), |parent| parent.to_string()),
+            mpps(step.rate_pps),
+            mpps(step.best_pps),
+            replicas.join("+"),
+            step.action
+        );
+    }
+}
