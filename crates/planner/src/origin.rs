@@ -77,6 +77,14 @@ impl Origin {
         }
     }
 
+    /// Without operations that lose nothing: what is equal dressed is equal undressed.
+    pub fn undressed(&self) -> &Origin {
+        match self {
+            Origin::Op { name: "bswap" | "zext" | "sext" | "not" | "neg", of, .. } => of[0].undressed(),
+            other => other,
+        }
+    }
+
     /// The reads of the packet it rests on.
     pub fn reads(&self, found: &mut BTreeSet<u32>) {
         match self {

@@ -10,9 +10,9 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
 
-use nicforge_ir::{HandlerId, Program, Verified, text};
+use nicforge_ir::{HandlerId, Program, Verified, text, verify};
 use nicforge_plan::Step;
-use nicforge_target::Target;
+use nicforge_target::{Target, cost};
 
 use crate::cut::{self, Objective, Options, Weights};
 use crate::instance::{self, Config};
@@ -76,7 +76,13 @@ pub fn search(
     limits: Limits,
     stop: &dyn Fn() -> bool,
 ) -> Result<Found, NoPlan> {
-    let prepared = cut::prepare(program)?;
+    let mut prepared = cut::prepare(program)?.into_inner();
+    cost::annotate(&mut prepared);
+    let prepared = verify(prepared).map_err(|errors| NoPlan::DoesNotFit {
+        program: program.name.clone(),
+        target: target.name.clone(),
+        reason: format!("internal error: {}", errors.first().map_or(String::new(), ToString::to_string)),
+    })?;
     let mut search =
         Search { target, config, goal, candidates: vec![], steps: vec![], best: None, seen: HashSet::new() };
     if search.add(prepared, None, "the program as it is".to_string()).is_none() {

@@ -156,7 +156,7 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
             .leaves()
             .into_iter()
             .filter(|leaf| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
-            .cloned()
+            .map(|leaf| leaf.undressed().clone())
             .collect();
         if leaves.is_empty() {
             let constant = key.leaves().iter().all(|leaf| matches!(leaf, Origin::Const(_)));

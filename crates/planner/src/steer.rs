@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use nicforge_ir::{
-    BinOp, BlockId, Body, CmpOp, EventId, Inst, InstId, Op, Param, Program, Proj, Span, Type, Value,
+    BinOp, BlockId, Body, CmpOp, EventId, Inst, InstId, Op, Param, Program, Proj, Span, Type, UnOp, Value,
     ValueDef, ValueId,
 };
 
@@ -142,6 +142,13 @@ impl Builder<'_> {
                 let op = if *name == "eq" { CmpOp::Eq } else { CmpOp::Ne };
                 let holds = self.add(Op::Cmp(op, a, b), U1, span);
                 self.add(Op::Cast(holds), U64, span)
+            }
+            Origin::Op { name: "bswap", bits, of } => {
+                let value = self.value(&of[0], span);
+                let narrow = Type::Int { bits: *bits, signed: false };
+                let value = self.add(Op::Cast(value), narrow, span);
+                let value = self.add(Op::Un(UnOp::Bswap, value), narrow, span);
+                self.add(Op::Cast(value), U64, span)
             }
             Origin::Op { name, bits, of } => {
                 let first = self.value(&of[0], span);

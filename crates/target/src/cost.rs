@@ -290,6 +290,21 @@ fn guess(program: &Program, body: &Body, then: BlockId, other: BlockId) -> f64 {
     }
 }
 
+/// Writes the guesses down where the program has none, so that they outlive cutting: what gives a packet up today may hand it to
+/// another stage tomorrow.
+pub fn annotate(program: &mut Program) {
+    let copy = program.clone();
+    for (handler, data) in program.handlers.iter_mut() {
+        let body = &copy.handlers[handler].body;
+        for inst in data.body.insts.values_mut() {
+            if let Op::If { then, other, likely: likely @ None, .. } = &mut inst.op {
+                let p = guess(&copy, body, *then, *other);
+                *likely = (p != 0.5).then_some(p as f32);
+            }
+        }
+    }
+}
+
 /// Whether a region ends the handler and drops the packet or passes it to the operating system.
 fn gives_up(program: &Program, body: &Body, block: BlockId) -> bool {
     let insts = &body.blocks[block].insts;

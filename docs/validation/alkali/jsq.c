@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ * Alkali's fifth application: receive-side steering to the host core with the shortest queue, 32 cores, as Ringleader does it. */
+#include <nicforge.h>
+
+NF_PORTS(1);
+
+#define CORES 32
+
+struct load {
+    uint32_t outstanding[CORES];
+};
+
+struct done {
+    uint32_t service;
+    uint32_t core;
+};
+
+struct NF_PACKED descriptor {
+    uint32_t core;
+    uint32_t service;
+};
+
+NF_TABLE(array, loads, uint32_t, struct load, 16);
+
+void net_recv(nf_pkt pkt)
+{
+    struct nf_eth eth;
+    if (!nf_extract(pkt, &eth)) {
+        nf_drop(pkt, "short");
+        return;
+    }
+    uint32_t service = 0;
+    struct load load;
+    nf_lookup(&loads, service, &load);
+    uint32_t best = 0;
+    uint32_t least = load.outstanding[0];
+    for (uint32_t core = 1; core < CORES; core++) {
+        if (load.outstanding[core] < least) {
+            least = load.outstanding[core];
+            best = core;
+        }
+    }
+    load.outstanding[best & (CORES - 1)] = least + 1;
+    nf_update(&loads, service, load);
+    struct descriptor descriptor = {best, service};
+    nf_reset(pkt);
+    nf_emit(pkt, &descriptor);
+    nf_to_host(pkt);
+}
+
+void host_send(struct done done)
+{
+    struct load load;
+    uint32_t core = done.core & (CORES - 1);
+    nf_lookup(&loads, done.service, &load);
+    load.outstanding[core]--;
+    nf_update(&loads, done.service, load);
+}
