@@ -22,6 +22,8 @@
 //! accesses, which must not be speculated anyway.
 
 mod choose;
+mod crossing;
+mod cursor;
 mod flow;
 mod graph;
 mod nodes;
@@ -33,6 +35,9 @@ use nicforge_ir::{
 };
 use nicforge_passes::registry::{MAX_ROUNDS, PREPARE, pass_named};
 use nicforge_passes::{PassError, PassManager};
+
+pub use crossing::{Crossing, crossing};
+pub use cursor::{Cursor, cursor_at_event};
 
 use graph::Rules;
 use nodes::Work;
@@ -75,11 +80,13 @@ pub struct Options {
     pub balance: f64,
     /// Shares this far from it are as good; among them the fewest bytes win.
     pub tolerance: f64,
+    /// The event may go without the packet, behind what was done with it: for targets whose stages need not pass packets.
+    pub without_packet: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { objective: Objective::Instructions, balance: 0.5, tolerance: 0.15 }
+        Options { objective: Objective::Instructions, balance: 0.5, tolerance: 0.15, without_packet: true }
     }
 }
 
@@ -144,7 +151,12 @@ pub fn cut(
     let mut found = Vec::new();
     for pending_emits in [false, true] {
         for packet_crosses in [true, false] {
-            if packet_crosses && work.packet.is_none() {
+            let possible = if packet_crosses {
+                work.packet.is_some()
+            } else {
+                work.packet.is_none() || options.without_packet
+            };
+            if !possible {
                 continue;
             }
             let rules = Rules { packet_crosses, pending_emits };
@@ -154,25 +166,63 @@ pub fn cut(
             break;
         }
     }
-    let Some(choice) = choose::best(found, options) else {
+    let ranked = choose::ranked(found, options);
+    let Some(first) = ranked.first() else {
         return Err(no_cut(program, name, &work, options.objective));
     };
-    let mut result = program.clone().into_inner();
-    let down = project::downstream(&result, &work, &choice.division);
-    let (event_name, handler_name) = stage_names(&result, handler);
-    let params = down.params.clone();
-    let event = result.events.push(Event { name: event_name, direction: Direction::Internal, params });
-    let original = &result.handlers[handler];
-    let second = Handler { name: handler_name, event, body: down.body.clone(), ..original.clone() };
-    result.handlers[handler].body = project::upstream(&work, &choice.division, &down, event);
-    let downstream = result.handlers.push(second);
+    // Divisions that hardly carry more are as good, and a constant cursor is worth that.
+    let close = |choice: &&choose::Choice| {
+        let within = (choice.share - options.balance).abs() <= options.tolerance;
+        within && choice.cost <= first.cost + CURSOR_WORTH * graph::BYTE
+    };
+    let close = ranked.iter().skip(1).take(MOST_TRIED - 1).filter(close);
+    let mut tried =
+        std::iter::once(first).chain(close).map(|choice| (choice, stages(program, handler, &work, choice)));
+    let best = tried.next();
+    let constant = |(_, stages): &(&choose::Choice, Stages)| {
+        let event = &stages.program.events[stages.event];
+        let carries = event.params.iter().any(|param| param.ty == Type::Packet);
+        !carries || cursor_at_event(&stages.program, stages.event).is_some()
+    };
+    let found = match best {
+        Some(best) if constant(&best) => Some(best),
+        best => tried.find(constant).or(best),
+    };
+    let Some((choice, stages)) = found else {
+        return Err(no_cut(program, name, &work, options.objective));
+    };
     let broken = |error: String| NoCut::Broken { handler: name.clone(), error };
-    let verified = verify(result).map_err(|errors| broken(errors[0].to_string()))?;
+    let verified = verify(stages.program).map_err(|errors| broken(errors[0].to_string()))?;
     let program = clean_up(verified).map_err(|error| broken(error.to_string()))?;
+    let event = stages.event;
     let params = &program.events[event].params;
     let bytes = params.iter().map(|param| program.size_of(param.ty)).sum();
     let shares = (choice.share, 1.0 - choice.share);
-    Ok(Cut { program, upstream: handler, downstream, event, bytes, shares })
+    Ok(Cut { program, upstream: handler, downstream: stages.downstream, event, bytes, shares })
+}
+
+/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in the event and the
+/// bounds checks of a variable one, in every stage behind.
+const MOST_TRIED: usize = 4;
+const CURSOR_WORTH: i64 = 4;
+
+/// A program whose handler was divided, before it is verified.
+struct Stages {
+    program: Program,
+    event: EventId,
+    downstream: HandlerId,
+}
+
+fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::Choice) -> Stages {
+    let mut program = program.clone();
+    let down = project::downstream(&program, work, &choice.division);
+    let (event_name, name) = stage_names(&program, handler);
+    let params = down.params.clone();
+    let event = program.events.push(Event { name: event_name, direction: Direction::Internal, params });
+    program.handlers[handler].body = project::upstream(work, &choice.division, &down, event);
+    let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
+    let downstream = program.handlers.push(second);
+    Stages { program, event, downstream }
 }
 
 /// The handler's body, simplified as the analysis expects it: no unreachable regions.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use common::{behaviour, cut_by, difference, shared_table, text};
 use nicforge_ir::{Entry, InputEvent, Interp, Program, TableId, Verified, verify};
-use nicforge_planner::cut::{Cut, NoCut, Objective, prepare};
+use nicforge_planner::cut::{Cut, NoCut, Objective, cursor_at_event, prepare};
 use nicforge_run::control;
 use nicforge_run::pcap::{self, SourceKind};
 
@@ -83,7 +83,12 @@ fn describe(example: &str, cut: &Cut, objective: Objective, balance: f64) -> Str
         program.handlers.len(),
         cut.bytes,
         params.join(", ")
-    ) + &format!(", shares {:.2} and {:.2}", cut.shares.0, cut.shares.1)
+    ) + &format!(
+        ", shares {:.2} and {:.2}, cursor {:?}",
+        cut.shares.0,
+        cut.shares.1,
+        cursor_at_event(program, cut.event)
+    )
 }
 
 #[test]

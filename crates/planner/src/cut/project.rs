@@ -20,6 +20,7 @@ use nicforge_ir::{BlockId, Body, EventId, InstId, Op, Param, Program, Type, Valu
 use nicforge_passes::registry::pass_named;
 use nicforge_passes::rewrite::{Replacements, new_inst, zero_of};
 
+use super::crossing::name_of;
 use super::graph::Division;
 use super::nodes::{NodeId, What, Work};
 
@@ -113,13 +114,15 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
     let mut replaced = Replacements::default();
     let mut params: Vec<ValueId> = packet.into_iter().collect();
     for &value in &crossing {
-        let Value { ty, name, .. } = body.values[value].clone();
+        let (ty, name) = (body.ty(value), Some(name_of(program, &work.body, value)));
         let param = body.values.push(Value { ty, name, def: ValueDef::Param(entry, 0) });
         replaced.add(&mut body, value, param);
         params.push(param);
     }
     replaced.apply(&mut body);
     set_params(&mut body, params);
+    let mut body = simplified(program, body);
+    clean_tail(&mut body, entry);
     let mut body = simplified(program, body);
 
     let mut used = SecondaryMap::new();
@@ -190,6 +193,37 @@ fn keep_down(
         kept.push(inst);
     }
     body.blocks[block].insts = kept;
+}
+
+/// Removes what does nothing before a `return`: pure ops, and `if`s that only decide which `return` it is.
+fn clean_tail(body: &mut Body, block: BlockId) {
+    while let [.., last, _] = body.blocks[block].insts[..] {
+        let removable = match body.insts[last].op {
+            Op::If { then, other, .. } => {
+                // Only what was removed used its results.
+                body.insts[last].results.clear();
+                for arm in [then, other] {
+                    if let Some(&end) = body.blocks[arm].insts.last()
+                        && let Op::Yield(values) = &mut body.insts[end].op
+                    {
+                        values.clear();
+                    }
+                    clean_tail(body, arm);
+                }
+                let ends = [then, other].map(|arm| match &body.insts[body.blocks[arm].insts[0]].op {
+                    Op::Yield(_) | Op::Return(_) => body.blocks[arm].insts.len() == 1,
+                    _ => false,
+                });
+                ends == [true, true]
+            }
+            ref op => op.effects().is_pure(),
+        };
+        if !removable {
+            break;
+        }
+        let at = body.blocks[block].insts.len() - 2;
+        body.blocks[block].insts.remove(at);
+    }
 }
 
 fn set_params(body: &mut Body, params: Vec<ValueId>) {
