@@ -39,7 +39,7 @@ use nicforge_passes::{PassError, PassManager};
 pub use crossing::{Crossing, crossing};
 pub use cursor::{Cursor, cursor_at_event};
 
-use graph::Rules;
+use graph::{Reread, Rules};
 use nodes::Work;
 
 /// How nodes are weighed when the two parts are balanced.
@@ -82,11 +82,20 @@ pub struct Options {
     pub tolerance: f64,
     /// The event may go without the packet, behind what was done with it: for targets whose stages need not pass packets.
     pub without_packet: bool,
+    /// Downstream may read the packet's headers again instead of being given them, where nothing changed the packet before. Each read
+    /// counts as this many carried bytes; `None`: never.
+    pub reread_bytes: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { objective: Objective::Instructions, balance: 0.5, tolerance: 0.15, without_packet: true }
+        Options {
+            objective: Objective::Instructions,
+            balance: 0.5,
+            tolerance: 0.15,
+            without_packet: true,
+            reread_bytes: None,
+        }
     }
 }
 
@@ -150,16 +159,7 @@ pub fn cut(
     let weight = weigh::weigh(program, &work, weights, options.objective);
     let mut found = Vec::new();
     for pending_emits in [false, true] {
-        for packet_crosses in [true, false] {
-            let possible = if packet_crosses {
-                work.packet.is_some()
-            } else {
-                work.packet.is_none() || options.without_packet
-            };
-            if !possible {
-                continue;
-            }
-            let rules = Rules { packet_crosses, pending_emits };
+        for rules in rule_sets(program, handler, &work, options, pending_emits) {
             found.extend(choose::candidates(program, &work, &weight, options, rules));
         }
         if !found.is_empty() {
@@ -201,6 +201,32 @@ pub fn cut(
     Ok(Cut { program, upstream: handler, downstream: stages.downstream, event, bytes, shares })
 }
 
+/// Ways for the packet to go that are tried; of equal divisions the first wins.
+fn rule_sets(
+    program: &Program,
+    handler: HandlerId,
+    work: &Work,
+    options: &Options,
+    pending_emits: bool,
+) -> Vec<Rules> {
+    let plain = Rules { packet_crosses: false, pending_emits, reread: None };
+    if work.packet.is_none() {
+        return vec![plain];
+    }
+    let mut sets = Vec::new();
+    if options.without_packet {
+        sets.push(plain);
+    }
+    sets.push(Rules { packet_crosses: true, ..plain });
+    let start = cursor_at_event(program, program.handlers[handler].event);
+    if let (Some(bytes_each), Some(Cursor { consumed: from, emitted: 0 }), false) =
+        (options.reread_bytes, start, pending_emits)
+    {
+        sets.push(Rules { packet_crosses: true, reread: Some(Reread { from, bytes_each }), ..plain });
+    }
+    sets
+}
+
 /// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in the event and the
 /// bounds checks of a variable one, in every stage behind.
 const MOST_TRIED: usize = 4;
@@ -222,6 +248,11 @@ fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::C
     program.handlers[handler].body = project::upstream(work, &choice.division, &down, event);
     let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
     let downstream = program.handlers.push(second);
+    let resets = project::resets_first(&program.handlers[downstream].body);
+    if let Some(packet) = work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none()) {
+        // Nobody looks at the cursor, so it may as well be the same everywhere.
+        project::reset_before(&mut program.handlers[handler].body, packet, event);
+    }
     Stages { program, event, downstream }
 }
 

@@ -3,13 +3,14 @@
 
 mod common;
 
-use common::{behaviour, cut_by, difference, shared_table, text};
+use common::{behaviour, cut_with, difference, shared_table, text};
 use nicforge_ir::generate::events;
 use nicforge_ir::text::parse;
 use nicforge_ir::verify;
-use nicforge_planner::cut::{Objective, cursor_at_event, prepare};
+use nicforge_planner::cut::{Objective, Options, cursor_at_event, prepare};
 
-/// The text after the cuts that the first line asks for: `// cut objective=tables balance=0.5 handler=net_recv; cut …`.
+/// The text after the cuts that the first line asks for: `// cut objective=tables balance=0.5 handler=net_recv
+/// packet=always reread=2; cut …`.
 fn run(text_before: &str) -> Result<String, String> {
     let command = text_before.lines().next().and_then(|line| line.strip_prefix("// ")).ok_or("no command")?;
     let program = parse(text_before).map_err(|e| e.to_string())?;
@@ -19,14 +20,16 @@ fn run(text_before: &str) -> Result<String, String> {
     let mut program = prepare(&program).map_err(|e| e.to_string())?;
     let mut notes = String::new();
     for step in command.split(';') {
-        let (mut objective, mut balance, mut handler) = (Objective::Instructions, 0.5, "net_recv");
+        let (mut options, mut handler) = (Options::default(), "net_recv");
         for word in step.split_whitespace().filter(|word| *word != "cut") {
             match word.split_once('=').ok_or_else(|| format!("what is {word}?"))? {
                 ("objective", name) => {
-                    objective =
+                    options.objective =
                         Objective::ALL.into_iter().find(|o| o.name() == name).ok_or("no such objective")?;
                 }
-                ("balance", share) => balance = share.parse().map_err(|_| "no such share")?,
+                ("balance", share) => options.balance = share.parse().map_err(|_| "no such share")?,
+                ("reread", bytes) => options.reread_bytes = Some(bytes.parse().map_err(|_| "how many?")?),
+                ("packet", "always") => options.without_packet = false,
                 ("handler", name) => handler = name,
                 (other, _) => return Err(format!("what is {other}?")),
             }
@@ -34,7 +37,7 @@ fn run(text_before: &str) -> Result<String, String> {
         let found = program.handlers.iter().find(|(_, data)| data.name == handler);
         let id = found.ok_or_else(|| format!("no handler {handler}"))?.0;
         let again = program.clone();
-        let cut = match cut_by(&program, id, objective, balance) {
+        let cut = match cut_with(&program, id, &options) {
             Ok(cut) => cut,
             Err(why) => {
                 notes.push_str(&format!("// {why}\n"));
@@ -44,7 +47,7 @@ fn run(text_before: &str) -> Result<String, String> {
         if let Some(wrong) = difference(&want, &cut.program, &input, &|_| {}).or(shared_table(&cut.program)) {
             return Err(wrong);
         }
-        let twice = cut_by(&again, id, objective, balance).map_err(|e| e.to_string())?;
+        let twice = cut_with(&again, id, &options).map_err(|e| e.to_string())?;
         if text(&twice.program) != text(&cut.program) {
             return Err("the same cut gave another program".to_string());
         }
