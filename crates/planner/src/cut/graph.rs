@@ -262,7 +262,9 @@ impl Graph {
         for exit in &work.exits {
             let mut before = None;
             for (id, node) in work.nodes.iter().enumerate() {
+                // A loop that consumes the packet only where it returns does not bring it here.
                 if node.touches.consumes
+                    && node.touches.goes_on
                     && work.share_path(&node.place, &exit.place)
                     && let Some(before) = before.replace(self.x[id])
                 {
