@@ -11,6 +11,7 @@ pub mod registry;
 
 mod cse;
 mod dce;
+mod event_params;
 mod fold;
 mod inline;
 mod manager;

@@ -3,6 +3,7 @@
 use crate::Pass;
 use crate::cse::Cse;
 use crate::dce::Dce;
+use crate::event_params::EventParams;
 use crate::fold::Fold;
 use crate::inline::Inline;
 use crate::merge_checksums::MergeChecksums;
@@ -11,8 +12,9 @@ use crate::split_paths::SplitPaths;
 use crate::thread_branches::ThreadBranches;
 use crate::unroll::{Unroll, UnrollShort};
 
-/// All passes, in the order in which they are listed to users.
-pub const PASSES: [&dyn Pass; 10] = [
+/// All passes, in the order in which they are listed to users. `event-params` is for programs with several stages; the planner
+/// runs it behind each cut.
+pub const PASSES: [&dyn Pass; 11] = [
     &Inline,
     &Fold,
     &MergeChecksums,
@@ -23,6 +25,7 @@ pub const PASSES: [&dyn Pass; 10] = [
     &UnrollShort,
     &SplitPaths,
     &Unroll,
+    &EventParams,
 ];
 
 /// What runs first, once.

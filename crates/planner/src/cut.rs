@@ -22,6 +22,8 @@
 //! accesses, which must not be speculated anyway.
 
 mod choose;
+mod crossing;
+mod cursor;
 mod flow;
 mod graph;
 mod nodes;
@@ -34,7 +36,10 @@ use nicforge_ir::{
 use nicforge_passes::registry::{MAX_ROUNDS, PREPARE, pass_named};
 use nicforge_passes::{PassError, PassManager};
 
-use graph::Rules;
+pub use crossing::{Crossing, crossing};
+pub use cursor::{Cursor, cursor_at_event};
+
+use graph::{Reread, Rules};
 use nodes::Work;
 
 /// How nodes are weighed when the two parts are balanced.
@@ -75,11 +80,22 @@ pub struct Options {
     pub balance: f64,
     /// Shares this far from it are as good; among them the fewest bytes win.
     pub tolerance: f64,
+    /// The event may go without the packet, behind what was done with it: for targets whose stages need not pass packets.
+    pub without_packet: bool,
+    /// Downstream may read the packet's headers again instead of being given them, where nothing changed the packet before. Each read
+    /// counts as this many carried bytes; `None`: never.
+    pub reread_bytes: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { objective: Objective::Instructions, balance: 0.5, tolerance: 0.15 }
+        Options {
+            objective: Objective::Instructions,
+            balance: 0.5,
+            tolerance: 0.15,
+            without_packet: true,
+            reread_bytes: None,
+        }
     }
 }
 
@@ -143,36 +159,101 @@ pub fn cut(
     let weight = weigh::weigh(program, &work, weights, options.objective);
     let mut found = Vec::new();
     for pending_emits in [false, true] {
-        for packet_crosses in [true, false] {
-            if packet_crosses && work.packet.is_none() {
-                continue;
-            }
-            let rules = Rules { packet_crosses, pending_emits };
+        for rules in rule_sets(program, handler, &work, options, pending_emits) {
             found.extend(choose::candidates(program, &work, &weight, options, rules));
         }
         if !found.is_empty() {
             break;
         }
     }
-    let Some(choice) = choose::best(found, options) else {
+    let ranked = choose::ranked(found, options);
+    let Some(first) = ranked.first() else {
         return Err(no_cut(program, name, &work, options.objective));
     };
-    let mut result = program.clone().into_inner();
-    let down = project::downstream(&result, &work, &choice.division);
-    let (event_name, handler_name) = stage_names(&result, handler);
-    let params = down.params.clone();
-    let event = result.events.push(Event { name: event_name, direction: Direction::Internal, params });
-    let original = &result.handlers[handler];
-    let second = Handler { name: handler_name, event, body: down.body.clone(), ..original.clone() };
-    result.handlers[handler].body = project::upstream(&work, &choice.division, &down, event);
-    let downstream = result.handlers.push(second);
+    // Divisions that hardly carry more are as good, and a constant cursor is worth that.
+    let close = |choice: &&choose::Choice| {
+        let within = (choice.share - options.balance).abs() <= options.tolerance;
+        within && choice.cost <= first.cost + CURSOR_WORTH * graph::BYTE
+    };
+    let close = ranked.iter().skip(1).take(MOST_TRIED - 1).filter(close);
+    let mut tried =
+        std::iter::once(first).chain(close).map(|choice| (choice, stages(program, handler, &work, choice)));
+    let best = tried.next();
+    let constant = |(_, stages): &(&choose::Choice, Stages)| {
+        let event = &stages.program.events[stages.event];
+        let carries = event.params.iter().any(|param| param.ty == Type::Packet);
+        !carries || cursor_at_event(&stages.program, stages.event).is_some()
+    };
+    let found = match best {
+        Some(best) if constant(&best) => Some(best),
+        best => tried.find(constant).or(best),
+    };
+    let Some((choice, stages)) = found else {
+        return Err(no_cut(program, name, &work, options.objective));
+    };
     let broken = |error: String| NoCut::Broken { handler: name.clone(), error };
-    let verified = verify(result).map_err(|errors| broken(errors[0].to_string()))?;
+    let verified = verify(stages.program).map_err(|errors| broken(errors[0].to_string()))?;
     let program = clean_up(verified).map_err(|error| broken(error.to_string()))?;
+    let event = stages.event;
     let params = &program.events[event].params;
     let bytes = params.iter().map(|param| program.size_of(param.ty)).sum();
     let shares = (choice.share, 1.0 - choice.share);
-    Ok(Cut { program, upstream: handler, downstream, event, bytes, shares })
+    Ok(Cut { program, upstream: handler, downstream: stages.downstream, event, bytes, shares })
+}
+
+/// Ways for the packet to go that are tried; of equal divisions the first wins.
+fn rule_sets(
+    program: &Program,
+    handler: HandlerId,
+    work: &Work,
+    options: &Options,
+    pending_emits: bool,
+) -> Vec<Rules> {
+    let plain = Rules { packet_crosses: false, pending_emits, reread: None };
+    if work.packet.is_none() {
+        return vec![plain];
+    }
+    let mut sets = Vec::new();
+    if options.without_packet {
+        sets.push(plain);
+    }
+    sets.push(Rules { packet_crosses: true, ..plain });
+    let start = cursor_at_event(program, program.handlers[handler].event);
+    if let (Some(bytes_each), Some(Cursor { consumed: from, emitted: 0 }), false) =
+        (options.reread_bytes, start, pending_emits)
+    {
+        sets.push(Rules { packet_crosses: true, reread: Some(Reread { from, bytes_each }), ..plain });
+    }
+    sets
+}
+
+/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in the event and the
+/// bounds checks of a variable one, in every stage behind.
+const MOST_TRIED: usize = 4;
+const CURSOR_WORTH: i64 = 4;
+
+/// A program whose handler was divided, before it is verified.
+struct Stages {
+    program: Program,
+    event: EventId,
+    downstream: HandlerId,
+}
+
+fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::Choice) -> Stages {
+    let mut program = program.clone();
+    let down = project::downstream(&program, work, &choice.division);
+    let (event_name, name) = stage_names(&program, handler);
+    let params = down.params.clone();
+    let event = program.events.push(Event { name: event_name, direction: Direction::Internal, params });
+    program.handlers[handler].body = project::upstream(work, &choice.division, &down, event);
+    let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
+    let downstream = program.handlers.push(second);
+    let resets = project::resets_first(&program.handlers[downstream].body);
+    if let Some(packet) = work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none()) {
+        // Nobody looks at the cursor, so it may as well be the same everywhere.
+        project::reset_before(&mut program.handlers[handler].body, packet, event);
+    }
+    Stages { program, event, downstream }
 }
 
 /// The handler's body, simplified as the analysis expects it: no unreachable regions.

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{behaviour, cut_by, difference, shared_table, text};
+use common::{behaviour, cut_with, difference, shared_table, text};
 use nicforge_ir::generate::{Options, decisions, events, generate_from, shrink};
 use nicforge_ir::io::random;
-use nicforge_planner::cut::{NoCut, Objective, prepare};
+use nicforge_planner::cut::{self, NoCut, Objective, prepare};
 
 /// Cuts up to three times; what is wrong, and how many cuts there were.
 fn check(list: &[u32], seed: u64) -> (Option<String>, usize) {
@@ -28,7 +28,14 @@ fn check(list: &[u32], seed: u64) -> (Option<String>, usize) {
             let name = &current.handlers[handler].name;
             Some(format!("{} {balance} of {name}: {what}\nbefore\n{before}", objective.name()))
         };
-        match cut_by(&current, handler, objective, balance) {
+        let options = cut::Options {
+            objective,
+            balance,
+            without_packet: number(3) % 2 == 0,
+            reread_bytes: [None, Some(0), Some(2)][number(4) % 3],
+            ..cut::Options::default()
+        };
+        match cut_with(&current, handler, &options) {
             Ok(cut) => {
                 cuts += 1;
                 let wrong = difference(&want, &cut.program, &input, &|_| {});

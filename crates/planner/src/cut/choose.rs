@@ -12,13 +12,13 @@
 //! prefers what stands first in the program.
 //!
 //! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are none, the one closest to
-//! the wanted share. Ties: closer to the share, then constant cursor, then the set found first. Nothing is random and no order depends on
+//! the wanted share. Ties: closer to the share, then the set found first. Nothing is random and no order depends on
 //! addresses or hashes, so a program always gives the same cut. Work: at most 2·[`MOST_CUTS`] maximum flows, and
 //! [`MOST_SETS`] times groups steps.
 
 use super::Options;
 use super::flow::SOURCE;
-use super::graph::{BYTE, Division, Graph, Rules};
+use super::graph::{Division, Graph, Rules};
 use super::nodes::{NodeId, Work};
 
 /// Closed sets that are enumerated.
@@ -32,9 +32,8 @@ pub struct Choice {
     pub division: Division,
     /// Upstream's part of the weight.
     pub share: f64,
-    /// In [`BYTE`]s and parts of it.
+    /// In [`super::graph::BYTE`]s and parts of it.
     pub cost: i64,
-    pub constant_cursor: bool,
 }
 
 /// Groups, each after those it needs.
@@ -265,24 +264,21 @@ pub fn candidates(
                 weight.iter().zip(&division.down).filter(|(_, down)| **down).map(|(w, _)| w).sum();
             if upstream > 0.0 && downstream > 0.0 {
                 let share = upstream / (upstream + downstream);
-                found.push(Choice { division, share, cost, constant_cursor: true });
+                found.push(Choice { division, share, cost });
             }
         }
     }
     found
 }
 
-/// The best of some candidates, all rules together.
-pub fn best(candidates: Vec<Choice>, options: &Options) -> Option<Choice> {
-    let key = |choice: &Choice| {
-        let distance = (choice.share - options.balance).abs();
-        // A cursor that is not constant must be carried too, as two bytes.
-        let cost = choice.cost + if choice.constant_cursor { 0 } else { 2 * BYTE };
-        (distance > options.tolerance, distance, cost)
-    };
-    candidates.into_iter().min_by(|a, b| {
-        let (a, b) = (key(a), key(b));
-        let within = |key: &(bool, f64, i64)| if key.0 { 0 } else { key.2 };
-        a.0.cmp(&b.0).then(within(&a).cmp(&within(&b))).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))
-    })
+/// The candidates, best first: the closest shares if none is within the tolerance.
+pub fn ranked(mut candidates: Vec<Choice>, options: &Options) -> Vec<Choice> {
+    let distance = |choice: &Choice| (choice.share - options.balance).abs();
+    let bytes = |choice: &Choice| if distance(choice) > options.tolerance { 0 } else { choice.cost };
+    candidates.sort_by(|a, b| {
+        let far = |choice: &Choice| distance(choice) > options.tolerance;
+        let balance = distance(a).total_cmp(&distance(b));
+        far(a).cmp(&far(b)).then(bytes(a).cmp(&bytes(b))).then(balance).then(a.cost.cmp(&b.cost))
+    });
+    candidates
 }

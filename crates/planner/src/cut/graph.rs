@@ -20,13 +20,16 @@
 //! The finite edge `y(p) → w(v)`, for the node p that gives v, costs the bytes of v: it is carried if p is upstream only and
 //! v is needed downstream, once, however many uses there are. A truth value costs its byte, as it takes one in the event.
 //!
+//! Where the packet may be read again ([`Reread`]), `extract`, `skip` and `reset` are done in both stages (all of them, or the cursor
+//! would be elsewhere), `load` and `len` may be; upstream then must not change the packet.
+//!
 //! All of this is submodular, so a smallest cut is an exact optimum (Picard and Queyranne, 1980).
 
 use cranelift_entity::SecondaryMap;
-use nicforge_ir::{Program, TableId, ValueId};
+use nicforge_ir::{Op, Program, TableId, ValueId};
 
 use super::flow::{INFINITE, Network, SINK, SOURCE};
-use super::nodes::{Need, NodeId, Work, is_mutable};
+use super::nodes::{Need, NodeId, What, Work, is_mutable};
 
 /// Cost of one byte; smaller costs only decide between equal ones.
 pub const BYTE: i64 = 1 << 10;
@@ -38,6 +41,17 @@ pub struct Rules {
     pub packet_crosses: bool,
     /// Emitted bytes may be pending at the event.
     pub pending_emits: bool,
+    /// Downstream starts at this byte of the frame and does again what upstream did to the cursor, instead of being given what
+    /// was read. Each read counts as so many carried bytes.
+    pub reread: Option<Reread>,
+}
+
+/// How a packet is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reread {
+    /// Bytes of the frame consumed when the handler starts.
+    pub from: u32,
+    pub bytes_each: u32,
 }
 
 pub struct Graph {
@@ -63,6 +77,16 @@ pub struct Division {
     pub rules: Rules,
 }
 
+/// Whether a node gives the packet away and does nothing else to it.
+fn is_leaf_consumer(work: &Work, node: NodeId) -> bool {
+    match work.nodes[node].what {
+        What::Inst(inst) => {
+            work.nodes[node].touches.consumes && !matches!(work.body.insts[inst].op, Op::Loop { .. })
+        }
+        What::Result(..) => false,
+    }
+}
+
 impl Graph {
     pub fn new(program: &Program, work: &Work, rules: Rules) -> Graph {
         let mut network = Network::new();
@@ -75,18 +99,25 @@ impl Graph {
             .map(|(node, x)| {
                 let repeatable =
                     node.touches.repeatable && (rules.packet_crosses || !node.touches.packet_read);
+                let repeatable = repeatable || (node.touches.rereadable && rules.reread.is_some());
                 if repeatable { network.vertex() } else { *x }
             })
             .collect();
         let mut graph = Graph { network, x, y, points, sides: Vec::new() };
         graph.points(work);
-        graph.values(program, work);
+        graph.values(program, work, rules);
         graph.order(work, rules);
         graph.ties(program, work, rules);
         for (id, node) in work.nodes.iter().enumerate() {
             let vertex = graph.x[id];
-            if node.touches.packet_read && !rules.packet_crosses {
+            let touches = &node.touches;
+            if touches.packet_read && !rules.packet_crosses {
                 graph.network.edge(SOURCE, vertex, INFINITE);
+            }
+            // What changes the packet's bytes or length cannot be done twice, nor come before reading again.
+            let changes = touches.packet_write && !touches.rereadable && !is_leaf_consumer(work, id);
+            if rules.reread.is_some() && changes {
+                graph.network.edge(vertex, SINK, INFINITE);
             }
             if graph.y[id] == vertex {
                 let first = graph.network.edge(SOURCE, vertex, 0);
@@ -125,7 +156,7 @@ impl Graph {
         }
     }
 
-    fn values(&mut self, program: &Program, work: &Work) {
+    fn values(&mut self, program: &Program, work: &Work, rules: Rules) {
         let mut needed: SecondaryMap<ValueId, Option<usize>> = SecondaryMap::new();
         let mut users: Vec<(ValueId, NodeId)> = Vec::new();
         for (id, node) in work.nodes.iter().enumerate() {
@@ -151,10 +182,22 @@ impl Graph {
                 self.implies(self.x[id], self.x[giver]);
             }
         }
-        for (x, y) in self.x.clone().into_iter().zip(self.y.clone()) {
-            if x != y {
-                self.implies(y, x);
-                self.network.edge(x, y, 1);
+        for (id, node) in work.nodes.iter().enumerate() {
+            let (x, y) = (self.x[id], self.y[id]);
+            if x == y {
+                continue;
+            }
+            self.implies(y, x);
+            let reread = rules.reread.filter(|_| node.touches.rereadable);
+            let cost = match reread {
+                Some(_) if node.gives.is_empty() => 0,
+                Some(reread) => reread.bytes_each as i64 * BYTE,
+                None => 1,
+            };
+            self.network.edge(x, y, cost);
+            if reread.is_some() && node.touches.packet_write {
+                // The cursor goes the whole way again.
+                self.network.edge(y, SINK, INFINITE);
             }
         }
     }
@@ -219,7 +262,9 @@ impl Graph {
         for exit in &work.exits {
             let mut before = None;
             for (id, node) in work.nodes.iter().enumerate() {
+                // A loop that consumes the packet only where it returns does not bring it here.
                 if node.touches.consumes
+                    && node.touches.goes_on
                     && work.share_path(&node.place, &exit.place)
                     && let Some(before) = before.replace(self.x[id])
                 {

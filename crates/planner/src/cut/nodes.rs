@@ -54,6 +54,8 @@ pub struct Touches {
     pub effect: bool,
     /// It may be computed in both stages.
     pub repeatable: bool,
+    /// It may be done in both stages if the packet is read again from its start.
+    pub rereadable: bool,
 }
 
 /// What lies wholly in one stage.
@@ -368,7 +370,12 @@ impl Work {
         for region in body.insts[inst].op.regions() {
             for_each_with_end(body, region, &mut single);
         }
-        all.repeatable = is_repeatable(&body.insts[inst].op);
+        let op = &body.insts[inst].op;
+        all.repeatable = is_repeatable(op);
+        all.rereadable = matches!(
+            op,
+            Op::Extract { .. } | Op::Skip { .. } | Op::Reset { .. } | Op::Load { .. } | Op::Len { .. }
+        );
         all
     }
 }

@@ -20,6 +20,7 @@ use nicforge_ir::{BlockId, Body, EventId, InstId, Op, Param, Program, Type, Valu
 use nicforge_passes::registry::pass_named;
 use nicforge_passes::rewrite::{Replacements, new_inst, zero_of};
 
+use super::crossing::name_of;
 use super::graph::Division;
 use super::nodes::{NodeId, What, Work};
 
@@ -29,7 +30,11 @@ pub fn generating(work: &Work, division: &Division) -> SecondaryMap<BlockId, boo
     for exit in &work.exits {
         let remains = |id: NodeId| {
             let node = &work.nodes[id];
-            division.down[id] && node.touches.effect && work.share_path(&node.place, &exit.place)
+            // What is done in both stages only reads the packet.
+            division.down[id]
+                && !division.up[id]
+                && node.touches.effect
+                && work.share_path(&node.place, &exit.place)
         };
         found[exit.block] = !division.reached[exit.point] || (0..work.nodes.len()).any(remains);
     }
@@ -113,13 +118,18 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
     let mut replaced = Replacements::default();
     let mut params: Vec<ValueId> = packet.into_iter().collect();
     for &value in &crossing {
-        let Value { ty, name, .. } = body.values[value].clone();
+        let (ty, name) = (body.ty(value), Some(name_of(program, &work.body, value)));
         let param = body.values.push(Value { ty, name, def: ValueDef::Param(entry, 0) });
         replaced.add(&mut body, value, param);
         params.push(param);
     }
     replaced.apply(&mut body);
     set_params(&mut body, params);
+    if let (Some(packet), Some(reread)) = (packet, division.rules.reread) {
+        start_over(&mut body, packet, reread.from);
+    }
+    let mut body = simplified(program, body);
+    clean_tail(&mut body, entry);
     let mut body = simplified(program, body);
 
     let mut used = SecondaryMap::new();
@@ -135,6 +145,65 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
     let params = named_params(&body);
     let crossing = kept.into_iter().map(|(_, value)| value).collect();
     Downstream { body, crossing, takes_packet: packet.is_some(), params }
+}
+
+/// Puts the cursor of a packet where it was when the cut handler started.
+fn start_over(body: &mut Body, packet: ValueId, consumed: u32) {
+    let entry = body.entry();
+    let first = body.blocks[entry].insts.iter().find(|inst| !body.insts[**inst].op.effects().is_pure());
+    if first.is_some_and(|inst| matches!(body.insts[*inst].op, Op::Reset { .. })) {
+        return;
+    }
+    let span = Default::default();
+    let mut added = vec![new_inst(body, Op::Reset { pkt: packet }, &[], span)];
+    if consumed > 0 {
+        let len = new_inst(body, Op::Int(consumed as u64), &[Type::U32], span);
+        let value = body.insts[len].results[0];
+        added.extend([len, new_inst(body, Op::Skip { pkt: packet, len: value }, &[Type::BOOL], span)]);
+    }
+    body.blocks[entry].insts.splice(0..0, added);
+}
+
+/// Whether every path through a handler that looks at its packet resets it first, so that nobody cares where the cursor
+/// was when the handler started.
+pub fn resets_first(body: &Body) -> bool {
+    let entry = body.entry();
+    let packet = body.blocks[entry].params.iter().copied().find(|v| body.ty(*v) == Type::Packet);
+    packet.is_some_and(|packet| resets_in(body, packet, entry, false).is_some())
+}
+
+/// Walks a region; whether the packet was reset at its end, `None` if something looked at it before.
+fn resets_in(body: &Body, packet: ValueId, block: BlockId, mut reset: bool) -> Option<bool> {
+    for &inst in &body.blocks[block].insts {
+        match &body.insts[inst].op {
+            Op::Reset { .. } => reset = true,
+            Op::Drop { .. } | Op::InPort { .. } => {}
+            Op::If { then, other, .. } => {
+                let first = resets_in(body, packet, *then, reset)?;
+                let second = resets_in(body, packet, *other, reset)?;
+                reset = first && second;
+            }
+            Op::Loop { body: region, .. } => {
+                resets_in(body, packet, *region, reset)?;
+            }
+            Op::Return(_) => return Some(true),
+            op if op.operands().contains(&packet) && !reset => return None,
+            _ => {}
+        }
+    }
+    Some(reset)
+}
+
+/// Resets the packet before every place of a handler that generates the event.
+pub fn reset_before(body: &mut Body, packet: ValueId, event: EventId) {
+    let blocks: Vec<BlockId> = body.blocks.keys().collect();
+    for block in blocks {
+        let is_site = |inst: &InstId| matches!(body.insts[*inst].op, Op::Generate { event: generated, .. } if generated == event);
+        if let Some(at) = body.blocks[block].insts.iter().position(is_site) {
+            let reset = new_inst(body, Op::Reset { pkt: packet }, &[], Default::default());
+            body.blocks[block].insts.insert(at, reset);
+        }
+    }
 }
 
 /// Whether control at the start of a region may come to an exit that generates, for the region and those inside;
@@ -190,6 +259,37 @@ fn keep_down(
         kept.push(inst);
     }
     body.blocks[block].insts = kept;
+}
+
+/// Removes what does nothing before a `return`: pure ops, and `if`s that only decide which `return` it is.
+fn clean_tail(body: &mut Body, block: BlockId) {
+    while let [.., last, _] = body.blocks[block].insts[..] {
+        let removable = match body.insts[last].op {
+            Op::If { then, other, .. } => {
+                // Only what was removed used its results.
+                body.insts[last].results.clear();
+                for arm in [then, other] {
+                    if let Some(&end) = body.blocks[arm].insts.last()
+                        && let Op::Yield(values) = &mut body.insts[end].op
+                    {
+                        values.clear();
+                    }
+                    clean_tail(body, arm);
+                }
+                let ends = [then, other].map(|arm| match &body.insts[body.blocks[arm].insts[0]].op {
+                    Op::Yield(_) | Op::Return(_) => body.blocks[arm].insts.len() == 1,
+                    _ => false,
+                });
+                ends == [true, true]
+            }
+            ref op => op.effects().is_pure(),
+        };
+        if !removable {
+            break;
+        }
+        let at = body.blocks[block].insts.len() - 2;
+        body.blocks[block].insts.remove(at);
+    }
 }
 
 fn set_params(body: &mut Body, params: Vec<ValueId>) {

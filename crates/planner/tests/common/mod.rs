@@ -6,7 +6,7 @@ use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{
     Body, InputEvent, InstId, Interp, Op, Output, Program, TableBackend, TableId, TableKind, Verified,
 };
-use nicforge_planner::cut::{Cut, NoCut, Objective, Options, Weights, cut};
+use nicforge_planner::cut::{Cut, NoCut, Options, Weights, cut};
 
 /// Cycles of an op on no target in particular: what reaches memory is dear.
 pub fn cycles(_: &Program, body: &Body, inst: InstId) -> f64 {
@@ -21,14 +21,12 @@ pub fn cycles(_: &Program, body: &Body, inst: InstId) -> f64 {
     }
 }
 
-pub fn cut_by(
+pub fn cut_with(
     program: &Verified<Program>,
     handler: nicforge_ir::HandlerId,
-    objective: Objective,
-    balance: f64,
+    options: &Options,
 ) -> Result<Cut, NoCut> {
-    let options = Options { objective, balance, ..Options::default() };
-    cut(program, handler, &Weights { op: &cycles }, &options)
+    cut(program, handler, &Weights { op: &cycles }, options)
 }
 
 pub fn text(program: &Program) -> String {
