@@ -133,6 +133,10 @@ impl Search<'_> {
         let stages = shard::stages(&program);
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
+        // Stages that share tables were merged; what lies between them would wait for itself.
+        if instance.edges.iter().any(|edge| edge.from > edge.to) {
+            return None;
+        }
         let mapping = mapping::map(&instance, self.goal)?;
         let score = mapping::score(&instance, self.goal, &mapping);
         let number = self.candidates.len();

@@ -94,32 +94,42 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
     groups.into_iter().map(|(handlers, _)| handlers).collect()
 }
 
-/// Handlers so that senders come before receivers; those of outside events first.
+/// Handlers so that senders come before receivers; those of outside events in program order.
 fn order(program: &Program) -> Vec<HandlerId> {
-    let mut list: Vec<HandlerId> = Vec::new();
-    let mut open: Vec<HandlerId> = program
-        .handlers
-        .iter()
-        .filter(|(_, h)| program.events[h.event].direction != Direction::Internal)
-        .map(|(id, _)| id)
-        .collect();
-    while !open.is_empty() {
-        let handler = open.remove(0);
-        if list.contains(&handler) {
-            continue;
+    fn visit(
+        program: &Program,
+        handler: HandlerId,
+        seen: &mut BTreeSet<HandlerId>,
+        last: &mut Vec<HandlerId>,
+    ) {
+        if !seen.insert(handler) {
+            return;
         }
-        list.push(handler);
         let body = &program.handlers[handler].body;
+        let mut next: Vec<HandlerId> = Vec::new();
         body.for_each_inst(body.entry(), &mut |inst| {
-            if let Op::Generate { event, .. } = &body.insts[inst].op
-                && let Some(next) = program.handler_of(*event)
-            {
-                open.push(next);
+            if let Op::Generate { event, .. } = &body.insts[inst].op {
+                next.extend(program.handler_of(*event));
             }
         });
+        // What comes first is visited last, so that it stays first among equals when the list is turned round.
+        for receiver in next.into_iter().rev() {
+            visit(program, receiver, seen, last);
+        }
+        last.push(handler);
     }
-    list.extend(program.handlers.keys().filter(|handler| !list.contains(handler)).collect::<Vec<_>>());
-    list
+    let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction != Direction::Internal;
+    let entries: Vec<HandlerId> = program.handlers.keys().filter(outside).collect();
+    let (mut seen, mut last) = (BTreeSet::new(), Vec::new());
+    for handler in entries.into_iter().rev() {
+        visit(program, handler, &mut seen, &mut last);
+    }
+    let unreached: Vec<HandlerId> = program.handlers.keys().filter(|h| !seen.contains(h)).collect();
+    for handler in unreached {
+        visit(program, handler, &mut seen, &mut last);
+    }
+    last.reverse();
+    last
 }
 
 /// How a stage may be replicated.
