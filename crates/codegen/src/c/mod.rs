@@ -1,6 +1,7 @@
 //! The C emitter: one for all targets. What differs between targets is a [`Dialect`].
 
 pub mod body;
+mod control;
 pub mod expr;
 pub mod liveness;
 pub mod names;

@@ -1,13 +1,8 @@
 //! C for the Linux kernel's XDP hook.
 //!
-//! One C function per handler. [`packet`] turns the packet's cursor into offsets and the emitted headers into stores
-//! at the point where the packet leaves, [`tables`] turns table ops into map accesses, in place where the entry is
-//! known, [`dialect`] has the rest.
+//! One C function per handler, with packets and tables [in place](crate::inplace); [`target`] has what is the kernel's.
 
-mod dialect;
-mod packet;
-mod state;
-mod tables;
+mod target;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -21,8 +16,9 @@ use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use crate::c::types::CTypes;
 use crate::c::{Emitter, LineStyle};
-use dialect::Xdp;
-use state::State;
+use crate::inplace::InPlace;
+use crate::inplace::state::State;
+use target::Xdp;
 
 /// Slack behind a byte string in a map value: one packet may be copied in before the verifier believes the length.
 const BUF_SLACK: u32 = 4096;
@@ -232,13 +228,15 @@ impl<'a> Generator<'a> {
             });
         }
         let body = &handler.body;
-        let dialect = Xdp::new(body, &self.maps, std::mem::take(logs), program.reasons.len() as u32);
+        let no_room = program.reasons.len() as u32;
+        let target = Xdp { maps: &self.maps, logs: std::mem::take(logs), uses_verdict: false, no_room };
+        let dialect = InPlace::new(body, target);
         let names =
             Names::new(["data", "end", "clock", "draws", "cursor", "staged", "staged_len"].map(String::from));
         let emitter =
             Emitter::new(&self.types, body, &self.consts, names, dialect, State::default(), self.lines);
         let (text, dialect) = emitter.run()?;
-        *logs = dialect.logs.clone();
+        *logs = dialect.target.logs.clone();
         let mut out = String::new();
         let _ = writeln!(out, "SEC(\"xdp\")\nint {name}(struct xdp_md *ctx)\n{{");
         let _ = writeln!(out, "    u8 *data = (u8 *)(long)ctx->data;");
@@ -250,7 +248,7 @@ impl<'a> Generator<'a> {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");
             out.push_str("    if (!staged)\n        return XDP_ABORTED;\n");
         }
-        if dialect.uses_verdict {
+        if dialect.target.uses_verdict {
             out.push_str("    int verdict = XDP_DROP;\n");
         }
         if clock.0 || clock.1 {
