@@ -10,6 +10,7 @@ pub mod compile;
 pub mod control;
 pub mod dev;
 pub mod fault;
+pub mod host;
 pub mod live;
 pub mod netns;
 pub mod pcap;

@@ -165,7 +165,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             }
             LineStyle::Comments => {
                 let code = source.text.lines().nth(line as usize - 1).unwrap_or("").trim();
-                let code = code.replace("*/", "* /");
+                let code = code.replace("*/", "* /").replace("/*", "/ *");
                 let _ = writeln!(self.out, "{:1$}/* {line}: {code} */", "", self.indent * 4);
             }
         }

@@ -3,6 +3,7 @@
 pub mod body;
 mod control;
 pub mod expr;
+pub mod globals;
 pub mod liveness;
 pub mod names;
 pub mod types;

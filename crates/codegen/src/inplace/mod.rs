@@ -11,7 +11,7 @@ pub mod tables;
 
 use std::collections::HashMap;
 
-use nicforge_ir::{BlockId, Body, BufSource, InstId, Op, TableId, Type, ValueId};
+use nicforge_ir::{BlockId, Body, BufSource, InstId, Op, TableId, TableKind, Type, ValueId};
 
 use crate::c::Emitter;
 use crate::c::body::{Dialect, Joined, Unsupported};
@@ -27,12 +27,14 @@ pub trait Target: Sized {
     const REACH: u64;
     /// How the frame is passed to functions of the runtime.
     const FRAME: &'static str;
+    /// The next number of the event's random stream.
+    const RANDOM: &'static str;
 
     /// C name of a table.
     fn table_name(&self, table: TableId) -> &str;
 
-    /// Whether inserting an entry leaves the others where they are.
-    fn entries_stay(&self, table: TableId) -> bool;
+    /// Whether inserting an entry into a table of this kind leaves the others where they are.
+    fn entries_stay(&self, kind: TableKind) -> bool;
 
     /// Prints an op that is neither arithmetic, control, packet nor table: where packets go, time, logs. See
     /// [`Dialect::statement`].
@@ -79,6 +81,9 @@ pub trait Target: Sized {
     /// Prints what has to happen when an entry is used through a pointer that an earlier op found.
     fn found_again(_e: &mut E<'_, Self>, _table: TableId, _pointer: &str) {}
 
+    /// Called where an entry is written through a pointer.
+    fn written(_e: &mut E<'_, Self>, _table: TableId, _indent: &str) {}
+
     /// Prints what the target needs to believe that an entry of an array exists.
     fn exists(_e: &mut E<'_, Self>, _pointer: &str) {}
 
@@ -90,7 +95,7 @@ pub trait Target: Sized {
     fn create(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String;
 
     /// C expression that counts a refused insertion and is false.
-    fn refuse(e: &E<'_, Self>, table: TableId) -> String;
+    fn refuse(e: &mut E<'_, Self>, table: TableId) -> String;
 
     /// C expression that deletes and says whether there was such an entry.
     fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String;
@@ -212,7 +217,7 @@ impl<T: Target> Dialect for InPlace<T> {
         let data = &e.body.insts[inst];
         let result = data.results.first().copied();
         match data.op.clone() {
-            Op::Random => e.define(inst, result.expect("one result"), "nf_random_at(clock.seed, draws++)"),
+            Op::Random => e.define(inst, result.expect("one result"), T::RANDOM),
             Op::Extract { .. } => packet::read(e, inst, None, true),
             Op::Load { off, .. } => packet::read(e, inst, Some(off), false),
             Op::Store { off, value, .. } => packet::store(e, inst, off, value),

@@ -121,9 +121,11 @@ pub fn update<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
             }
             let lines = write_back(e, table, &entry, value);
             if entry.known == Some(true) {
+                T::written(e, table, "");
                 lines.iter().for_each(|l| e.line(l));
             } else {
                 e.line(&format!("if ({}) {{", entry.name));
+                T::written(e, table, "    ");
                 lines.iter().for_each(|l| e.line(&format!("    {l}")));
                 e.line("} else {");
                 let insert = insert(e, "    ");
@@ -160,7 +162,7 @@ pub fn update<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
 /// Forgets what is not known any more after some entry was inserted.
 fn inserted<T: Target>(e: &mut E<'_, T>, table: TableId) {
     e.state.recent.retain(|(other, _)| *other != table);
-    if e.dialect.target.entries_stay(table) {
+    if e.dialect.target.entries_stay(e.program.tables[table].kind) {
         e.state.entry_came(table);
     } else {
         e.state.entries_moved(table);
@@ -267,6 +269,7 @@ pub fn commute<T: Target>(
     let (at, _) = e.place_from(base, value_ty, path);
     let part = e.program.project(value_ty, path).unwrap_or(value_ty);
     let change = T::commute(e, table, op, &at, part, &e.text(amount));
+    T::written(e, table, "");
     if known == Some(true) {
         e.line(&change);
     } else {
@@ -286,9 +289,14 @@ pub fn commute<T: Target>(
         entry.known = None;
         entry.hit = None;
     }
-    // An insert of this key may have evicted others.
-    if e.program.tables[table].kind == TableKind::Lru {
-        e.state.entries.retain(|entry| entry.table != table || entry.name == name);
+    // An insert of this key may have evicted others, and another key that missed may be the same one.
+    if takes_inserts && known != Some(true) {
+        let stays = e.dialect.target.entries_stay(e.program.tables[table].kind);
+        let kind = e.program.tables[table].kind;
+        e.state.entries.retain(|entry| {
+            let right = entry.known == Some(true) && (stays || kind != TableKind::Lru);
+            entry.table != table || entry.name == name || right
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{CommuteOp, EventId, InstId, Op, TableId, Type, ValueId};
+use nicforge_ir::{CommuteOp, EventId, InstId, Op, TableId, TableKind, Type, ValueId};
 
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
 use crate::c::body::Unsupported;
@@ -135,12 +135,13 @@ impl Target for Xdp<'_> {
     /// The verifier tracks offsets of 15 bits.
     const REACH: u64 = 0x7fff;
     const FRAME: &'static str = "ctx";
+    const RANDOM: &'static str = "nf_random_at(clock.seed, draws++)";
 
     fn table_name(&self, table: TableId) -> &str {
         &self.maps[&table].map
     }
 
-    fn entries_stay(&self, _table: TableId) -> bool {
+    fn entries_stay(&self, _kind: TableKind) -> bool {
         false
     }
 
@@ -318,7 +319,7 @@ impl Target for Xdp<'_> {
         format!("nf_map_create(&{map}, {}, {zero}, {})", e.address(key), refused(table))
     }
 
-    fn refuse(_e: &E<'_, Self>, table: TableId) -> String {
+    fn refuse(_e: &mut E<'_, Self>, table: TableId) -> String {
         format!("nf_refuse({})", refused(table))
     }
 
@@ -338,8 +339,12 @@ impl Target for Xdp<'_> {
             (CommuteOp::Max, true) => format!("NF_ATOMIC_UPDATE({target}, {amount}, >);"),
             (CommuteOp::Add, false) => format!("*{target} += {amount};"),
             (CommuteOp::Or, false) => format!("*{target} |= {amount};"),
-            (CommuteOp::Min, false) => format!("if ({amount} < *{target}) *{target} = {amount};"),
-            (CommuteOp::Max, false) => format!("if ({amount} > *{target}) *{target} = {amount};"),
+            (CommuteOp::Min, false) => {
+                format!("*{target} = ({amount}) < *{target} ? ({amount}) : *{target};")
+            }
+            (CommuteOp::Max, false) => {
+                format!("*{target} = ({amount}) > *{target} ? ({amount}) : *{target};")
+            }
         }
     }
 }
