@@ -73,6 +73,8 @@ struct nf_packet {
     u32 staged_len;
     u32 in_port;
     u32 spare;
+    /* The caller's own. */
+    void *owner;
 };
 
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };

@@ -9,6 +9,7 @@
 pub mod compile;
 pub mod control;
 pub mod dev;
+pub mod dpdk;
 pub mod fault;
 pub mod host;
 pub mod live;

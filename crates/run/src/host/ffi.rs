@@ -14,6 +14,7 @@ pub struct Packet {
     pub staged_len: u32,
     pub in_port: u32,
     pub spare: u32,
+    pub owner: *mut c_void,
 }
 
 /// One thing a handler did, when it was built to count (`struct nf_trace_item`).

@@ -146,6 +146,7 @@ impl HostProgram {
             staged_len: 0,
             in_port: 0,
             spare: 0,
+            owner: std::ptr::null_mut(),
         });
         let env = Box::new(Env {
             now: 0,
