@@ -6,10 +6,11 @@ use std::process::Command;
 use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_ir::generate::events;
 use nicforge_ir::text::parse;
-use nicforge_ir::{EventId, HandlerId, Program, Verified, verify};
+use nicforge_ir::{EventId, HandlerId, Output, Program, Verified, verify};
 use nicforge_passes::PassManager;
-use nicforge_run::dpdk::verify_dpdk;
-use nicforge_tests::example::for_each;
+use nicforge_run::dpdk::{DpdkProgram, Ports, verify_dpdk};
+use nicforge_run::pcap;
+use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::root;
 
 /// Why DPDK's part of a test cannot run here, if it cannot. In CI everything must run.
@@ -98,5 +99,62 @@ fn pipelines_keep_state_and_order() {
         assert_eq!(of_stage(0).iter().sum::<u64>(), 5000);
         let busy = of_stage(1).iter().filter(|events| **events > 100).count();
         assert_eq!(busy as u32, middle, "{:?}: every replica has work", of_stage(1));
+    }
+}
+
+/// An example by name.
+fn example(name: &str) -> Example {
+    Example::load(root().join("examples").join(name))
+}
+
+/// One handler on several lcores: packets of one flow stay together, and all leave in the order in which they came.
+#[test]
+fn replicas_share_a_handler() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let program = program("per_source");
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let by = SteerBy::Frame(vec![(0, 1)]);
+    let steering = vec![Steering { event: event(&compiled, "net_recv"), by }];
+    let stages = vec![stage(&compiled, &["net_recv"], 3, false)];
+    let pipeline = Pipeline { stages, steering, ordered_output: true };
+    let (run, differences) =
+        verify_dpdk(&program, &compiled, &pipeline, &[], &events(3, 5000)).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{:?}", differences[0]);
+    let shares: Vec<u64> = run.stats.workers[..3].iter().map(|w| w.events).collect();
+    assert!(shares.iter().all(|events| *events > 0), "{shares:?}");
+}
+
+/// Packets through DPDK's own drivers: from one capture file into another.
+#[test]
+fn captures_go_through_ports() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let example = example("l2_forward");
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let mut interp = example.interp();
+    let sent = example.outputs(&mut interp).into_iter().flatten().filter_map(|output| match output {
+        Output::Send { frame, .. } => Some(frame),
+        _ => None,
+    });
+    let want: Vec<Vec<u8>> = sent.collect();
+    let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    let out = dir.path().join("out.pcap");
+    let (from, to) = (example.folder.join("traffic.pcap"), out.display());
+    let vdev = format!("net_pcap0,rx_pcap={},tx_pcap={to}", from.display());
+    for replicas in [1, 2] {
+        let stages = vec![stage(&compiled, &["net_recv"], replicas, false)];
+        let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: true };
+        let app = DpdkProgram::build(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
+        let count = example.events.len() as u64;
+        let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216 };
+        let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(run.stats.received, count, "{:?}", run.stats);
+        assert_eq!(run.stats.sent[0], want.len() as u64, "{:?}", run.stats);
+        let got = pcap::read(&out).unwrap_or_else(|e| panic!("{e}"));
+        let got: Vec<Vec<u8>> = got.into_iter().map(|packet| packet.data).collect();
+        assert!(want == got, "{replicas} replicas: the frames differ");
     }
 }

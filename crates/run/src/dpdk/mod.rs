@@ -117,6 +117,17 @@ pub struct DpdkRun {
     pub stats: DpdkStats,
 }
 
+/// Ports for a run.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    /// Values of `--vdev`, one per port in order, as `net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap`.
+    pub vdevs: Vec<String>,
+    /// Packets to take; 0: until the process gets SIGINT or SIGTERM.
+    pub limit: u64,
+    /// Bytes of the longest frame that comes in. Longer ones are counted as lost.
+    pub longest_frame: u32,
+}
+
 /// A built DPDK application.
 pub struct DpdkProgram {
     artifact: DpdkArtifact,
@@ -165,16 +176,12 @@ impl DpdkProgram {
         Ok(run)
     }
 
-    /// Runs on DPDK ports until `limit` packets came in (0: until the process gets SIGINT or SIGTERM). `vdevs` are values of
-    /// `--vdev`, one per port in order, as `net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap`.
-    pub fn run_ports(
-        &self,
-        vdevs: &[String],
-        limit: u64,
-        entries: &[(TableId, Entry)],
-    ) -> Result<DpdkRun, DpdkError> {
+    /// Runs on DPDK ports.
+    pub fn run_ports(&self, ports: &Ports, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
-        self.start(dir.path(), vdevs, entries, &[("--nf-limit", limit.to_string().into())])?;
+        let (limit, frame) = (ports.limit.to_string(), ports.longest_frame.to_string());
+        let own = [("--nf-limit", limit.into()), ("--nf-frame", frame.into())];
+        self.start(dir.path(), &ports.vdevs, entries, &own)?;
         self.results(dir.path(), entries)
     }
 
