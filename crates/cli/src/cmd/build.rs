@@ -4,6 +4,7 @@ use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_passes::{PassManager, registry};
 use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::dpdk::DpdkProgram;
 
 use crate::args::{Build, Emit, Source, Target};
 use crate::context::{Failure, Runtime};
@@ -75,6 +76,20 @@ pub fn run(args: Build) -> Result<(), Failure> {
         .map_err(|e| Failure::of(e.fault(), e))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.o", compiled.name).into());
     std::fs::write(&path, object).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    outln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// The source of a DPDK application, or the application itself.
+fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
+    let job = super::pipelines::dpdk(&args.planned, &loaded.program)?;
+    let app = DpdkProgram::build(&job.program, &job.pipeline)
+        .map_err(|e| super::pipelines::failure(&job.program, e))?;
+    if args.emit == Emit::C {
+        return write(args, app.artifact().source.as_bytes());
+    }
+    let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
+    std::fs::copy(app.path(), &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
     Ok(())
 }

@@ -49,6 +49,8 @@ pub enum SteerBy {
     Params(Vec<(usize, Vec<u32>)>),
     /// Bytes of the frame, for `net_recv`: offset and length. Bytes behind its end count as zero.
     Frame(Vec<(u32, u32)>),
+    /// The same, other ones for every port.
+    FrameByPort(Vec<Vec<(u32, u32)>>),
 }
 
 impl Pipeline {
@@ -147,9 +149,9 @@ fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
             SteerBy::Params(paths) => {
                 paths.iter().all(|(at, path)| param_type(program, event, *at, path).is_some())
             }
-            SteerBy::Frame(bytes) => {
-                event.name == "net_recv"
-                    && bytes.iter().all(|(at, len)| (*at as u64 + *len as u64) <= MAX_FRAME as u64)
+            SteerBy::Frame(bytes) => event.name == "net_recv" && inside_frame(bytes),
+            SteerBy::FrameByPort(ports) => {
+                event.name == "net_recv" && ports.iter().all(|bytes| inside_frame(bytes))
             }
         };
         if !fits {
@@ -157,6 +159,10 @@ fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn inside_frame(bytes: &[(u32, u32)]) -> bool {
+    bytes.iter().all(|(at, len)| (*at as u64 + *len as u64) <= MAX_FRAME as u64)
 }
 
 fn param_type(program: &Program, event: &nicforge_ir::Event, at: usize, path: &[u32]) -> Option<Type> {
@@ -321,30 +327,48 @@ fn steer(program: &Program, pipeline: &Pipeline) -> String {
     out.push_str("    (void)params;\n    (void)data;\n    (void)end;\n    switch (event) {\n");
     for steering in &pipeline.steering {
         let event = &program.events[steering.event];
-        let parts: Vec<(u32, u32)> = match &steering.by {
-            SteerBy::RoundRobin => continue,
-            SteerBy::Frame(bytes) => bytes.clone(),
-            SteerBy::Params(paths) => {
-                paths.iter().map(|(at, path)| param_bytes(program, event, *at, path)).collect()
-            }
-        };
-        let total: u32 = parts.iter().map(|(_, size)| size).sum();
         let _ = writeln!(out, "    case {}: {{", steering.event.as_u32());
-        let _ = writeln!(out, "        u8 key[{}] = {{0}};", total.max(1));
-        let mut to = 0;
-        for (at, size) in parts {
-            if matches!(steering.by, SteerBy::Frame(_)) {
-                let _ = writeln!(out, "        if (data + {} <= end)", at + size);
-                let _ = writeln!(out, "            memcpy(key + {to}, data + {at}, {size});");
-            } else {
-                let _ = writeln!(out, "        memcpy(key + {to}, (const u8 *)params + {at}, {size});");
+        match &steering.by {
+            SteerBy::RoundRobin => out.push_str("        break;\n"),
+            SteerBy::Frame(bytes) => hash_of(&mut out, bytes, true),
+            SteerBy::FrameByPort(ports) => {
+                out.push_str(
+                    "        const struct nf_packet *pkt;\n        memcpy(&pkt, params, sizeof(pkt));\n",
+                );
+                for (port, bytes) in ports.iter().enumerate() {
+                    let _ = writeln!(out, "        if (pkt->in_port == {port}) {{");
+                    hash_of(&mut out, bytes, true);
+                    out.push_str("        }\n");
+                }
+                out.push_str("        return 0;\n");
             }
-            to += size;
+            SteerBy::Params(paths) => {
+                let parts: Vec<(u32, u32)> =
+                    paths.iter().map(|(at, path)| param_bytes(program, event, *at, path)).collect();
+                hash_of(&mut out, &parts, false);
+            }
         }
-        let _ = writeln!(out, "        return nf_key_hash(key, {total});\n    }}");
+        out.push_str("    }\n");
     }
-    out.push_str("    default:\n        return w->turn += 0x9e3779b9u;\n    }\n}\n\n");
+    out.push_str("    default:\n        break;\n    }\n    return w->turn += 0x9e3779b9u;\n}\n\n");
     out
+}
+
+/// Returns a hash of bytes of the frame, or of the parameters.
+fn hash_of(out: &mut String, parts: &[(u32, u32)], frame: bool) {
+    let total: u32 = parts.iter().map(|(_, size)| size).sum();
+    let _ = writeln!(out, "        u8 key[{}] = {{0}};", total.max(1));
+    let mut to = 0;
+    for (at, size) in parts {
+        if frame {
+            let _ = writeln!(out, "        if (data + {} <= end)", at + size);
+            let _ = writeln!(out, "            memcpy(key + {to}, data + {at}, {size});");
+        } else {
+            let _ = writeln!(out, "        memcpy(key + {to}, (const u8 *)params + {at}, {size});");
+        }
+        to += size;
+    }
+    let _ = writeln!(out, "        return nf_key_hash(key, {total});");
 }
 
 /// Offset and size of a part of an event's parameters.
