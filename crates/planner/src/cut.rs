@@ -9,8 +9,12 @@
 //! 1. `nodes` takes the body apart: nodes, the conditions under which each runs, the ways out;
 //! 2. `graph` states which divisions are right and what they carry, as a network;
 //! 3. `choose` finds the division: balanced by an [`Objective`], with the fewest bytes carried;
-//! 4. `project` makes the two handlers;
+//! 4. `project` makes the two handlers, `restart` lets packets start over where that is allowed or needed;
 //! 5. the pass `event-params` and the simplifying passes clean up across the cut.
+//!
+//! Internal events are queued behind the handler that generates them and see the time and the random stream of the event
+//! from outside, so `now` may be asked in any stage. Random numbers are all drawn in one stage, in order, because a
+//! target has a stream per stage.
 //!
 //! # No if-conversion
 //!
@@ -28,6 +32,7 @@ mod flow;
 mod graph;
 mod nodes;
 mod project;
+mod restart;
 mod weigh;
 
 use nicforge_ir::{
@@ -248,10 +253,10 @@ fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::C
     program.handlers[handler].body = project::upstream(work, &choice.division, &down, event);
     let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
     let downstream = program.handlers.push(second);
-    let resets = project::resets_first(&program.handlers[downstream].body);
+    let resets = restart::resets_first(&program.handlers[downstream].body);
     if let Some(packet) = work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none()) {
         // Nobody looks at the cursor, so it may as well be the same everywhere.
-        project::reset_before(&mut program.handlers[handler].body, packet, event);
+        restart::reset_before(&mut program.handlers[handler].body, packet, event);
     }
     Stages { program, event, downstream }
 }

@@ -13,8 +13,10 @@
 //!
 //! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are none, the one closest to
 //! the wanted share. Ties: closer to the share, then the set found first. Nothing is random and no order depends on
-//! addresses or hashes, so a program always gives the same cut. Work: at most 2·[`MOST_CUTS`] maximum flows, and
-//! [`MOST_SETS`] times groups steps.
+//! addresses or hashes, so a program always gives the same cut.
+//! Nothing here is parametric: a sweep of weights in the network would find only divisions on the
+//! convex hull of share and bytes, and closed sets are few. Work: for each of at most three sets of rules
+//! [`MOST_CUTS`] maximum flows and [`MOST_SETS`] times groups steps.
 
 use super::Options;
 use super::flow::SOURCE;
