@@ -1,5 +1,5 @@
-//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other; `NAME.expect` is what must come out.
-//! Each is also run, before and after. `NICFORGE_BLESS=1` writes what comes out.
+//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other; `NAME.expect` is
+//! what must come out. Each is also run, before and after. `NICFORGE_BLESS=1` writes what comes out.
 
 mod common;
 

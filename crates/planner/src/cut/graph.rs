@@ -1,27 +1,30 @@
-//! The rules that a division of nodes must keep, and what it costs, as a network whose smallest cut is the best division.
+//! The rules that a division of nodes must keep, and what it costs, as a network whose smallest cut is the best
+//! division.
 //!
 //! Three kinds of variables are vertices; on the source's side they are true:
 //!
 //! * `x(n)`: node n is computed upstream;
-//! * `y(n)`: node n is not computed downstream. For most nodes it is the same vertex as `x(n)`; a cheap pure op may be computed
-//!   in both stages (x true, y false), which costs one unit, so that ties go to fewer repetitions;
+//! * `y(n)`: node n is not computed downstream. For most nodes it is the same vertex as `x(n)`; a cheap pure op
+//!   may be computed in both stages (x true, y false), which costs one unit, so that ties go to fewer repetitions;
 //! * `w(v)`: value v is not needed downstream.
 //!
 //! An infinite edge a → b says "if a then b". The rules:
 //!
 //! * what a node upstream uses is computed upstream, and so are the conditions under which it runs (its point);
-//! * a node downstream needs what it uses: `w(v) → y(n)`; with effects, also the conditions of the `if`s around it;
+//! * a node downstream needs what it uses: `w(v) → y(n)`; with effects, also the conditions of the `if`s around
+//!   it;
 //! * nodes that are ordered (events, logs), or touch the packet and do not both only read, keep their order;
 //! * all accesses of one mutable table lie in one stage, and all random numbers are drawn in one;
-//! * a packet is given away upstream only if nothing with effects remains on that path, so wherever the event is generated
-//!   the packet is still there to go with it. The same holds for emits: no event has emitted bytes pending; and for internal
-//!   events: the downstream part must not run behind what they cause.
+//! * a packet is given away upstream only if nothing with effects remains on that path, so wherever the event is
+//!   generated the packet is still there to go with it. The same holds for emits: no event has emitted bytes
+//!   pending; and for internal events: the downstream part must not run behind what they cause.
 //!
-//! The finite edge `y(p) → w(v)`, for the node p that gives v, costs the bytes of v: it is carried if p is upstream only and
-//! v is needed downstream, once, however many uses there are. A truth value costs its byte, as it takes one in the event.
+//! The finite edge `y(p) → w(v)`, for the node p that gives v, costs the bytes of v: it is carried if p is
+//! upstream only and v is needed downstream, once, however many uses there are. A truth value costs its byte, as
+//! it takes one in the event.
 //!
-//! Where the packet may be read again ([`Reread`]), `extract`, `skip` and `reset` are done in both stages (all of them, or the cursor
-//! would be elsewhere), `load` and `len` may be; upstream then must not change the packet.
+//! Where the packet may be read again ([`Reread`]), `extract`, `skip` and `reset` are done in both stages (all of
+//! them, or the cursor would be elsewhere), `load` and `len` may be; upstream then must not change the packet.
 //!
 //! All of this is submodular, so a smallest cut is an exact optimum (Picard and Queyranne, 1980).
 
@@ -41,8 +44,8 @@ pub struct Rules {
     pub packet_crosses: bool,
     /// Emitted bytes may be pending at the event.
     pub pending_emits: bool,
-    /// Downstream starts at this byte of the frame and does again what upstream did to the cursor, instead of being given what
-    /// was read. Each read counts as so many carried bytes.
+    /// Downstream starts at this byte of the frame and does again what upstream did to the cursor, instead of
+    /// being given what was read. Each read counts as so many carried bytes.
     pub reread: Option<Reread>,
 }
 

@@ -2,19 +2,19 @@
 //!
 //! Both are the handler's body in working form, with the same nested `if`s, projected on the nodes of one stage.
 //!
-//! *Upstream* keeps its nodes and those `if`s whose place and condition it knows; what follows the others is downstream work
-//! altogether. Every `return` behind which downstream work may remain generates the event. A value that crosses is visible
-//! there, or is handed out of the `if`s it stands in (zero from arms without it), or could not have been computed on the
-//! paths to there and goes as zero.
+//! *Upstream* keeps its nodes and those `if`s whose place and condition it knows; what follows the others is
+//! downstream work altogether. Every `return` behind which downstream work may remain generates the event. A value
+//! that crosses is visible there, or is handed out of the `if`s it stands in (zero from arms without it), or could
+//! not have been computed on the paths to there and goes as zero.
 //!
-//! *Downstream* keeps its nodes; every other value it uses, conditions included, becomes a parameter. An arm whose exits never
-//! generate the event cannot be entered, so the condition of its `if` is a constant. Simplifying then shows which parameters
-//! are needed. Where the packet is read again, it starts by putting the cursor back (`restart`), and what both stages do to the
-//! cursor stands in both.
+//! *Downstream* keeps its nodes; every other value it uses, conditions included, becomes a parameter. An arm whose
+//! exits never generate the event cannot be entered, so the condition of its `if` is a constant. Simplifying then
+//! shows which parameters are needed. Where the packet is read again, it starts by putting the cursor back
+//! (`restart`), and what both stages do to the cursor stands in both.
 //!
-//! Right because a run takes the same way through both: downstream sees the same conditions, and on that way each node runs
-//! in one stage in the same order, or is pure and may run in both. What the rules of [`super::graph`] keep is that
-//! everything with an effect that was before something else with one still is.
+//! Right because a run takes the same way through both: downstream sees the same conditions, and on that way each
+//! node runs in one stage in the same order, or is pure and may run in both. What the rules of [`super::graph`]
+//! keep is that everything with an effect that was before something else with one still is.
 
 use cranelift_entity::SecondaryMap;
 use nicforge_ir::{BlockId, Body, EventId, InstId, Op, Param, Program, Type, Value, ValueDef, ValueId};

@@ -1,7 +1,7 @@
 //! Packets that start over: handlers that put the cursor back before they look.
 //!
-//! Whoever resets a packet first does not care where its cursor was. So a stage can read again what the one before read, and
-//! an event whose cursor differs from path to path can be made to have it at byte 0 on all.
+//! Whoever resets a packet first does not care where its cursor was. So a stage can read again what the one before
+//! read, and an event whose cursor differs from path to path can be made to have it at byte 0 on all.
 
 use nicforge_ir::{BlockId, Body, EventId, InstId, Op, Type, ValueId};
 use nicforge_passes::rewrite::new_inst;
@@ -23,8 +23,8 @@ pub fn start_over(body: &mut Body, packet: ValueId, consumed: u32) {
     body.blocks[entry].insts.splice(0..0, added);
 }
 
-/// Whether every path through a handler that looks at its packet resets it first, so that nobody cares where the cursor
-/// was when the handler started.
+/// Whether every path through a handler that looks at its packet resets it first, so that nobody cares where the
+/// cursor was when the handler started.
 pub fn resets_first(body: &Body) -> bool {
     let entry = body.entry();
     let packet = body.blocks[entry].params.iter().copied().find(|v| body.ty(*v) == Type::Packet);
