@@ -26,7 +26,8 @@
 //! Where the packet may be read again ([`Reread`]), `extract`, `skip` and `reset` are done in both stages (all of
 //! them, or the cursor would be elsewhere), `load` and `len` may be; upstream then must not change the packet.
 //!
-//! All of this is submodular, so a smallest cut is an exact optimum (Picard and Queyranne, 1980).
+//! Every rule is an implication and every cost lies on one edge, so a smallest cut is an exact optimum (closures of
+//! a graph by minimum cuts: Picard, Management Science 22, 1976).
 
 use cranelift_entity::SecondaryMap;
 use nicforge_ir::{Op, Program, TableId, ValueId};
