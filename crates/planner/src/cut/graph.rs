@@ -298,3 +298,101 @@ impl Graph {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nicforge_ir::io::random;
+    use nicforge_ir::text::parse;
+    use nicforge_ir::verify;
+
+    use super::*;
+
+    /// A straight handler: two values read, some computed from these, one table written upstream, one downstream.
+    fn program(seed: u64, computed: u64) -> String {
+        let number = |n: u64| random(seed, n) as u64;
+        let mut ops = String::new();
+        for i in 2..2 + computed {
+            let (a, b) = (number(3 * i) % i, number(3 * i + 1) % i);
+            ops.push_str(&match number(3 * i + 2) % 3 {
+                0 => format!("%v{i}: u64 = mul %v{a}, %v{b}\n"),
+                1 => format!("%v{i}: u64 = xor %v{a}, %v{b}\n"),
+                _ => format!("%n{i}: u8 = cast %v{a}\n%v{i}: u64 = cast %n{i}\n"),
+            });
+        }
+        let pick = |n| number(n) % (2 + computed);
+        format!(
+            "program p ports 1
+            table up: hash[u64 -> u64] capacity 1 table down: hash[u64 -> u64] capacity 1
+            event net_recv(pkt: packet) in event stack_recv(pkt: packet) out
+            handler net_recv on net_recv(%pkt: packet) {{
+                %ok: u1, %v0: u64 = extract %pkt %ok1: u1, %v1: u64 = extract %pkt
+                {ops}
+                %a: u1 = update up[%v{}], %v{} %b: u1 = update down[%v{}], %v{}
+                generate stack_recv(%pkt) return
+            }}",
+            pick(900),
+            pick(901),
+            pick(902),
+            pick(903)
+        )
+    }
+
+    /// The smallest cost of all divisions with these nodes upstream, those that may be repeated tried in all ways.
+    fn by_trying(program: &Program, work: &Work, upstream: &dyn Fn(NodeId) -> bool) -> i64 {
+        let free: Vec<NodeId> =
+            (0..work.nodes.len()).filter(|id| work.nodes[*id].touches.repeatable).collect();
+        let mut best = INFINITE;
+        for mut choice in 0..3usize.pow(free.len() as u32) {
+            let mut up: Vec<bool> = (0..work.nodes.len()).map(upstream).collect();
+            let mut down: Vec<bool> = up.iter().map(|up| !up).collect();
+            for node in &free {
+                (up[*node], down[*node]) = [(true, false), (false, true), (true, true)][choice % 3];
+                choice /= 3;
+            }
+            let givers = |id: NodeId| {
+                work.nodes[id].uses.iter().filter_map(|v| work.giver(*v).map(|giver| (*v, giver)))
+            };
+            let nodes = || 0..work.nodes.len();
+            if nodes().any(|id| up[id] && givers(id).any(|(_, giver)| !up[giver])) {
+                continue;
+            }
+            let mut carried: Vec<ValueId> = nodes()
+                .filter(|id| down[*id])
+                .flat_map(givers)
+                .filter(|(_, giver)| !down[*giver])
+                .map(|(v, _)| v)
+                .collect();
+            carried.sort();
+            carried.dedup();
+            let bytes: i64 = carried.iter().map(|v| program.size_of(work.body.ty(*v)) as i64).sum();
+            let twice = nodes().filter(|id| up[*id] && down[*id]).count() as i64;
+            best = best.min(bytes * BYTE + twice);
+        }
+        best
+    }
+
+    #[test]
+    fn divisions_carry_as_little_as_the_best_of_all() {
+        let mut different = std::collections::BTreeSet::new();
+        for seed in 0..60 {
+            let program = verify(parse(&program(seed, 4)).unwrap()).unwrap();
+            let body = program.handlers.values().next().unwrap().body.clone();
+            let work = Work::new(&program, body);
+            let rules = Rules { packet_crosses: true, pending_emits: false, reread: None };
+            let mut graph = Graph::new(&program, &work, rules);
+            let up = program.table_named("up").unwrap();
+            // Everything that is read, the first update and what cannot be repeated of what they need.
+            let last_fixed = |id: NodeId| {
+                let touches = &work.nodes[id].touches;
+                !touches.repeatable
+                    && !touches.consumes
+                    && (touches.tables.is_empty() || touches.tables == [up])
+            };
+            let [(near, _), (far, _)] = graph.divide(&last_fixed, rules).unwrap();
+            let best = by_trying(&program, &work, &last_fixed);
+            assert_eq!((near, far), (best, best), "seed {seed}");
+            different.insert(best);
+        }
+        assert!(different.len() > 5, "the programs are too much alike: {different:?}");
+    }
+}
