@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nicforge_ir::{HandlerId, Program, Verified, text, verify};
 use nicforge_plan::Step;
-use nicforge_target::{Target, cost};
+use nicforge_target::{LinkKind, Target, cost};
 
 use crate::cut::{self, Objective, Options, Weights};
 use crate::instance::{self, Config};
@@ -200,7 +200,9 @@ impl Search<'_> {
                 if self.candidates.len() as u32 >= most {
                     return fresh;
                 }
-                let options = Options { objective, balance, ..Options::default() };
+                // Packets stay with their events where frames cannot be sent from elsewhere.
+                let without_packet = self.target.links.iter().all(|link| link.kind != LinkKind::Cpumap);
+                let options = Options { objective, balance, without_packet, ..Options::default() };
                 let Ok(cut) = cut::cut(&candidate.program, handler, &weights, &options) else { continue };
                 let action =
                     format!("cut `{name}` by {}, {:.0} % upstream", objective.name(), balance * 100.0);

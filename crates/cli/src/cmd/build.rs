@@ -40,6 +40,10 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
     }
 
+    if args.target == Target::Dpdk && matches!(args.emit, Emit::C | Emit::Object) {
+        return dpdk(&args, &loaded);
+    }
+
     let mut manager = PassManager::new();
     manager.print_after(|pass, program| {
         if wanted.contains(&pass) || wanted.contains(&"all") {
