@@ -84,6 +84,9 @@ pub struct Planning {
     /// Stop the search after so long and give the best plan so far
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     pub timeout: Option<Duration>,
+    /// Go on searching when a plan has the ports' rate
+    #[arg(long)]
+    pub all_candidates: bool,
 }
 
 impl Default for Planning {
@@ -95,6 +98,7 @@ impl Default for Planning {
             frame: 256,
             iterations: nicforge_planner::search::CANDIDATES,
             timeout: None,
+            all_candidates: false,
         }
     }
 }

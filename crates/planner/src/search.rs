@@ -25,6 +25,8 @@ pub struct Limits {
     /// Candidates that are mapped.
     pub candidates: u32,
     pub until: Option<Instant>,
+    /// Go on when the ports' rate is reached, to see other pipelines.
+    pub beyond_ceiling: bool,
 }
 
 /// Enough for every published program; the best plans come early.
@@ -96,7 +98,7 @@ pub fn search(
     let mut interrupted = false;
     // Every way out leaves the best candidate so far.
     while let Some(next) = search.most_promising(&open) {
-        if search.at_ceiling() {
+        if search.at_ceiling() && !limits.beyond_ceiling {
             break;
         }
         if search.candidates.len() as u32 >= limits.candidates {

@@ -91,7 +91,7 @@ pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) ->
         return read(&file, &content, source, target);
     }
     let planning = Planning::default();
-    let (found, config) = candidates(source, target, &planning)?;
+    let (found, config) = candidates(source, target, &planning, planned.candidate.is_some())?;
     let number = planned.candidate.unwrap_or(found.best);
     if number >= found.candidates.len() {
         let last = found.candidates.len() - 1;
@@ -161,7 +161,7 @@ pub fn find(
     target: &Target,
     planning: &Planning,
 ) -> Result<(Plan, bool), Failure> {
-    let (found, config) = candidates(source, target, planning)?;
+    let (found, config) = candidates(source, target, planning, planning.all_candidates)?;
     let (objective, _) = objective(&planning.objective)?;
     let plan = assemble::plan(source, target, &config, objective, &found, found.best);
     Ok((plan, found.interrupted))
@@ -172,6 +172,7 @@ fn candidates(
     source: &Verified<Program>,
     target: &Target,
     planning: &Planning,
+    beyond_ceiling: bool,
 ) -> Result<(Found, Config), Failure> {
     let missing = support::missing(source, target);
     if let Some(first) = missing.first() {
@@ -189,7 +190,7 @@ fn candidates(
     };
     let config = config(planning, source, target)?;
     let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
-    let limits = Limits { candidates: planning.iterations.max(1), until };
+    let limits = Limits { candidates: planning.iterations.max(1), until, beyond_ceiling };
     let found = search::search(source, target, &config, goal, limits, &interrupt::stopped)
         .map_err(|e| Failure::user(e.to_string()))?;
     Ok((found, config))
