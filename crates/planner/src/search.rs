@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nicforge_ir::{HandlerId, Program, Verified, text, verify};
 use nicforge_plan::Step;
-use nicforge_target::{LinkKind, Target, cost};
+use nicforge_target::{LinkKind, Reorder, Target, cost};
 
 use crate::cut::{self, Objective, Options, Weights};
 use crate::instance::{self, Config};
@@ -136,7 +136,9 @@ impl Search<'_> {
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
-        if instance.edges.iter().any(|edge| edge.from > edge.to) {
+        let backwards = instance.edges.iter().any(|edge| edge.from > edge.to);
+        let can_reorder = self.target.links.iter().any(|link| link.reorder != Reorder::None);
+        if backwards || !can_reorder && steers.iter().any(|steer| steer.reorder) {
             return None;
         }
         let mapping = mapping::map(&instance, self.goal)?;

@@ -12,9 +12,9 @@
 //! it keeps them together, that is, if what *it* is steered by is part of `Q`'s keys. Otherwise a reorder point is needed in front of `Q`
 //! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nicforge_ir::{Direction, HandlerId, Op, Program, TableId};
+use nicforge_ir::{Body, Direction, HandlerId, InstId, Op, Program, TableId};
 use nicforge_target::{Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
@@ -156,17 +156,18 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
         return Ability::Single(format!("`{}` and `{}` share tables", name(first), name(second)));
     };
     let body = &program.handlers[handler].body;
-    let mut common: Option<(BTreeSet<Origin>, Site)> = None;
+    // Two events meet in an entry if their keys are equal member by member. So what decides the replica must be the same member of
+    // every key of one table; between tables it only has to be the same value.
+    let mut of_table: BTreeMap<TableId, (BTreeSet<(usize, Origin)>, InstId)> = BTreeMap::new();
     for site in touched(handler) {
-        let op = &body.insts[site.inst].op;
-        let table = table_of(op).map_or("", |table| &program.tables[table].name);
-        let place = program.place(body.insts[site.inst].span);
+        let Some(table) = table_of(&body.insts[site.inst].op) else { continue };
         let key = site.operands.first().cloned().unwrap_or(Shape::Other);
-        let leaves: BTreeSet<Origin> = key
+        let leaves: BTreeSet<(usize, Origin)> = key
             .leaves()
             .into_iter()
-            .filter(|leaf| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
-            .map(|leaf| leaf.undressed().clone())
+            .enumerate()
+            .filter(|(_, leaf)| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
+            .map(|(at, leaf)| (at, leaf.clone()))
             .collect();
         if leaves.is_empty() {
             let constant = key.leaves().iter().all(|leaf| matches!(leaf, Origin::Const(_)));
@@ -175,24 +176,52 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
             } else {
                 "by a key that is not a function of the event"
             };
-            return Ability::Single(format!("`{table}` is accessed {why} ({place})"));
+            let name = &program.tables[table].name;
+            return Ability::Single(format!(
+                "`{name}` is accessed {why} ({})",
+                place(program, body, site.inst)
+            ));
         }
+        let known = of_table.remove(&table);
+        let (both, first) = match known {
+            None => (leaves, site.inst),
+            Some((known, first)) => (known.intersection(&leaves).cloned().collect(), first),
+        };
+        if both.is_empty() {
+            let name = &program.tables[table].name;
+            return Ability::Single(format!(
+                "`{name}` is accessed by keys that have no member in common ({} and {})",
+                place(program, body, first),
+                place(program, body, site.inst)
+            ));
+        }
+        of_table.insert(table, (both, first));
+    }
+    let mut common: Option<(BTreeSet<Origin>, TableId, InstId)> = None;
+    for (table, (leaves, inst)) in of_table {
+        let leaves: BTreeSet<Origin> = leaves.into_iter().map(|(_, leaf)| leaf.undressed().clone()).collect();
         common = Some(match common {
-            None => (leaves, site),
-            Some((known, first)) => {
+            None => (leaves, table, inst),
+            Some((known, other, first)) => {
                 let both: BTreeSet<Origin> = known.intersection(&leaves).cloned().collect();
                 if both.is_empty() {
-                    let other = table_of(&body.insts[first.inst].op).map_or("", |t| &program.tables[t].name);
-                    let there = program.place(body.insts[first.inst].span);
                     return Ability::Single(format!(
-                        "the keys of `{other}` ({there}) and `{table}` ({place}) have nothing in common"
+                        "the keys of `{}` ({}) and `{}` ({}) have nothing in common",
+                        program.tables[other].name,
+                        place(program, body, first),
+                        program.tables[table].name,
+                        place(program, body, inst)
                     ));
                 }
-                (both, first)
+                (both, other, first)
             }
         });
     }
-    common.map_or(Ability::Free, |(leaves, _)| Ability::Sharded(leaves))
+    common.map_or(Ability::Free, |(leaves, ..)| Ability::Sharded(leaves))
+}
+
+fn place(program: &Program, body: &Body, inst: InstId) -> String {
+    program.place(body.insts[inst].span)
 }
 
 /// What steering decided for a stage.
@@ -203,7 +232,7 @@ pub struct Steer {
     pub by: BTreeSet<Origin>,
     /// The same in terms of the packet that entered, where it can be said so.
     pub entry: BTreeSet<Origin>,
-    /// Events must be put back into arrival order before it.
+    /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
     pub reorder: bool,
     /// Replicas it may have.
     pub most: u32,
@@ -271,8 +300,10 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         };
         let together =
             |before: &Steer| before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
-        let ordered = unordered(s) || !state || list.iter().all(together);
-        if !ordered && !reorder {
+        // Events that come by ways of different lengths overtake one another whatever they are steered by.
+        let one_way = senders(program, stages, s) <= 1;
+        let ordered = unordered(s) || !state || (one_way && list.iter().all(together));
+        if !ordered && !reorder && one_way {
             // No reorder point here: what comes before must not be replicated.
             for before in &mut list {
                 let single = before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
@@ -286,14 +317,37 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
                 }
             }
         }
+        let ordered = ordered || (one_way && !reorder);
         let most = match &ability {
             Ability::Single(_) => 1,
             _ => limit(s),
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
-        list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered && reorder, most });
+        list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered, most });
     }
     list
+}
+
+/// Stages that send to a stage; the outside counts as one.
+fn senders(program: &Program, stages: &[Vec<HandlerId>], s: usize) -> usize {
+    let sends = |from: &Vec<HandlerId>, event: nicforge_ir::EventId| {
+        from.iter().any(|h| {
+            let body = &program.handlers[*h].body;
+            let mut found = false;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                found |= matches!(&body.insts[inst].op, Op::Generate { event: e, .. } if *e == event);
+            });
+            found
+        })
+    };
+    let mut outside = false;
+    let mut from = BTreeSet::new();
+    for handler in &stages[s] {
+        let event = program.handlers[*handler].event;
+        outside |= program.events[event].direction == Direction::In;
+        from.extend((0..stages.len()).filter(|other| *other != s && sends(&stages[*other], event)));
+    }
+    from.len() + usize::from(outside)
 }
 
 fn takes_packets(program: &Program, handlers: &[HandlerId]) -> bool {

@@ -30,6 +30,22 @@ pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failur
     Ok(Job { plan, program, pipeline })
 }
 
+impl Job {
+    /// The program to compare with. Tables that replicas have shards of hold their capacity in every shard, so all together they hold
+    /// more than asked for (capacities are minima); the reference gets as much, or it would refuse what the shards take.
+    pub fn reference(&self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+        let mut program = source.clone().into_inner();
+        for stage in self.plan.stages.iter().filter(|stage| stage.replicas > 1) {
+            for table in program.tables.values_mut() {
+                if stage.tables.contains(&table.name) && table.kind.takes_inserts() {
+                    table.capacity = table.capacity.saturating_mul(stage.replicas);
+                }
+            }
+        }
+        program::check(program)
+    }
+}
+
 /// What DPDK cannot do is shown on source lines, everything else as it is.
 pub fn failure(program: &Program, error: DpdkError) -> Failure {
     match &error {

@@ -16,7 +16,7 @@ pub fn run(
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let job = pipelines::dpdk(&args.planned, source)?;
-    let (_, differences) = verify_dpdk(source, &job.program, &job.pipeline, entries, events)
+    let (_, differences) = verify_dpdk(&job.reference(source)?, &job.program, &job.pipeline, entries, events)
         .map_err(|e| pipelines::failure(&job.program, e))?;
     let tables = source.tables.len();
     let mut result = Agreement {
