@@ -73,8 +73,10 @@ struct nf_packet {
     u32 staged_len;
     u32 in_port;
     u32 spare;
-    /* The caller's own. */
+    /* The caller's own: whatever holds the packet, and where the frame lay when that was true for the last time. */
     void *owner;
+    u8 *owner_data;
+    u8 *owner_end;
 };
 
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };
