@@ -87,7 +87,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
 /// The source of a DPDK application, or the application itself.
 fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
     let job = super::pipelines::dpdk(&args.planned, &loaded.program)?;
-    let app = DpdkProgram::build(&job.program, &job.pipeline)
+    let app = DpdkProgram::new(&job.program, &job.pipeline)
         .map_err(|e| super::pipelines::failure(&job.program, e))?;
     if args.emit == Emit::C {
         return write(args, app.artifact().source.as_bytes());
