@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nicforge_ir::{Body, Direction, HandlerId, InstId, Op, Program, TableId};
+use nicforge_ir::{Body, Direction, HandlerId, InstId, Op, Program, TableId, Type};
 use nicforge_target::{Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
@@ -217,7 +217,44 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
             }
         });
     }
-    common.map_or(Ability::Free, |(leaves, ..)| Ability::Sharded(leaves))
+    let Some((leaves, ..)) = common else { return Ability::Free };
+    if !leaves.iter().any(|leaf| varied(program, handler, leaf)) {
+        let names: Vec<String> = leaves.iter().map(|leaf| describe(program, handlers, leaf)).collect();
+        return Ability::Single(format!(
+            "all that its keys have in common is {}, which has few values",
+            names.join(", ")
+        ));
+    }
+    Ability::Sharded(leaves)
+}
+
+/// Whether a part of events is different enough between flows to spread them: types of protocols are not.
+fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
+    match leaf {
+        Origin::Frame { offset, bits, .. } => *bits >= 16 && *offset != 12,
+        Origin::Const(_) | Origin::Port => false,
+        Origin::Op {
+            name: "eq" | "ne" | "ult" | "ule" | "ugt" | "uge" | "slt" | "sle" | "sgt" | "sge",
+            ..
+        } => false,
+        Origin::Op { name: "select", of, .. } => of[1..].iter().any(|part| varied(program, handler, part)),
+        Origin::Op { bits, .. } => *bits >= 16,
+        Origin::Param { index, path } => {
+            let event = &program.events[program.handlers[handler].event];
+            let mut ty = event.params.get(*index as usize).map(|param| param.ty);
+            for step in path {
+                ty = match ty {
+                    Some(Type::Struct(id)) => {
+                        program.structs[id].fields.get(*step as usize).map(|field| field.ty)
+                    }
+                    Some(Type::Array(id)) => Some(program.arrays[id].elem),
+                    other => other,
+                };
+            }
+            ty.is_some_and(|ty| program.size_of(ty) >= 2)
+        }
+        Origin::Value { .. } => true,
+    }
 }
 
 fn place(program: &Program, body: &Body, inst: InstId) -> String {

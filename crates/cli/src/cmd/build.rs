@@ -93,7 +93,8 @@ fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
         return write(args, app.artifact().source.as_bytes());
     }
     let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
-    std::fs::copy(app.path(), &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    let built = app.path(false).map_err(|e| super::pipelines::failure(&job.program, e))?;
+    std::fs::copy(built, &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
     Ok(())
 }

@@ -31,18 +31,23 @@ pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failur
 }
 
 impl Job {
-    /// The program to compare with. Tables that replicas have shards of hold their capacity in every shard, so all together they hold
-    /// more than asked for (capacities are minima); the reference gets as much, or it would refuse what the shards take.
-    pub fn reference(&self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
-        let mut program = source.clone().into_inner();
-        for stage in self.plan.stages.iter().filter(|stage| stage.replicas > 1) {
-            for table in program.tables.values_mut() {
-                if stage.tables.contains(&table.name) && table.kind.takes_inserts() {
-                    table.capacity = table.capacity.saturating_mul(stage.replicas);
-                }
+    /// Makes room in the tables of both programs if replicas run side by side, for comparisons: then it is a matter of luck which key
+    /// finds a table full, and shards hold more together than one table would. Capacities are minima.
+    pub fn with_room(mut self, source: &Verified<Program>) -> Result<(Job, Verified<Program>), Failure> {
+        let side_by_side = self.plan.stages.iter().any(|stage| stage.replicas > 1);
+        let workers: u32 = self.plan.stages.iter().map(|stage| stage.replicas).sum();
+        let widen = |program: &Verified<Program>| {
+            let mut program = program.clone().into_inner();
+            for table in program.tables.values_mut().filter(|table| table.kind.takes_inserts()) {
+                table.capacity = table.capacity.saturating_mul(workers);
             }
+            program::check(program)
+        };
+        if !side_by_side {
+            return Ok((self, source.clone()));
         }
-        program::check(program)
+        self.program = widen(&self.program)?;
+        Ok((self, widen(source)?))
     }
 }
 

@@ -15,8 +15,8 @@ pub fn run(
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
-    let job = pipelines::dpdk(&args.planned, source)?;
-    let (_, differences) = verify_dpdk(&job.reference(source)?, &job.program, &job.pipeline, entries, events)
+    let (job, reference) = pipelines::dpdk(&args.planned, source)?.with_room(source)?;
+    let (_, differences) = verify_dpdk(&reference, &job.program, &job.pipeline, entries, events)
         .map_err(|e| pipelines::failure(&job.program, e))?;
     let tables = source.tables.len();
     let mut result = Agreement {

@@ -17,10 +17,9 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let program = &*loaded.program;
     let list = events::captures(&args.inputs, program, &loaded.path)?;
     let entries = events::tables(&args.inputs, program, &loaded.path)?;
-    let job = pipelines::dpdk(&args.planned, &loaded.program)?;
-    let (run, differences) =
-        verify_dpdk(&job.reference(&loaded.program)?, &job.program, &job.pipeline, &entries, &list)
-            .map_err(|e| pipelines::failure(&job.program, e))?;
+    let (job, reference) = pipelines::dpdk(&args.planned, &loaded.program)?.with_room(&loaded.program)?;
+    let (run, differences) = verify_dpdk(&reference, &job.program, &job.pipeline, &entries, &list)
+        .map_err(|e| pipelines::failure(&job.program, e))?;
     let setting =
         format!("{} stages, {} lcores and one for ports", job.plan.stages.len(), job.pipeline.workers());
     let mut summary = Summary::new("dpdk", setting, program);
