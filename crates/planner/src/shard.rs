@@ -362,29 +362,44 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
         list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered, most });
     }
+    // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
+    // several senders give it has to sort it too.
+    for s in (0..stages.len()).rev() {
+        if !list[s].reorder {
+            continue;
+        }
+        for before in 0..s {
+            let feeds = sends_to(program, &stages[before], &stages[s]);
+            let mixes = senders(program, stages, before) > 1
+                || (0..before).any(|b| list[b].most > 1 && sends_to(program, &stages[b], &stages[before]));
+            if feeds && mixes {
+                list[before].reorder = true;
+            }
+        }
+    }
     list
+}
+
+/// Whether one stage sends events to another.
+fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) -> bool {
+    from.iter().any(|h| {
+        let body = &program.handlers[*h].body;
+        let mut found = false;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            if let Op::Generate { event, .. } = &body.insts[inst].op {
+                found |= program.handler_of(*event).is_some_and(|handler| to.contains(&handler));
+            }
+        });
+        found
+    })
 }
 
 /// Stages that send to a stage; the outside counts as one.
 fn senders(program: &Program, stages: &[Vec<HandlerId>], s: usize) -> usize {
-    let sends = |from: &Vec<HandlerId>, event: nicforge_ir::EventId| {
-        from.iter().any(|h| {
-            let body = &program.handlers[*h].body;
-            let mut found = false;
-            body.for_each_inst(body.entry(), &mut |inst| {
-                found |= matches!(&body.insts[inst].op, Op::Generate { event: e, .. } if *e == event);
-            });
-            found
-        })
-    };
-    let mut outside = false;
-    let mut from = BTreeSet::new();
-    for handler in &stages[s] {
-        let event = program.handlers[*handler].event;
-        outside |= program.events[event].direction == Direction::In;
-        from.extend((0..stages.len()).filter(|other| *other != s && sends(&stages[*other], event)));
-    }
-    from.len() + usize::from(outside)
+    let outside = takes_packets(program, &stages[s]);
+    let others =
+        (0..stages.len()).filter(|other| *other != s && sends_to(program, &stages[*other], &stages[s]));
+    others.count() + usize::from(outside)
 }
 
 fn takes_packets(program: &Program, handlers: &[HandlerId]) -> bool {
