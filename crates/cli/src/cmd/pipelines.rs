@@ -31,23 +31,16 @@ pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failur
 }
 
 impl Job {
-    /// Makes room in the tables of both programs if replicas run side by side, for comparisons: then it is a matter of luck which key
-    /// finds a table full, and shards hold more together than one table would. Capacities are minima.
+    /// This job and what to compare it with: both with room in their tables, see [`Plan::make_room`].
     pub fn with_room(mut self, source: &Verified<Program>) -> Result<(Job, Verified<Program>), Failure> {
-        let side_by_side = self.plan.stages.iter().any(|stage| stage.replicas > 1);
-        let workers: u32 = self.plan.stages.iter().map(|stage| stage.replicas).sum();
         let widen = |program: &Verified<Program>| {
             let mut program = program.clone().into_inner();
-            for table in program.tables.values_mut().filter(|table| table.kind.takes_inserts()) {
-                table.capacity = table.capacity.saturating_mul(workers);
-            }
+            self.plan.make_room(&mut program);
             program::check(program)
         };
-        if !side_by_side {
-            return Ok((self, source.clone()));
-        }
+        let reference = widen(source)?;
         self.program = widen(&self.program)?;
-        Ok((self, widen(source)?))
+        Ok((self, reference))
     }
 }
 
