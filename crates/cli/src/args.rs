@@ -43,6 +43,8 @@ pub enum Command {
     Plan(Plan),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
+    /// Write one HTML page with source, plans and what limits them, target by target
+    Report(Report),
 }
 
 #[derive(ClapArgs)]
@@ -121,6 +123,20 @@ pub struct Plan {
     /// Print as JSON, which --plan takes back
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Report {
+    #[command(flatten)]
+    pub source: Source,
+    /// Name of a target, a .toml file, or `all`; may be given several times
+    #[arg(long, value_name = "TARGET", default_value = "all")]
+    pub target: Vec<String>,
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Where to write it (default: NAME.html)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

@@ -10,6 +10,7 @@ mod new;
 mod pipelines;
 mod plan;
 mod reload;
+mod report;
 mod run;
 mod table;
 mod targets;
@@ -35,5 +36,6 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Targets(args) => targets::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Report(args) => report::run(args),
     }
 }
