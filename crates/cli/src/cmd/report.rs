@@ -184,7 +184,7 @@ fn search_tree(steps: &[Step]) -> String {
 
 /// Stages as boxes in event order, edges as curves above them.
 fn graph(plan: &Plan) -> String {
-    const WIDTH: usize = 190;
+    const WIDTH: usize = 230;
     const GAP: usize = 70;
     const TOP: usize = 70;
     let x = |n: usize| n * (WIDTH + GAP) + 40;
