@@ -4,3 +4,4 @@
 //! handed in by whoever runs it.
 
 pub mod ebpf;
+pub mod nfp;
