@@ -152,6 +152,9 @@ fn run(
             terms.give(region as u32, base + offset, *byte);
         }
     }
+    for (region, address, byte) in &graph.given {
+        terms.give(*region, *address, *byte);
+    }
     let limits = Limits { unroll: options.unroll, deadline, stop: &over, sizes: options.sizes };
     let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
     let timed = timing::timed(&graph, &dag);

@@ -119,7 +119,7 @@ pub struct Region {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     Set(Slot, Expr),
-    /// `slot` becomes `bytes` bytes, the lowest address in its lowest bits.
+    /// `slot` becomes `bytes` bytes, the lowest address in its lowest bits, and zero above.
     Load {
         slot: Slot,
         address: Expr,
@@ -201,6 +201,8 @@ pub struct Graph {
     /// Private bytes at the start.
     pub bytes: Vec<(u64, Expr)>,
     pub regions: Vec<Region>,
+    /// Bytes of tables that never change: region, address, byte.
+    pub given: Vec<(u32, u64, u8)>,
     pub blocks: Vec<Block>,
     pub entry: BlockId,
     /// Source line of each place, where known.

@@ -67,7 +67,13 @@ pub fn graph(insns: &[Insn], shared: bool) -> Result<Graph, NfpError> {
     let leaders = leaders(insns);
     let block_of = |index: usize| leaders.partition_point(|leader| *leader <= index) - 1;
     let exit = BlockId(leaders.len() as u32);
+    let reached = reached(insns);
     for (number, start) in leaders.iter().enumerate() {
+        if !reached[*start] {
+            // Stubs and padding; nothing leads here.
+            front.graph.blocks.push(leave());
+            continue;
+        }
         let end = leaders.get(number + 1).copied().unwrap_or(insns.len());
         let block = front.block(insns, *start..end, |target| match target {
             Target::Insn(index) => BlockId(block_of(index as usize) as u32),
@@ -75,13 +81,35 @@ pub fn graph(insns: &[Insn], shared: bool) -> Result<Graph, NfpError> {
         })?;
         front.graph.blocks.push(block);
     }
-    front.graph.blocks.push(Block {
-        steps: Vec::new(),
-        next: Next::Exit,
-        branch: BranchCost::default(),
-        place: None,
-    });
+    front.graph.blocks.push(leave());
     Ok(front.graph)
+}
+
+fn leave() -> Block {
+    Block { steps: Vec::new(), next: Next::Exit, branch: BranchCost::default(), place: None }
+}
+
+/// Instructions control can come to.
+fn reached(insns: &[Insn]) -> Vec<bool> {
+    let mut reached = vec![false; insns.len()];
+    let mut queue = vec![0];
+    while let Some(at) = queue.pop() {
+        if at >= insns.len() || std::mem::replace(&mut reached[at], true) {
+            continue;
+        }
+        match insns[at].op {
+            Op::Branch { cond, target, .. } => {
+                if let Target::Insn(to) = target {
+                    queue.push(to as usize);
+                }
+                if cond != Cond::Always {
+                    queue.push(at + 1);
+                }
+            }
+            _ => queue.push(at + 1),
+        }
+    }
+    reached
 }
 
 /// First instructions of blocks, rising.

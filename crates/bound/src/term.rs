@@ -111,6 +111,9 @@ pub struct Terms {
     given: HashMap<(u32, u64), u8>,
 }
 
+/// Most places of given contents one load may choose from.
+const MOST_CHOICES: u64 = 2048;
+
 /// The lowest `bits` bits.
 pub fn ones(bits: u8) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
@@ -299,6 +302,9 @@ impl Terms {
                         }
                         return self.variable(Var::Byte { region, address }, Self::unknown(8));
                     }
+                    if let Some(byte) = self.choose_given(region, mem, address) {
+                        return byte;
+                    }
                     break;
                 }
                 MemNode::Phi { node, index } => {
@@ -320,6 +326,28 @@ impl Terms {
             }
         }
         self.intern(Node::Load(mem, address), Self::unknown(8))
+    }
+
+    /// A byte of given contents at an address that may be several, as a choice by address.
+    fn choose_given(&mut self, region: u32, mem: Mem, address: Term) -> Option<Term> {
+        let Facts { bits, zeros, ones, low, high } = self.facts(address);
+        let possible = high.checked_sub(low).filter(|more| *more < MOST_CHOICES)?;
+        if let Some(known) = self.loads.get(&(mem, address)) {
+            return Some(*known);
+        }
+        let candidates = (low..=low + possible).filter(|at| at & zeros == 0 && !at & ones == 0);
+        let bytes: Option<Vec<(u64, u8)>> =
+            candidates.map(|at| Some((at, *self.given.get(&(region, at))?))).collect();
+        let mut bytes = bytes?;
+        let (_, last) = bytes.pop()?;
+        let mut value = self.constant(8, last.into());
+        for (at, byte) in bytes.into_iter().rev() {
+            let (at, byte) = (self.constant(bits, at), self.constant(8, byte.into()));
+            let hit = self.eq(address, at);
+            value = self.ite(hit, byte, value);
+        }
+        self.loads.insert((mem, address), value);
+        Some(value)
     }
 
     /// A byte of a memory without phis, stores that may or may not matter written out as choices.
@@ -852,7 +880,7 @@ impl Terms {
                     let (x, y) = (self.eq(high, top), self.eq(low, below));
                     return self.and(x, y);
                 }
-                Node::Ite(c, x, y) if self.value(x).is_some() && self.value(y).is_some() => {
+                Node::Ite(c, x, y) if self.value(x).is_some() => {
                     let (x, y) = (self.eq(x, b), self.eq(y, b));
                     return self.ite(c, x, y);
                 }

@@ -388,6 +388,7 @@ impl Walk<'_> {
                 if matches!(contents, Contents::Table | Contents::Shared) {
                     node.reads.push(Read { place, region: region as u32, address, value });
                 }
+                let value = self.terms.zext(value, self.graph.slots[slot.0 as usize]);
                 state.slots[slot.0 as usize] = Some(value);
             }
             Effect::Store { address, bytes, value } => {

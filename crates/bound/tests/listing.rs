@@ -1,13 +1,12 @@
 //! Listings from text to exact bounds, checked by the interpreter.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nicforge_bound::analysis::{Options, Report, analyse};
-use nicforge_bound::nfp;
 use nicforge_bound::search::{By, Machine};
-use nicforge_isa::nfp::{self as isa, DramRead, Entry, Listing};
+use nicforge_bound::{nfp, replay};
+use nicforge_isa::nfp::{self as isa, Listing};
 
 fn machine() -> Machine {
     Machine { base_cycles: 224.0, cores: 50.0, hz: 800e6, port_pps: None, port_bps: None }
@@ -66,24 +65,7 @@ fn check(listing: &Listing) -> Report {
         assert!((ours / brute - 1.0).abs() < 1e-9, "{:?}: search {ours}, enumeration {brute}", record.by);
     }
     for path in all.iter().chain(report.records.iter().filter_map(|record| record.slowest.as_ref())) {
-        let mut reads: VecDeque<_> = path.witness.reads.clone().into();
-        let mut dram = |read: &DramRead| {
-            let mut bytes = vec![0; read.bytes];
-            while let Some(next) = reads.front().filter(|next| next.place as usize == read.insn).cloned() {
-                let at = (nfp::dram_offset(next.address) - read.address) as usize;
-                bytes[at..at + next.bytes.len()].copy_from_slice(&next.bytes);
-                reads.pop_front();
-            }
-            bytes
-        };
-        let mut packet = path.witness.packet.clone();
-        let entry = Entry { packet: &mut packet, dram: &mut dram, limit: 100_000 };
-        let run = isa::Machine::run(&listing.insns, entry).unwrap();
-        let branches: Vec<(u32, bool)> =
-            run.branches.iter().map(|(at, taken)| (*at as u32, *taken)).collect();
-        assert_eq!(branches, path.witness.branches);
-        assert_eq!(1000 * run.clock.cycles, path.witness.work.milli);
-        assert_eq!(run.clock.dram_micro, path.witness.work.micro);
+        replay::nfp(&listing.insns, &path.witness).unwrap();
     }
     report
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bound;
 mod build;
 mod check;
 mod compare;
@@ -18,6 +19,7 @@ use crate::context::Failure;
 pub fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Check(args) => check::run(args),
+        Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
         Command::Verify(args) => verify::run(args),
