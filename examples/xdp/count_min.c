@@ -12,7 +12,7 @@ INLINE __u32 row_hash(__u32 seed, const __u32 *key)
 {
     __u32 hash = seed;
 #pragma unroll
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         hash = mix(hash, key[i]);
     return hash;
 }
@@ -27,12 +27,12 @@ int count_min(struct xdp_md *ctx)
     struct iphdr *ip = take(&p, sizeof *ip);
     if (!ip || ip->ihl != 5)
         return XDP_PASS;
-    __u32 key[3] = {ip->saddr, ip->daddr, ip->protocol};
+    __u32 key[4] = {ip->saddr, ip->daddr, ip->protocol, 0};
     if (ip->protocol == IPPROTO_TCP || ip->protocol == IPPROTO_UDP) {
         __u32 *ports = take(&p, 8);
         if (!ports)
             return XDP_PASS;
-        key[2] ^= *ports;
+        key[3] = *ports;
     }
 #pragma unroll
     for (__u32 row = 0; row < HASHES; row++) {

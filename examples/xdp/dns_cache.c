@@ -1,8 +1,7 @@
-/* Answers DNS queries from a table: reads a name of up to LABELS labels byte by byte into a hash, looks the answer up in two
+/* Answers DNS queries from a table: reads a name of up to three labels byte by byte into a hash, looks the answer up in two
  * places, compares the name, and turns the query into its answer. */
 #include "xdp.h"
 
-#define LABELS 3
 #define LABEL_BYTES 12
 
 struct answer {
@@ -31,6 +30,43 @@ struct record {
     __be16 address[2];
 };
 
+struct name {
+    __u32 hash;
+    __u32 check;
+};
+
+/* One byte of a label, without case. False at the packet's end. */
+INLINE int letter(struct packet *p, struct name *name)
+{
+    __u8 *byte = take(p, 1);
+    if (!byte)
+        return 0;
+    __u32 c = *byte;
+    if (c >= 'A' && c <= 'Z')
+        c |= 0x20;
+    name->hash = (name->hash ^ c) * 0x01000193;
+    name->check = (name->check << 5 | name->check >> 27) + c;
+    return 1;
+}
+
+/* A label: 0 if there may be another one, 1 after the last, -1 if it is not for us. */
+INLINE int label(struct packet *p, struct name *name)
+{
+    __u8 *length = take(p, 1);
+    if (!length)
+        return -1;
+    __u32 left = *length;
+    if (left == 0)
+        return 1;
+    if (left > LABEL_BYTES)
+        return -1;
+#pragma unroll
+    for (__u32 i = 0; i < LABEL_BYTES; i++)
+        if (i < left && !letter(p, name))
+            return -1;
+    return 0;
+}
+
 SEC("xdp")
 int dns_cache(struct xdp_md *ctx)
 {
@@ -47,34 +83,15 @@ int dns_cache(struct xdp_md *ctx)
     struct dns *dns = take(&p, sizeof *dns);
     if (!dns || dns->flags & bpf_htons(0xf800) || dns->questions != bpf_htons(1))
         return XDP_PASS;
-    __u32 hash = 0x811c9dc5, check = 0;
-    int done = 0;
-#pragma unroll
-    for (int label = 0; label < LABELS; label++) {
-        __u8 *length = take(&p, 1);
-        if (!length)
-            return XDP_DROP;
-        __u32 left = *length;
-        if (left == 0) {
-            done = 1;
-            break;
-        }
-        if (left > LABEL_BYTES)
-            return XDP_PASS;
-#pragma unroll
-        for (__u32 i = 0; i < LABEL_BYTES; i++) {
-            if (i >= left)
-                break;
-            __u8 *byte = take(&p, 1);
-            if (!byte)
-                return XDP_DROP;
-            __u32 c = *byte;
-            if (c >= 'A' && c <= 'Z')
-                c |= 0x20;
-            hash = (hash ^ c) * 0x01000193;
-            check = (check << 5 | check >> 27) + c;
-        }
-    }
+    struct name name = {.hash = 0x811c9dc5};
+    int done = label(&p, &name);
+    if (!done)
+        done = label(&p, &name);
+    if (!done)
+        done = label(&p, &name);
+    if (done < 0)
+        return XDP_PASS;
+    __u32 hash = name.hash, check = name.check;
     if (!done) {
         __u8 *end = take(&p, 1);
         if (!end || *end)

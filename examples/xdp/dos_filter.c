@@ -32,6 +32,23 @@ int dos_filter(struct xdp_md *ctx)
         }
         if (tcp->rst && tcp->window == 0 && ip->id == 0)
             return XDP_DROP;
+        /* Floods that were seen: a fixed sequence number, sequence numbers that repeat the address, urgent data nobody sends. */
+        if (tcp->seq == bpf_htonl(0x04d20000) || tcp->seq == ip->saddr || tcp->ack_seq == ip->daddr)
+            return XDP_DROP;
+        if (tcp->urg && tcp->urg_ptr == 0)
+            return XDP_DROP;
+        if (tcp->source == tcp->dest && ip->saddr == ip->daddr)
+            return XDP_DROP;
+        if (tcp->doff > 5) {
+            /* The first options of every system are a segment size or padding. */
+            __u8 *option = take(&p, 4);
+            if (!option)
+                return XDP_DROP;
+            if (tcp->syn && option[0] != 2 && option[0] != 1)
+                return XDP_DROP;
+            if (option[0] == 2 && (option[1] != 4 || (option[2] << 8 | option[3]) < 536))
+                return XDP_DROP;
+        }
         hash = mix(hash, *(__u32 *)tcp);
         hash = mix(hash, tcp->window);
     } else if (ip->protocol == IPPROTO_UDP) {

@@ -140,11 +140,11 @@ int header_parser(struct xdp_md *ctx)
         __u8 *first = p.at;
         if (p.at + 1 > p.end)
             return XDP_DROP;
-        return *first >> 4 == 4 ? ip4(&p, 32) : ip6(&p, 32);
+        type = *first >> 4 == 4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
     }
     if (type == bpf_htons(ETH_P_IP))
         return ip4(&p, 0);
     if (type == bpf_htons(ETH_P_IPV6))
-        return ip6(&p, 0);
+        return ip6(&p, 32);
     return XDP_PASS;
 }

@@ -44,16 +44,30 @@ int quic_lb4(struct xdp_md *ctx)
             key = quic[6];
             if (quic[5] >= 4)
                 key ^= mix(*(__u32 *)(quic + 7), quic[11]) & 1;
+            if (quic[5] >= 7)
+                key ^= mix(quic[12] << 8 | quic[13], key) & 3;
         }
     } else {
         key = quic[1];
     }
     key &= 0xff;
+    /* A packet that has been through too many balancers goes in circles. */
+    if (ip->ttl < 2)
+        return XDP_DROP;
     struct server *server = bpf_map_lookup_elem(&servers, &key);
     if (!server)
         return XDP_DROP;
-    if (!server->alive)
-        return XDP_DROP;
+    if (!server->alive) {
+        /* The neighbour takes over, chosen by what stays the same for a connection. */
+        key = mix(mix(ip->saddr, *(__u32 *)udp), key) & 0xff;
+        server = bpf_map_lookup_elem(&servers, &key);
+        if (!server || !server->alive)
+            return XDP_DROP;
+    }
+    /* The hop count goes down, and the checksum with it. */
+    ip->ttl--;
+    __u32 hop = ip->check + (__u32)bpf_htons(0x100);
+    ip->check = hop + (hop >= 0xffff);
     __be32 old = ip->daddr, new = server->address;
     __u32 sum = (~ip->check & 0xffff) + (~old & 0xffff) + (~old >> 16 & 0xffff);
     sum += (new & 0xffff) + (new >> 16);
@@ -64,6 +78,9 @@ int quic_lb4(struct xdp_md *ctx)
         udp->check = ~fold(sum);
     }
     ip->daddr = new;
+    /* Fragments were dropped, so the length in both headers must agree. */
+    if (bpf_ntohs(ip->tot_len) != bpf_ntohs(udp->len) + sizeof *ip)
+        return XDP_DROP;
     *(__u32 *)eth->h_source = *(__u32 *)eth->h_dest;
     *(__u16 *)(eth->h_source + 4) = *(__u16 *)(eth->h_dest + 4);
     *(__u32 *)eth->h_dest = *(__u32 *)server->mac;

@@ -28,7 +28,10 @@ int quic_lb6(struct xdp_md *ctx)
             return XDP_DROP;
         next = header[0];
         /* Bytes of options: 6 of the first 8, then 8 for each unit. */
-        __u32 left = 6 + 8 * header[1];
+        __u32 left = 6;
+        for (int unit = 0; unit < 3; unit++)
+            if (header[1] > unit)
+                left += 8;
 #pragma clang loop unroll(disable)
         for (int i = 0; i < OPTIONS; i++) {
             if (left == 0)
@@ -75,15 +78,24 @@ int quic_lb6(struct xdp_md *ctx)
         return XDP_DROP;
     __u32 key;
     if (quic[0] & 0x80) {
-        if (quic[5] == 0)
-            return XDP_DROP;
-        key = quic[6];
+        if (quic[5] == 0 || (quic[0] & 0x30) == 0) {
+            /* A first packet: the addresses decide. */
+            key = mix(*(__u32 *)udp, ip->flow_lbl[0] & 15);
+            for (int i = 0; i < 4; i++)
+                key = mix(key, ip->saddr.in6_u.u6_addr32[i]);
+            key &= 0xff;
+        } else {
+            key = quic[6];
+        }
     } else {
         key = quic[1];
     }
     struct server *server = bpf_map_lookup_elem(&servers, &key);
     if (!server)
         return XDP_DROP;
+    if (ip->hop_limit < 2)
+        return XDP_DROP;
+    ip->hop_limit--;
     __u32 sum = ~udp->check & 0xffff;
 #pragma unroll
     for (int i = 0; i < 4; i++) {

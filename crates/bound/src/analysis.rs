@@ -155,7 +155,7 @@ fn run(
     for (region, address, byte) in &graph.given {
         terms.give(*region, *address, *byte);
     }
-    let limits = Limits { unroll: options.unroll, deadline, stop: &over, sizes: options.sizes };
+    let limits = Limits { unroll: options.unroll, deadline, stop: &over };
     let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
     let timed = timing::timed(&graph, &dag);
     let watching = watch.clone();

@@ -23,8 +23,8 @@ pub struct Conditions {
 
 /// What came of a path.
 pub enum Verdict {
-    /// Values of what the conditions mention.
-    Possible(Model),
+    /// The smallest packet, and values of what the conditions mention.
+    Possible((u64, Model)),
     /// Combinations of edges, with what follows from them.
     Refuted(Vec<(Vec<u32>, Consequence)>),
     /// The solver was stopped.
@@ -81,14 +81,14 @@ impl Queries<'_> {
     }
 }
 
-/// Checks a path, with packets of at most `size` bytes.
+/// Checks a path, with packets of at most `size` bytes; all packets have `least` to `largest`.
 pub fn check(
     dag: &Dag,
     terms: &mut Terms,
     queries: &mut Queries,
     path: &[u32],
     size: Option<u64>,
-    largest: u64,
+    (least, largest): (u64, u64),
 ) -> Verdict {
     let conditions = conditions(dag, terms, path);
     if !conditions.false_ones.is_empty() {
@@ -108,9 +108,7 @@ pub fn check(
             Outcome::Unknown if refutations.is_empty() => return Verdict::Unknown,
             Outcome::Sat if refutations.is_empty() => {
                 let all: Vec<Term> = conditions.list.iter().map(|(term, ..)| *term).collect();
-                let mut wanted = leaves(terms, &all);
-                wanted.push(terms.packet_size());
-                return Verdict::Possible(queries.solver.model(terms, &wanted));
+                return Verdict::Possible(smallest(terms, queries, &all, least));
             }
             Outcome::Sat | Outcome::Unknown => return Verdict::Refuted(refutations),
             Outcome::Unsat(core) => {
@@ -209,6 +207,30 @@ fn least_size(
             Outcome::Unknown => return Some(low),
         }
     }
+}
+
+/// The smallest packet that takes a path which some packet takes, and the values of what its conditions mention.
+pub fn smallest(terms: &mut Terms, queries: &mut Queries, assumptions: &[Term], least: u64) -> (u64, Model) {
+    let variable = terms.packet_size();
+    let mut wanted = leaves(terms, assumptions);
+    wanted.push(variable);
+    let mut model = queries.solver.model(terms, &wanted);
+    let (mut low, mut high) = (least, model.value(terms, variable));
+    while low < high {
+        // The least size is the likeliest.
+        let middle = if low == least { low } else { (low + high) / 2 };
+        let mut query = assumptions.to_vec();
+        query.push(at_most(terms, middle));
+        match queries.check(terms, &query) {
+            Outcome::Sat => {
+                model = queries.solver.model(terms, &wanted);
+                high = model.value(terms, variable).min(middle);
+            }
+            Outcome::Unsat(_) => low = middle + 1,
+            Outcome::Unknown => break,
+        }
+    }
+    (high, model)
 }
 
 /// Variables and loads that terms mention.

@@ -2,7 +2,7 @@
 //!
 //! Exponential in the number of independent branches; `--all` and the tests use it, the search does not.
 
-use crate::check::{Conditions, conditions, leaves};
+use crate::check::{self, Conditions, conditions};
 use crate::search::{Context, Found};
 use crate::solver::Outcome;
 use crate::term::Term;
@@ -46,8 +46,9 @@ fn walk(
             _ if !possible => true,
             Some(to) => walk(context, to, work, path, found),
             None => {
-                let found_one = smallest(context, path, work, &assumptions);
-                found(context, found_one)
+                let least = context.sizes.0;
+                let (size, model) = check::smallest(context.terms, &mut context.queries, &assumptions, least);
+                found(context, Found { path: path.clone(), work, size, model, slowness: 0.0 })
             }
         };
         path.pop();
@@ -56,31 +57,4 @@ fn walk(
         }
     }
     true
-}
-
-/// A possible path with its smallest packet.
-fn smallest(context: &mut Context, path: &[u32], work: Work, assumptions: &[Term]) -> Found {
-    let variable = context.terms.packet_size();
-    let mut wanted = leaves(context.terms, assumptions);
-    wanted.push(variable);
-    let mut model = context.queries.solver.model(context.terms, &wanted);
-    let mut high = model.value(context.terms, variable);
-    let mut low = context.sizes.0;
-    while low < high {
-        let middle = (low + high) / 2;
-        let limit = context.terms.constant(16, middle + 1);
-        let limit = context.terms.ult(variable, limit);
-        let mut query = assumptions.to_vec();
-        query.push(limit);
-        context.queries.calls += 1;
-        match context.queries.solver.check(context.terms, &query) {
-            Outcome::Sat => {
-                model = context.queries.solver.model(context.terms, &wanted);
-                high = model.value(context.terms, variable).min(middle);
-            }
-            Outcome::Unsat(_) => low = middle + 1,
-            Outcome::Unknown => break,
-        }
-    }
-    Found { path: path.to_vec(), work, size: high, model, slowness: 0.0 }
 }

@@ -1,5 +1,6 @@
 //! Worst-case throughput.
 pub mod analysis;
+mod cells;
 pub mod check;
 pub mod clauses;
 pub mod ebpf;

@@ -43,6 +43,8 @@ struct Front {
     /// A local memory word an instruction reads.
     temp: Slot,
     result: Slot,
+    /// A shifted operand.
+    shifted: Slot,
 }
 
 /// What is known while a block is translated.
@@ -140,7 +142,7 @@ impl Front {
         let (a, b, xfer_in, xfer_out, pointers) =
             (bank(32, 32), bank(32, 32), bank(32, 32), bank(32, 32), bank(4, 32));
         let flags = bank(4, 1);
-        let rest = bank(6, 32);
+        let rest = bank(7, 32);
         graph.start = vec![
             (a[22], word(STACK_BASE)),
             (pointers[0], word(STACK_BASE)),
@@ -171,6 +173,7 @@ impl Front {
             mul: [rest[2], rest[3]],
             temp: rest[4],
             result: rest[5],
+            shifted: rest[6],
             graph,
         }
     }
@@ -414,7 +417,10 @@ impl Front {
             }
             Op::AluShf { dst, a, op, b, shift } => {
                 let (a, b) = self.operands(a, b, effects)?;
+                // The shift may take its amount from a latch that is written next.
                 let b = self.shifted(b, shift, &shift_state)?;
+                effects.push(Effect::Set(self.shifted, b));
+                let b = Expr::Slot(self.shifted);
                 let a = self.keep_old(op, a, effects);
                 self.alu(dst, both, op, a, b, effects);
                 self.latch(effects, local);

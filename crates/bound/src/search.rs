@@ -248,12 +248,10 @@ fn round(context: &mut Context, by: By, goal: Goal, best: &mut Option<Found>, pr
             };
             context.paths_checked += 1;
             let wanted = (by == By::BitRate).then_some(size);
-            let (dag, largest) = (context.dag, context.sizes.1);
-            match check::check(dag, context.terms, &mut context.queries, &path, wanted, largest) {
-                Verdict::Possible(model) => {
+            let (dag, sizes) = (context.dag, (size, context.sizes.1));
+            match check::check(dag, context.terms, &mut context.queries, &path, wanted, sizes) {
+                Verdict::Possible((size, model)) => {
                     let slowness = context.machine.slowness(by, label.work, size);
-                    let variable = context.terms.packet_size();
-                    let size = if by == By::BitRate { size } else { model.value(context.terms, variable) };
                     if slowness > slowest {
                         *best = Some(Found { path, work: label.work, size, model, slowness });
                     }

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use crate::cells::{self, Cells};
 use crate::graph::{BlockId, Contents, Effect, Expr, Graph, Next, Slot};
 use crate::liveness::{self, Slots};
 use crate::loops::{Loops, Position};
@@ -88,7 +89,6 @@ pub struct Limits<'a> {
     pub unroll: Option<u32>,
     pub deadline: Option<Instant>,
     pub stop: &'a dyn Fn() -> bool,
-    pub sizes: (u64, u64),
 }
 
 #[derive(Clone)]
@@ -96,7 +96,8 @@ struct State {
     slots: Vec<Option<Term>>,
     cells: BTreeMap<u64, Term>,
     mems: Vec<Option<Mem>>,
-    size: (u64, u64),
+    /// Intervals that conditions have left to terms.
+    bounds: BTreeMap<Term, (u64, u64)>,
     /// Conditions that hold, sorted.
     assumed: Vec<Term>,
 }
@@ -105,6 +106,7 @@ struct Walk<'a> {
     graph: &'a Graph,
     loops: Loops,
     live: Vec<Slots>,
+    cells: Vec<Cells>,
     steering: Slots,
     terms: &'a mut Terms,
     dag: Dag,
@@ -120,12 +122,13 @@ pub fn unroll(graph: &mut Graph, terms: &mut Terms, limits: Limits) -> Result<Da
     let loops =
         Loops::find(graph).map_err(|block| UnrollError::Irreducible { place: first_place(graph, block) })?;
     let live = liveness::prune(graph);
+    let cells = cells::live(graph);
     let blocks = (0..graph.blocks.len() as u32).map(BlockId);
     let deciding: Vec<bool> =
         blocks.map(|block| graph.successors(block).iter().any(|to| loops.leaves(block, *to))).collect();
     let steering = liveness::steering(graph, &deciding);
     let dag = Dag { nodes: Vec::new(), edges: Vec::new(), cut: false };
-    let mut walk = Walk { graph, loops, live, steering, terms, dag, pending: BTreeMap::new(), limits };
+    let mut walk = Walk { graph, loops, live, cells, steering, terms, dag, pending: BTreeMap::new(), limits };
     walk.start()?;
     while let Some((position, arrivals)) = walk.pending.pop_first() {
         walk.check(&position)?;
@@ -162,7 +165,7 @@ impl Walk<'_> {
             slots: vec![None; self.graph.slots.len()],
             cells: BTreeMap::new(),
             mems: Vec::new(),
-            size: self.limits.sizes,
+            bounds: BTreeMap::new(),
             assumed: Vec::new(),
         };
         for (index, region) in self.graph.regions.iter().enumerate() {
@@ -200,6 +203,10 @@ impl Walk<'_> {
                     *value = None;
                 }
             }
+        }
+        let cells = &self.cells[block];
+        for (_, state) in &mut arrivals {
+            state.cells.retain(|address, _| cells.contains(*address));
         }
         let mut groups = self.group(&arrivals, false);
         if groups.len() > SPLIT_LIMIT {
@@ -474,7 +481,7 @@ impl Walk<'_> {
         let facts = self.terms.facts(address);
         let mut found = find(facts.low).filter(|region| find(facts.high) == Some(*region));
         if found.is_none() && rest.is_some() {
-            found = find(base);
+            found = find(base).or(find(facts.low));
         }
         found.ok_or_else(|| UnrollError::Address {
             place: self.graph.describe(place),
@@ -527,7 +534,13 @@ fn merge(terms: &mut Terms, id: u32, node: &mut Node, arrivals: &[(Option<u32>, 
         }
     }
     for (_, other) in &arrivals[1..] {
-        state.size = (state.size.0.min(other.size.0), state.size.1.max(other.size.1));
+        state.bounds.retain(|term, (low, high)| match other.bounds.get(term) {
+            Some((least, most)) => {
+                (*low, *high) = ((*low).min(*least), (*high).max(*most));
+                true
+            }
+            None => false,
+        });
         state.assumed.retain(|term| other.assumed.binary_search(term).is_ok());
     }
     state
@@ -542,18 +555,29 @@ fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
     if state.assumed.binary_search(&not).is_ok() {
         return terms.boolean(false);
     }
-    let (low, high) = allowed_sizes(terms, cond);
-    let (not_low, not_high) = allowed_sizes(terms, not);
-    if state.size.0 > high || state.size.1 < low {
+    let Some((term, low, high)) = interval(terms, cond) else { return cond };
+    let (least, most) = bounds(terms, state, term);
+    if least > high || most < low {
         return terms.boolean(false);
     }
-    if state.size.0 > not_high || state.size.1 < not_low {
+    if least >= low && most <= high {
         return terms.boolean(true);
     }
-    cond
+    // What the negation says counts as well: an equation's leaves out one value.
+    match interval(terms, not) {
+        Some((term, low, high)) if bounds(terms, state, term).0 > high || bounds(terms, state, term).1 < low => {
+            terms.boolean(true)
+        }
+        _ => cond,
+    }
 }
 
-/// Adds a condition; false if no packet size is left.
+fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
+    let facts = terms.facts(term);
+    state.bounds.get(&term).copied().unwrap_or((facts.low, facts.high))
+}
+
+/// Adds a condition; false if no value is left for what it is about.
 fn assume(terms: &Terms, state: &mut State, cond: Term) -> bool {
     if terms.value(cond).is_some() {
         return true;
@@ -561,29 +585,55 @@ fn assume(terms: &Terms, state: &mut State, cond: Term) -> bool {
     if let Err(at) = state.assumed.binary_search(&cond) {
         state.assumed.insert(at, cond);
     }
-    let (low, high) = allowed_sizes(terms, cond);
-    state.size = (state.size.0.max(low), state.size.1.min(high));
-    state.size.0 <= state.size.1
+    if let Some((term, low, high)) = interval(terms, cond) {
+        let (least, most) = bounds(terms, state, term);
+        let left = (least.max(low), most.min(high));
+        state.bounds.insert(term, left);
+        return left.0 <= left.1;
+    }
+    if let Some((term, value)) = excluded(terms, cond) {
+        let (mut least, mut most) = bounds(terms, state, term);
+        least += u64::from(value == least);
+        most -= u64::from(value == most && most > 0);
+        state.bounds.insert(term, (least, most));
+        return least <= most;
+    }
+    true
+}
+
+/// A condition on one term and a constant, as the interval it leaves.
+fn interval(terms: &Terms, cond: Term) -> Option<(Term, u64, u64)> {
+    let below = |term: Term| match terms.node(term) {
+        TermNode::Op(Op::Ult, a, b) => terms.value(b).map(|limit| (a, limit)),
+        _ => None,
+    };
+    if let Some((term, limit)) = below(cond) {
+        return Some((term, 0, limit.saturating_sub(1)));
+    }
+    match terms.node(cond) {
+        TermNode::Op(Op::Eq, a, b) => terms.value(b).map(|value| (a, value, value)),
+        // Negation is exclusive or with one.
+        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => below(a).map(|(term, limit)| (term, limit, u64::MAX)),
+        _ => None,
+    }
+}
+
+/// A value that a condition leaves out.
+fn excluded(terms: &Terms, cond: Term) -> Option<(Term, u64)> {
+    match terms.node(cond) {
+        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => match terms.node(a) {
+            TermNode::Op(Op::Eq, a, b) => terms.value(b).map(|value| (a, value)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The packet sizes a condition allows, if it is about nothing else.
 fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
-    let all = (0, u64::MAX);
-    let is_size =
-        |term: Term| matches!(terms.node(term), TermNode::Var(var) if terms.var_info(var) == Var::Size);
-    let limit = |term: Term| match terms.node(term) {
-        TermNode::Op(Op::Ult, a, b) if is_size(a) => terms.value(b),
-        _ => None,
-    };
-    if let Some(limit) = limit(cond) {
-        return (0, limit.saturating_sub(1));
-    }
-    match terms.node(cond) {
-        TermNode::Op(Op::Eq, a, b) if is_size(a) => terms.value(b).map_or(all, |value| (value, value)),
-        // Negation is exclusive or with one.
-        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => {
-            limit(a).map_or(all, |limit| (limit, u64::MAX))
-        }
-        _ => all,
+    let is_size = |term: Term| matches!(terms.node(term), TermNode::Var(var) if terms.var_info(var) == Var::Size);
+    match interval(terms, cond) {
+        Some((term, low, high)) if is_size(term) => (low, high),
+        _ => (0, u64::MAX),
     }
 }

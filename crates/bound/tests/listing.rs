@@ -151,6 +151,40 @@ fn offsets_that_depend_on_the_packet() {
 }
 
 #[test]
+fn shifts_by_what_the_instruction_before_had() {
+    let listing = listing(
+        "alu[gprA_4, --, B, *l$index1[2]], gpr_wrboth
+         mem[read32_swap, $xfer_0, gprA_4, 0xc, 2], ctx_swap[sig1]
+         alu[gprA_6, --, B, $xfer_0], gpr_wrboth
+         alu[gprA_8, --, B, $xfer_1], gpr_wrboth
+         alu[--, gprA_8, OR, gprB_6]
+         alu_shf[gprA_2, gprA_6, XOR, gprB_6, <<indirect], gpr_wrboth
+         alu[--, gprA_8, OR, gprB_2]
+         asr[gprA_2, gprB_2, >>indirect], gpr_wrboth
+         alu[--, gprA_8, AND, 0x1f]
+         dbl_shf[gprA_10, gprA_2, gprB_6, >>indirect], gpr_wrboth
+         alu[gprA_2, gprA_10, -, gprB_2], gpr_wrboth
+         bmi[minus]
+         nop
+         nop
+         @minus
+         alu[--, gprA_2, -, 0x55]
+         bge[more]
+         nop
+         nop
+         nop
+         @more
+         immed[gprA_3, 0xffff1234, <<8], gpr_wrboth
+         alu[--, gprA_2, +, gprB_3]
+         bvs[over]
+         nop
+         @over
+         br[.15000]",
+    );
+    check(&listing);
+}
+
+#[test]
 fn counted_loops_end_by_themselves() {
     let listing = listing(
         "alu[gprA_4, --, B, *l$index1[2]], gpr_wrboth
