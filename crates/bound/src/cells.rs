@@ -113,7 +113,8 @@ enum Access {
 pub fn live(graph: &Graph) -> Vec<Cells> {
     let known = constants(graph);
     let private = |address: u64| {
-        let region = graph.regions.iter().find(|region| address >= region.base && address - region.base < region.size);
+        let region =
+            graph.regions.iter().find(|region| address >= region.base && address - region.base < region.size);
         region.is_some_and(|region| region.contents == Contents::Private)
     };
     let mut accesses: Vec<Vec<Access>> = Vec::new();

@@ -5,6 +5,7 @@ pub mod check;
 pub mod clauses;
 pub mod ebpf;
 pub mod enumerate;
+pub mod fuzz;
 pub mod graph;
 mod liveness;
 mod loops;

@@ -565,7 +565,9 @@ fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
     }
     // What the negation says counts as well: an equation's leaves out one value.
     match interval(terms, not) {
-        Some((term, low, high)) if bounds(terms, state, term).0 > high || bounds(terms, state, term).1 < low => {
+        Some((term, low, high))
+            if bounds(terms, state, term).0 > high || bounds(terms, state, term).1 < low =>
+        {
             terms.boolean(true)
         }
         _ => cond,
@@ -613,7 +615,9 @@ fn interval(terms: &Terms, cond: Term) -> Option<(Term, u64, u64)> {
     match terms.node(cond) {
         TermNode::Op(Op::Eq, a, b) => terms.value(b).map(|value| (a, value, value)),
         // Negation is exclusive or with one.
-        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => below(a).map(|(term, limit)| (term, limit, u64::MAX)),
+        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => {
+            below(a).map(|(term, limit)| (term, limit, u64::MAX))
+        }
         _ => None,
     }
 }
@@ -631,7 +635,8 @@ fn excluded(terms: &Terms, cond: Term) -> Option<(Term, u64)> {
 
 /// The packet sizes a condition allows, if it is about nothing else.
 fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
-    let is_size = |term: Term| matches!(terms.node(term), TermNode::Var(var) if terms.var_info(var) == Var::Size);
+    let is_size =
+        |term: Term| matches!(terms.node(term), TermNode::Var(var) if terms.var_info(var) == Var::Size);
     match interval(terms, cond) {
         Some((term, low, high)) if is_size(term) => (low, high),
         _ => (0, u64::MAX),

@@ -152,7 +152,10 @@ fn simplified_terms_keep_their_value() {
         assert_eq!(model.value(&terms, term), value, "round {round}");
         let facts = terms.facts(term);
         assert!(facts.low <= value && value <= facts.high, "round {round}: {value:#x} {facts:x?}");
-        assert!(value & facts.zeros == 0 && value & facts.ones == facts.ones, "round {round}: {value:#x} {facts:x?}");
+        assert!(
+            value & facts.zeros == 0 && value & facts.ones == facts.ones,
+            "round {round}: {value:#x} {facts:x?}"
+        );
     }
 }
 
