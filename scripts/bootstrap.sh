@@ -6,13 +6,15 @@ cd "$(dirname "$0")/.."
 
 # What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
 # about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
-# and servers in the tests).
+# and servers in the tests), libxdp1 (BPF objects of other people, for the analysis), z3 (a second opinion on what the
+# solver inside says).
 packages=(
     build-essential pkg-config
     clang-19 llvm-19 clang-format-19
     libbpf-dev libelf-dev zlib1g-dev
     iproute2 ethtool bpftool
     iputils-ping bind9-dnsutils curl nginx-light
+    libxdp1 z3
     python3 python3-venv memcached util-linux procps
 )
 

@@ -12,7 +12,7 @@ use crate::term::Op;
 pub struct Slot(pub u32);
 
 /// Names a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockId(pub u32);
 
 /// Bit-vector expressions over slots.
@@ -44,6 +44,7 @@ impl Expr {
         Expr::Sub(Box::new(a), Box::new(b))
     }
 
+    #[allow(clippy::should_implement_trait)]
     pub fn add(a: Expr, b: Expr) -> Expr {
         Expr::binary(Op::Add, a, b)
     }
@@ -207,12 +208,6 @@ pub struct Graph {
     pub entry: BlockId,
     /// Source line of each place, where known.
     pub lines: Vec<Option<Place>>,
-}
-
-impl Default for BlockId {
-    fn default() -> Self {
-        BlockId(0)
-    }
 }
 
 /// A line of a file.

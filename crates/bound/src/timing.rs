@@ -101,18 +101,21 @@ fn slack(graph: &Graph, dag: &Dag) -> Vec<u64> {
     slack
 }
 
+/// Node, cycles since the last memory instruction, whether flags were just written.
+type Key = (u32, u64, bool);
+
 /// Computes timed nodes.
 pub fn timed(graph: &Graph, dag: &Dag) -> Timed {
     let slack = slack(graph, dag);
     let mut result = Timed { node: Vec::new(), out: Vec::new() };
     // Topological: nodes are, and states of a node are made when all edges into it are known.
     let mut states: Vec<Vec<(u64, bool)>> = vec![Vec::new(); dag.nodes.len()];
-    let mut ids: HashMap<(u32, u64, bool), u32> = HashMap::new();
+    let mut ids: HashMap<Key, u32> = HashMap::new();
     if dag.nodes.is_empty() {
         return result;
     }
     states[0].push((0, false));
-    let mut raw: Vec<Vec<(u32, Option<(u32, u64, bool)>, Work)>> = Vec::new();
+    let mut raw: Vec<Vec<(u32, Option<Key>, Work)>> = Vec::new();
     for (id, node) in dag.nodes.iter().enumerate() {
         let block = &graph.blocks[node.block.0 as usize];
         for (since, fresh) in std::mem::take(&mut states[id]) {
@@ -144,7 +147,7 @@ pub fn timed(graph: &Graph, dag: &Dag) -> Timed {
     result.out = raw
         .into_iter()
         .map(|edges| {
-            let timed = |(edge, to, work): (u32, Option<(u32, u64, bool)>, Work)| TimedEdge {
+            let timed = |(edge, to, work): (u32, Option<Key>, Work)| TimedEdge {
                 edge,
                 to: to.and_then(|key| ids.get(&key).copied()),
                 work,

@@ -31,6 +31,8 @@ pub enum Command {
     Trace(Trace),
     /// Guarantee a worst-case rate of a compiled program, with the packet that causes it
     Bound(Bound),
+    /// Compare models with published measurements
+    Validate(Validate),
     /// Read and write the tables of a running program
     Table(Table),
     /// Print the counters of a running program as Prometheus text
@@ -280,6 +282,21 @@ fn required_rate(text: &str) -> Result<RequiredRate, String> {
     let value: Option<f64> = digits.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
     let value = value.ok_or("expected a rate as 25G (bits a second) or 10Mpps (packets a second)")? * factor;
     Ok(if packets { RequiredRate::PacketsPerSecond(value) } else { RequiredRate::BitsPerSecond(value) })
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// Worst-case throughput on an Agilio CX
+    Nfp,
+}
+
+#[derive(ClapArgs)]
+pub struct Validate {
+    pub suite: Suite,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(ClapArgs)]

@@ -10,6 +10,7 @@ mod reload;
 mod run;
 mod table;
 mod trace;
+mod validate;
 mod verify;
 
 use crate::args::{Args, Command};
@@ -22,6 +23,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
+        Command::Validate(args) => validate::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Table(args) => table::run(args),

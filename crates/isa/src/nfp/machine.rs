@@ -270,7 +270,7 @@ impl Machine {
         &mut self,
         at: usize,
         insn: &Insn,
-        packet: &mut Vec<u8>,
+        packet: &mut [u8],
         dram: &mut dyn FnMut(&DramRead) -> Vec<u8>,
     ) -> Result<(), NfpFault> {
         let mut latch = None;

@@ -121,15 +121,39 @@ fn choose(args: &Bound, programs: Vec<Program>) -> Result<Program, Failure> {
     }
 }
 
+/// XDP C source with one program, for the Agilio CX.
+pub fn from_source(path: &Path, defines: &[String]) -> Result<Subject, Failure> {
+    let bytes = compile::compile_xdp(path, defines).map_err(|e| Failure::of(e.fault(), e))?;
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let object = object::parse(&bytes).map_err(|e| fail(e.to_string()))?;
+    let program =
+        object.programs.into_iter().next().ok_or_else(|| fail("no program in this object".to_string()))?;
+    lowered(path, program, object.maps)
+}
+
+fn lowered(path: &Path, program: Program, maps: Vec<Map>) -> Result<Subject, Failure> {
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let lowered = lower::lower(&program, &maps).map_err(|e| fail(e.to_string()))?;
+    // Other cores handle packets meanwhile, and lookups of all maps go to one array in the model.
+    let shared = lowered.writes || lowered.maps.len() > 1;
+    let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
+    let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(place_of);
+    graph.lines = lowered.origin.iter().map(place).collect();
+    Ok(on_agilio(graph, lowered.insns, Some((program, maps))))
+}
+
+fn place_of(line: &object::Line) -> Place {
+    Place { file: short(&line.file), line: line.line }
+}
+
 fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
     let path: &Path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
     let program = choose(args, object.programs)?;
-    let line = |line: &object::Line| Place { file: short(&line.file), line: line.line };
     if args.target == BoundTarget::Xdp {
         let mut graph = ebpf::graph(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
-        graph.lines = program.lines.iter().map(|found| found.as_ref().map(line)).collect();
+        graph.lines = program.lines.iter().map(|found| found.as_ref().map(place_of)).collect();
         return Ok(Subject {
             graph,
             machine: kernel(),
@@ -140,13 +164,7 @@ fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
             target: "xdp",
         });
     }
-    let lowered = lower::lower(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
-    // Other cores handle packets meanwhile, and lookups of all maps go to one array in the model.
-    let shared = lowered.writes || lowered.maps.len() > 1;
-    let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
-    let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(line);
-    graph.lines = lowered.origin.iter().map(place).collect();
-    Ok(on_agilio(graph, lowered.insns, Some((program, object.maps))))
+    lowered(path, program, object.maps)
 }
 
 /// A file's name without the folders it was compiled in.

@@ -1,6 +1,6 @@
 //! `nicforge bound`: how slow can one packet make a compiled program?
 
-mod load;
+pub(crate) mod load;
 mod report;
 mod suppose;
 
