@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bound;
 mod build;
 mod check;
 mod compare;
@@ -15,6 +16,7 @@ mod run;
 mod table;
 mod targets;
 mod trace;
+mod validate;
 mod verify;
 mod verify_dpdk;
 
@@ -25,8 +27,10 @@ use crate::context::Failure;
 pub fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Check(args) => check::run(args),
+        Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
+        Command::Validate(args) => validate::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Table(args) => table::run(args),
