@@ -16,6 +16,7 @@ mod targets;
 mod trace;
 mod verify;
 mod verify_dpdk;
+mod verify_xdp;
 
 use crate::args::{Args, Command};
 use crate::context::Failure;

@@ -16,6 +16,7 @@ use super::attach::{Attached, attach};
 use super::error::XdpError;
 use super::globals::{self, Globals, Place};
 use super::host_ring;
+use super::stages;
 use super::tables::Tables;
 use super::verifier;
 use crate::compile::Mode;
@@ -143,12 +144,16 @@ impl Loaded {
             return Err(XdpError::NoPort { port: program.ports - 1, last: MAX_PORTS as u32 - 1 });
         }
         let mut open = open(object)?;
+        let cpus = artifact.pipeline.as_ref().map(stages::place).transpose()?.unwrap_or_default();
         // SAFETY: the BTF is dropped before the object.
         let places = {
             let btf = Btf::from_bpf_object(unsafe { open.as_libbpf_object().as_ref() });
             let btf = btf.ok().flatten().ok_or_else(|| XdpError::Contract("it has no BTF".to_string()))?;
             if let Some(place) = globals::find(&btf, ".rodata", "nf_config") {
                 configure(&mut open, place, program.ports, &options.ifindex)?;
+            }
+            if let Some(pipeline) = &artifact.pipeline {
+                stages::configure(&mut open, pipeline, &cpus, globals::find(&btf, ".rodata", "nf_cpus"))?;
             }
             let bss = |name| globals::find(&btf, ".bss", name);
             Places {
@@ -167,6 +172,9 @@ impl Loaded {
             })?;
         }
         let object = load(open)?;
+        if let Some(pipeline) = &artifact.pipeline {
+            stages::connect(&object, pipeline, &cpus)?;
+        }
 
         let mut bss = None;
         let mut ring = None;
@@ -220,13 +228,17 @@ impl Loaded {
 
     /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count.
     pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {
-        let counts = self.counters(self.places.drops, self.artifact.reasons.len());
-        self.artifact
-            .reasons
-            .iter()
-            .zip(counts)
-            .map(|((id, text), count)| (*id, text.clone(), count))
-            .collect()
+        let by_stage = self.stage_drops();
+        let reasons = self.artifact.reasons.iter().enumerate();
+        reasons.map(|(at, (id, text))| (*id, text.clone(), by_stage.iter().map(|s| s[at]).sum())).collect()
+    }
+
+    /// The same by stage, each in the artifact's order; one stage unless the program is planned.
+    pub fn stage_drops(&self) -> Vec<Vec<u64>> {
+        let stages = self.artifact.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages.len());
+        let reasons = self.artifact.reasons.len();
+        let counts = self.counters(self.places.drops, stages * reasons);
+        counts.chunks(reasons).map(<[u64]>::to_vec).collect()
     }
 
     /// Inserts refused so far by each table, because it was full.
@@ -311,6 +323,11 @@ impl Loaded {
         // SAFETY: an instruction is eight plain bytes without padding.
         let bytes = unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
         Some(bytes.to_vec())
+    }
+
+    /// Map `name`.
+    pub(super) fn map_named(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+        self.object.maps().find(|map| map.name() == name)
     }
 
     /// An own descriptor of map `name`.
