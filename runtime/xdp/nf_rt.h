@@ -245,6 +245,34 @@ struct {
 extern u64 nf_recorded;
 #endif
 
+#if NF_MODE == 1 && defined(NF_STAGES)
+/* Which events a full table refused: with several replicas that is the target's choice, which the interpreter repeats.
+ * Pairs of the event's number and the table's. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1 << 16);
+    __type(key, u32);
+    __type(value, u32[2]);
+} nf_refusals SEC(".maps");
+extern u64 nf_refusals_count;
+
+/* The event that this CPU is at: programs on one CPU do not interrupt each other. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, u32);
+} nf_current SEC(".maps");
+
+NF_INLINE void nf_at_event(u32 number)
+{
+    u32 zero = 0;
+    u32 *current = bpf_map_lookup_elem(&nf_current, &zero);
+    if (current)
+        *current = number;
+}
+#endif
+
 struct nf_clock {
     u64 now;
     u64 seed;
@@ -271,6 +299,7 @@ NF_INLINE struct nf_clock nf_clock(bool time, bool random)
     u32 at = __sync_fetch_and_add(&nf_recorded, 1);
 #ifdef NF_STAGES
     clock.number = at;
+    nf_at_event(at);
 #endif
     u64 *entry = bpf_map_lookup_elem(&nf_record, &at);
     if (entry) {
@@ -445,6 +474,7 @@ struct {
     do {                                                                                                               \
         (clock).number = (made).nf_number;                                                                             \
         (clock).route = (made).nf_route;                                                                               \
+        nf_at_event((made).nf_number);                                                                                 \
     } while (0)
 /* A packet that leaves says which event it comes from and which way it took. */
 #define NF_LEAVE(ctx, clock, verdict) (nf_mark((ctx), &(clock)), (verdict))
@@ -515,7 +545,7 @@ NF_INLINE u32 nf_kind_of(struct xdp_md *ctx)
 }
 
 /* Hands a packet on to the queue of the CPU that a replica runs on. size is a constant. */
-NF_INLINE int nf_hand(struct xdp_md *ctx, u32 stage, void *queue, u32 replica, const void *event, u32 size)
+NF_INLINE int nf_hand(struct xdp_md *ctx, u32 stage, void *queue, u64 replica, const void *event, u32 size)
 {
     if (bpf_xdp_adjust_meta(ctx, -(int)size))
         return XDP_ABORTED;
@@ -726,6 +756,16 @@ NF_INLINE int nf_to_host(void)
 NF_INLINE bool nf_refuse(u64 *refused)
 {
     __sync_fetch_and_add(refused, 1);
+#if NF_MODE == 1 && defined(NF_STAGES)
+    u32 zero = 0;
+    u32 at = __sync_fetch_and_add(&nf_refusals_count, 1);
+    u32 *entry = bpf_map_lookup_elem(&nf_refusals, &at);
+    u32 *current = bpf_map_lookup_elem(&nf_current, &zero);
+    if (entry && current) {
+        entry[0] = *current;
+        entry[1] = refused - nf_refused;
+    }
+#endif
     return false;
 }
 
@@ -744,8 +784,7 @@ NF_INLINE bool nf_map_update(void *map, const void *key, const void *value, u64 
 {
     if (bpf_map_update_elem(map, key, value, BPF_ANY) == 0)
         return true;
-    __sync_fetch_and_add(refused, 1);
-    return false;
+    return nf_refuse(refused);
 }
 
 /* Makes an entry of a key that has none; null if the table is full. */
@@ -754,7 +793,7 @@ NF_INLINE void *nf_map_create(void *map, const void *key, const void *zero, u64 
     bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
     void *entry = bpf_map_lookup_elem(map, key);
     if (!entry)
-        __sync_fetch_and_add(refused, 1);
+        nf_refuse(refused);
     return entry;
 }
 

@@ -188,7 +188,8 @@ impl<'a> Generator<'a> {
         if functions.contains("NF_CLEAR") {
             out.push_str("u64 nf_zero = 0;\n");
         }
-        out.push_str("#if NF_MODE == 1\nu64 nf_recorded = 0;\n#endif\n\n");
+        let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };
+        let _ = write!(out, "#if NF_MODE == 1\nu64 nf_recorded = 0;\n{refusals}#endif\n\n");
         if functions.contains("nf_hash_") {
             out.push_str(&globals::crc_table());
         }

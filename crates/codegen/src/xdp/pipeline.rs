@@ -95,8 +95,12 @@ impl Pipe {
         let mut names = Names::default();
         let mut first = 0;
         for (at, stage) in pipeline.stages.iter().enumerate() {
+            // Messages of the host side come straight to their handler, whatever stage it shares tables with.
             let takes = |wanted: Direction| {
-                stage.handlers.iter().any(|h| program.events[program.handlers[*h].event].direction == wanted)
+                stage.handlers.iter().any(|h| {
+                    let event = &program.events[program.handlers[*h].event];
+                    event.direction == wanted && event.name != "host_send"
+                })
             };
             let spread = takes(Direction::In) && stage.replicas > 1;
             let queued = takes(Direction::Internal) || spread;
@@ -118,8 +122,8 @@ impl Pipe {
             });
             first += stage.replicas.max(1);
             if spread {
-                let event = program.handlers[stage.handlers[0]].event;
-                let by = pipeline.steering.iter().find(|s| s.event == event).map(|s| &s.by);
+                let event = program.event_named("net_recv");
+                let by = pipeline.steering.iter().find(|s| Some(s.event) == event).map(|s| &s.by);
                 pipe.spread = Some(match by {
                     Some(SteerBy::FrameByPort(ports)) => ports.clone(),
                     Some(SteerBy::Frame(fields)) => vec![fields.clone(); program.ports.max(1) as usize],
@@ -157,7 +161,8 @@ impl Pipe {
             let members = event.params.iter().zip(params).map(|(param, value)| {
                 (param.ty != Type::Packet && used.contains(value)).then(|| list.fresh(&param.name))
             });
-            let kinds = pipeline.stages[stage].handlers.len() > 1;
+            let inside = |h: &&HandlerId| program.events[program.handlers[**h].event].direction == Direction::Internal;
+            let kinds = pipeline.stages[stage].handlers.iter().filter(inside).count() > 1;
             let needs = needs(program, handler, &mut Vec::new());
             let drawing = program.handlers.values().filter(|h| clock_use(h).1).count();
             let edge = Edge {
@@ -333,11 +338,11 @@ impl Pipe {
     /// The program on the interfaces that spreads packets over the first stage's replicas.
     pub fn spreading(&self, program: &Program) -> String {
         let Some(ports) = &self.spread else { return String::new() };
-        let Some(at) = self.stages.iter().position(|s| s.queue.is_some() && self.takes_packets(program, s)) else {
+        let handler = program.event_named("net_recv").and_then(|event| program.handler_of(event));
+        let Some((handler, at)) = handler.and_then(|h| Some((h, self.stage_of(h)?))) else {
             return String::new();
         };
         let stage = &self.stages[at];
-        let handler = self.handlers[at][0];
         let (now, seed) = needs(program, handler, &mut Vec::new());
         let mut out = "SEC(\"xdp\")\nint nf_spread(struct xdp_md *ctx)\n{\n".to_string();
         out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
@@ -369,18 +374,12 @@ impl Pipe {
         out.push_str("    NF_CLOCK_TO(made, clock);\n    NF_TRIP_TO(made, clock, replica);\n");
         let _ = writeln!(
             out,
-            "    return nf_counted({}, nf_hand({}, &{}, {} + nf_index(replica, {replicas}), &made, sizeof(made)));\n}}\n",
+            "    return nf_counted({0}, nf_hand(ctx, {0}, &{1}, {2} + nf_index(replica, {replicas}), &made, sizeof(made)));\n}}\n",
             self.stages.len(),
-            format_args!("ctx, {}", self.stages.len()),
             stage.queue.as_deref().unwrap_or(""),
             stage.first,
         );
         out
-    }
-
-    fn takes_packets(&self, program: &Program, stage: &XdpStage) -> bool {
-        let at = self.stages.iter().position(|s| s.program == stage.program).unwrap_or(0);
-        self.handlers[at].iter().any(|h| program.events[program.handlers[*h].event].name == "net_recv")
     }
 
     /// Head of a handler's function behind a queue: takes its event off the packet.

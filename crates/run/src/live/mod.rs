@@ -198,6 +198,7 @@ struct Run<'a> {
     drops_before: Vec<u64>,
     refused_before: Vec<u64>,
     recorded_before: u64,
+    refusals_before: u64,
     tap_lost_before: u64,
     /// Drops by reason when the latest event was done.
     drops_seen: Vec<u64>,
@@ -233,6 +234,7 @@ impl<'a> Run<'a> {
             drops_before: drops.clone(),
             refused_before: session.loaded.refused().into_iter().map(|(_, count)| count).collect(),
             recorded_before: session.loaded.recorded(),
+            refusals_before: session.loaded.refusals(),
             tap_lost_before: session.tap.lost(),
             drops_seen: drops,
             ended: 0,
@@ -413,7 +415,9 @@ impl<'a> Run<'a> {
             Some(events) => LiveOutputs::PerEvent(events),
             None => LiveOutputs::Streams(self.streams),
         };
-        Ok(LiveRun { seen, outputs, report: self.report })
+        let refusals = loaded.read_refusals(self.refusals_before)?.into_iter();
+        let refusals = refusals.map(|(event, table)| ((event - self.recorded_before) as usize, table));
+        Ok(LiveRun { seen, outputs, refusals: refusals.collect(), report: self.report })
     }
 }
 

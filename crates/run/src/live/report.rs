@@ -12,6 +12,9 @@ pub struct LiveRun {
     /// replay the run. Shorter than what was given if the run was stopped.
     pub seen: Vec<InputEvent>,
     pub outputs: LiveOutputs,
+    /// Inserts that full tables refused, by index of the event; of recorded runs of planned programs, where it is the
+    /// target's choice.
+    pub refusals: Vec<(usize, TableId)>,
     pub report: LiveReport,
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Frames that left are known by the number of their event, so each event's own outputs are compared, and their order: what
 //! passed the same replicas must leave in the order in which it came. What went to the stack or the host side carries no
-//! number and is compared as a set. Drops are counters.
+//! number and is compared as a set. Drops are counters. Which insert a full table refuses depends on which replica came
+//! first; the run recorded it and the interpreter repeats it. A table's first refusal must come when it is full but for what
+//! is in flight.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{Entry, Interp, Output, Program, ReasonId, TableBackend, TableId, TableKind, Verified};
 
+use super::LARGEST_WINDOW;
 use super::report::{LiveError, LiveOutputs, LiveRun, Streams};
 use crate::control;
 use crate::xdp::{Tables, XdpError};
@@ -40,11 +43,30 @@ pub fn differences(
     if let Err(error) = control::apply(&mut interp, entries) {
         return Ok(vec![problem(0, error.to_string())]);
     }
+    let mut refused: Vec<Vec<TableId>> = vec![Vec::new(); run.seen.len()];
+    for (event, table) in &run.refusals {
+        if let Some(list) = refused.get_mut(*event) {
+            list.push(*table);
+        }
+    }
+    let mut first_refusals = HashSet::new();
     let mut expected = Vec::new();
     for (i, event) in run.seen.iter().enumerate() {
+        interp.refuse_next(&refused[i]);
         match interp.run(event) {
             Ok(outputs) => expected.push(outputs),
             Err(error) => return Ok(vec![problem(i, error.to_string())]),
+        }
+        for table in &refused[i] {
+            let data = &program.tables[*table];
+            if data.kind != TableKind::Hash || !first_refusals.insert(*table) {
+                continue;
+            }
+            let entries = interp.dump(*table).map_or(0, |list| list.len());
+            if entries + LARGEST_WINDOW < data.capacity as usize {
+                let (name, most) = (&data.name, data.capacity);
+                found.push(problem(i, format!("`{name}` refused an insert at {entries} of {most} entries")));
+            }
         }
     }
     if let LiveOutputs::Streams(streams) = &run.outputs {

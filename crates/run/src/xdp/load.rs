@@ -55,6 +55,7 @@ pub(super) struct Places {
     pub drops: Option<Place>,
     pub refused: Option<Place>,
     pub recorded: Option<Place>,
+    pub refusals: Option<Place>,
 }
 
 thread_local! {
@@ -161,6 +162,7 @@ impl Loaded {
                 drops: bss("nf_drops"),
                 refused: bss("nf_refused"),
                 recorded: bss("nf_recorded"),
+                refusals: bss("nf_refusals_count"),
             }
         };
         for (name, fd) in maps {
@@ -288,6 +290,29 @@ impl Loaded {
                 .ok_or_else(|| XdpError::Contract("`nf_record` is not { u64 now; u64 seed; }".to_string()))?;
         }
         Ok(())
+    }
+
+    /// Which events, counted from the first one recorded, each table refused since entry `from`; kept for planned programs in
+    /// mode [`Mode::Record`].
+    pub(crate) fn read_refusals(&self, from: u64) -> Result<Vec<(u64, TableId)>, XdpError> {
+        let count = self.refusals();
+        let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else { return Ok(Vec::new()) };
+        if count > u64::from(map.max_entries()) {
+            let (most, what) = (map.max_entries(), "refused inserts of one run can be repeated by the interpreter");
+            return Err(XdpError::Contract(format!("only {most} {what}; use fewer packets or larger tables")));
+        }
+        let entry = |at: u64| {
+            let value = map.lookup(&(at as u32).to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+            let word = |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
+            Some((u64::from(word(0)?), TableId::from_u32(word(4)?)))
+        };
+        let contract = || XdpError::Contract("`nf_refusals` is not u32[2]".to_string());
+        (from..count).map(|at| entry(at).ok_or_else(contract)).collect()
+    }
+
+    /// Number of refusals kept so far.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.counters(self.places.refusals, 1)[0]
     }
 
     /// Everything new in the host ring, oldest first.
