@@ -19,6 +19,7 @@ mod trace;
 mod validate;
 mod verify;
 mod verify_dpdk;
+mod verify_xdp;
 
 use crate::args::{Args, Command};
 use crate::context::Failure;
