@@ -254,12 +254,15 @@ impl<'a> Front<'a> {
 
     fn wide(&self, at: usize, insn: Insn) -> Result<Effect, EbpfError> {
         let high = self.program.insns.get(at + 1).map_or(0, |next| next.imm) as u32;
-        let base = VALUES + u64::from(insn.imm as u32) * VALUES_EACH;
+        let map = insn.imm as u32 as usize;
+        if matches!(insn.src, PSEUDO_MAP | PSEUDO_VALUE) && map >= self.maps.len() {
+            return Err(self.error(at, "a map that is not in the object"));
+        }
         let value = match insn.src {
             0 => u64::from(insn.imm as u32) | u64::from(high) << 32,
             // Only helpers look at a map's address: its number tells them.
-            PSEUDO_MAP => MAP_POINTER + u64::from(insn.imm as u32),
-            PSEUDO_VALUE => base + u64::from(high),
+            PSEUDO_MAP => MAP_POINTER + map as u64,
+            PSEUDO_VALUE => VALUES + map as u64 * VALUES_EACH + u64::from(high),
             _ => return Err(self.error(at, "a function's address (callbacks) is not supported")),
         };
         Ok(self.set(insn.dst, word(value)))

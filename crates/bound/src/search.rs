@@ -168,10 +168,6 @@ fn bound(
         let Some(ahead) = suffix.ahead(timed, class) else { continue };
         let slowness = context.machine.slowness(by, work.plus(ahead), size);
         most = Some(most.map_or(slowness, |most| most.max(slowness)));
-        if by == By::PacketRate && high == u64::MAX {
-            // Size does not count: the last class has the longest way.
-            continue;
-        }
     }
     most
 }

@@ -395,6 +395,9 @@ pub struct Bound {
     /// Give the best valid bound after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<Duration>,
+    /// Run the slowest packet and typical ones in the kernel, and compare (target xdp; needs root)
+    #[arg(long)]
+    pub measure: bool,
     /// Write the slowest packet to a capture
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,

@@ -107,18 +107,13 @@ impl Lower<'_> {
             let operand = self.operand(value as u32);
             self.alu(low(d), low(d), op, operand);
             if !narrow {
-                let operand = if sign(value) == 0 { Operand::Imm(0) } else { self.keep_carry(u32::MAX) };
+                let operand = if sign(value) == 0 { Operand::Imm(0) } else { self.operand(u32::MAX) };
                 self.alu(high(d), high(d), carry, operand);
             }
         }
         if narrow {
             self.clear_upper(d);
         }
-    }
-
-    /// A constant by `immed`, which leaves the carry alone.
-    fn keep_carry(&mut self, value: u32) -> Operand {
-        self.operand(value)
     }
 
     /// The largest value an operand can have.

@@ -223,12 +223,7 @@ impl Lower<'_> {
             let scratch = Operand::A(21);
             self.one(Op::Alu { dst: scratch, a: Operand::None, op: AluOp::B, b: word.operand });
             self.one(Op::LdField { dst: scratch, mask, src, shift, clear: false });
-            self.one(Op::Alu {
-                dst: word.operand,
-                a: Operand::None,
-                op: AluOp::B,
-                b: other_scratch(scratch),
-            });
+            self.one(Op::Alu { dst: word.operand, a: Operand::None, op: AluOp::B, b: scratch });
         }
         Ok(())
     }
@@ -357,11 +352,6 @@ impl Lower<'_> {
 
 fn mem(op: MemOp, base: Operand, far: bool, offset: Operand, count: u8, indirect: bool) -> Op {
     Op::Mem { op, xfer: 0, base, far, offset, count, indirect, swap: true }
-}
-
-/// The scratch register is written in bank A only.
-fn other_scratch(scratch: Operand) -> Operand {
-    scratch
 }
 
 fn aligned(word: StackWord, bytes: u8) -> Result<StackWord, String> {

@@ -23,6 +23,8 @@ pub struct Subject {
     pub listing: Option<Vec<Insn>>,
     /// The eBPF program, where there is one.
     pub program: Option<(Program, Vec<Map>)>,
+    /// The object file it came from.
+    pub object: Vec<u8>,
     /// What rates rest on.
     pub label: &'static str,
     /// Rates may be so much too high, as measured on hardware.
@@ -97,6 +99,7 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         machine: agilio(),
         listing: Some(listing),
         program,
+        object: Vec::new(),
         label: "costs checked against hardware",
         margin: Some(0.02),
         target: "agilio-xdp",
@@ -159,6 +162,7 @@ fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
             machine: kernel(),
             listing: None,
             program: Some((program, object.maps)),
+            object: bytes.to_vec(),
             label: "modelled: executed instructions, one nanosecond each",
             margin: None,
             target: "xdp",

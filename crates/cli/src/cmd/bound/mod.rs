@@ -1,6 +1,7 @@
 //! `nicforge bound`: how slow can one packet make a compiled program?
 
 pub(crate) mod load;
+mod measure;
 mod report;
 mod suppose;
 
@@ -44,7 +45,12 @@ pub fn run(args: Bound) -> Result<(), Failure> {
     if let Some(file) = &args.pcap {
         write_pcap(file, &result)?;
     }
-    let view = report::View { args: &args, subject: &subject, report: &result };
+    let slowest = result.records.iter().find_map(|record| record.slowest.as_ref());
+    let measured = match slowest.filter(|_| args.measure) {
+        Some(path) => Some(measure::run(&subject, path)?),
+        None => None,
+    };
+    let view = report::View { args: &args, subject: &subject, report: &result, measured };
     if args.json {
         outln!("{:#}", view.json());
     } else {

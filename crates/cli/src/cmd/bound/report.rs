@@ -10,6 +10,7 @@ use nicforge_bound::witness;
 use serde_json::{Value, json};
 
 use super::load::Subject;
+use super::measure::Measured;
 use super::rate;
 use crate::args::Bound;
 use crate::text::{si, table};
@@ -19,6 +20,7 @@ pub struct View<'a> {
     pub args: &'a Bound,
     pub subject: &'a Subject,
     pub report: &'a Report,
+    pub measured: Option<Measured>,
 }
 
 /// A record as rates: packets and bits a second, and what limits them.
@@ -176,6 +178,9 @@ impl View<'_> {
             };
             Value::Array(paths.iter().map(one).collect())
         };
+        if let Some(measured) = &self.measured {
+            value["measured"] = measured.json();
+        }
         if !self.report.top.is_empty() {
             value["top"] = list(&self.report.top);
         }
@@ -233,6 +238,16 @@ impl View<'_> {
             text.push_str(&self.list_text(paths));
             if self.report.all.as_ref().is_some_and(|(_, whole)| !whole) {
                 text.push_str("  stopped: there are more paths\n");
+            }
+        }
+        if let Some(measured) = &self.measured {
+            let _ = writeln!(text, "\nmeasured in the kernel:");
+            for (name, ns) in &measured.list {
+                let _ = writeln!(text, "  {name:<16} {ns:>8.0} ns");
+            }
+            let _ = writeln!(text, "  the slowest takes {:.1} times the others' mean", measured.slowdown());
+            if measured.tables_missing {
+                text.push_str("  its table contents were not there: it may have taken a shorter path\n");
             }
         }
         let _ = writeln!(
