@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 
 # What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
 # about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
-# and servers in the tests).
+# and servers in the tests), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that
+# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick).
 packages=(
     build-essential pkg-config
     clang-19 llvm-19 clang-format-19
@@ -14,6 +15,7 @@ packages=(
     iproute2 ethtool bpftool
     iputils-ping bind9-dnsutils curl nginx-light
     python3 python3-venv memcached util-linux procps
+    libdpdk-dev dpdk-dev
 )
 
 missing=()

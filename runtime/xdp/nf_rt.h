@@ -38,6 +38,8 @@ typedef __s64 s64;
 #define NF_INLINE static __attribute__((always_inline, unused))
 /* Locals whose address goes to the kernel are stored eight bytes at a time. */
 #define NF_LOCAL __attribute__((aligned(8)))
+/* How a struct is read where it lies in a packet or a map: with wide accesses, whatever its address. */
+#define NF_AT __attribute__((aligned(8), may_alias))
 
 /* ---- What the loader sets and reads ---------------------------------------------------------------------- */
 

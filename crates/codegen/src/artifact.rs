@@ -39,6 +39,19 @@ pub struct LogFormat {
     pub signed: Vec<bool>,
 }
 
+impl LogFormat {
+    /// The text with each `{}` replaced by the next argument, as the interpreter does.
+    pub fn line(&self, args: &[u64]) -> String {
+        let mut parts = self.text.split("{}");
+        let mut text = parts.next().unwrap_or("").to_string();
+        for (part, (arg, signed)) in parts.zip(args.iter().zip(&self.signed)) {
+            text.push_str(&if *signed { (*arg as i64).to_string() } else { arg.to_string() });
+            text.push_str(part);
+        }
+        text
+    }
+}
+
 /// One program in the object.
 #[derive(Clone, Debug)]
 pub struct XdpProgram {

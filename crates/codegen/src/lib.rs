@@ -2,6 +2,9 @@
 
 pub mod artifact;
 pub mod c;
+pub mod dpdk;
+pub mod host;
+pub mod inplace;
 pub mod xdp;
 
 pub use artifact::*;

@@ -1,19 +1,20 @@
-//! Generated C from text fixtures: `xdp/NAME.air`, whose first line is the command, beside `NAME.expect.c`.
+//! Generated C from text fixtures: `xdp/NAME.air` and `host/NAME.air`, whose first line is the command, beside
+//! `NAME.expect.c`.
 //!
 //! `NICFORGE_BLESS=1` rewrites what is expected. Every generated file must also compile with
-//! `-Wall -Wextra -Werror`.
+//! `-Wall -Wextra -Werror`, for hosts by gcc and clang as C11.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nicforge_codegen::{LineStyle, xdp};
+use nicforge_codegen::{LineStyle, host, xdp};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn fixtures() -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/xdp");
+fn fixtures(target: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(target);
     let mut found: Vec<PathBuf> = std::fs::read_dir(dir)
         .expect("the fixtures' folder")
         .map(|entry| entry.expect("a folder entry").path())
@@ -22,6 +23,37 @@ fn fixtures() -> Vec<PathBuf> {
     found.sort();
     assert!(!found.is_empty());
     found
+}
+
+/// What compilers say against a source for hosts.
+fn compile_host(source: &Path) -> Vec<String> {
+    let mut refused = Vec::new();
+    for (compiler, optimise) in [("gcc", "-O2"), ("clang-19", "-O2"), ("gcc", "-O0")] {
+        for define in ["-DNF_LIVE", "-DNF_COUNT"] {
+            let output = Command::new(compiler)
+                .args([
+                    "-std=c11",
+                    "-fno-strict-aliasing",
+                    "-Wall",
+                    "-Wextra",
+                    "-Werror",
+                    "-S",
+                    "-o",
+                    "/dev/null",
+                    optimise,
+                    define,
+                ])
+                .arg("-I")
+                .arg(root().join("runtime/host"))
+                .arg(source)
+                .output()
+                .unwrap_or_else(|e| panic!("{compiler}: {e}"));
+            if !output.status.success() {
+                refused.push(format!("{compiler} {define}: {}", String::from_utf8_lossy(&output.stderr)));
+            }
+        }
+    }
+    refused
 }
 
 fn compile(source: &Path, mode: u32) -> Result<(), String> {
@@ -41,22 +73,42 @@ fn compile(source: &Path, mode: u32) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
+fn program(path: &Path) -> nicforge_ir::Program {
+    let text = std::fs::read_to_string(path).expect("a fixture");
+    nicforge_ir::text::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Compares generated text with what is expected, or blesses it; gives the path of the latter.
+fn compare(path: &Path, source: &str, failures: &mut Vec<String>) -> PathBuf {
+    let expect = path.with_extension("expect.c");
+    if std::env::var_os("NICFORGE_BLESS").is_some() {
+        std::fs::write(&expect, source).expect("the fixture's folder is writable");
+    }
+    let want = std::fs::read_to_string(&expect).unwrap_or_default();
+    if want != source {
+        failures.push(format!("{} differs:\n{source}", expect.display()));
+    }
+    expect
+}
+
+#[test]
+fn host_fixtures() {
+    let mut failures = Vec::new();
+    for path in fixtures("host") {
+        let artifact =
+            host::generate(&program(&path), LineStyle::Comments).expect("the program fits a process");
+        let expect = compare(&path, &artifact.source, &mut failures);
+        failures.extend(compile_host(&expect));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
 #[test]
 fn xdp_fixtures() {
-    let bless = std::env::var_os("NICFORGE_BLESS").is_some();
     let mut failures = Vec::new();
-    for path in fixtures() {
-        let text = std::fs::read_to_string(&path).expect("a fixture");
-        let program = nicforge_ir::text::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let artifact = xdp::generate(&program, LineStyle::Comments).expect("the program fits xdp");
-        let expect = path.with_extension("expect.c");
-        if bless {
-            std::fs::write(&expect, &artifact.source).expect("the fixture's folder is writable");
-        }
-        let want = std::fs::read_to_string(&expect).unwrap_or_default();
-        if want != artifact.source {
-            failures.push(format!("{} differs:\n{}", expect.display(), artifact.source));
-        }
+    for path in fixtures("xdp") {
+        let artifact = xdp::generate(&program(&path), LineStyle::Comments).expect("the program fits xdp");
+        let expect = compare(&path, &artifact.source, &mut failures);
         for mode in 0..3 {
             if let Err(message) = compile(&expect, mode) {
                 failures.push(format!("{} does not compile in mode {mode}:\n{message}", expect.display()));

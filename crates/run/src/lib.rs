@@ -9,7 +9,9 @@
 pub mod compile;
 pub mod control;
 pub mod dev;
+pub mod dpdk;
 pub mod fault;
+pub mod host;
 pub mod live;
 pub mod netns;
 pub mod pcap;

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
 
+use super::control::LoopLabels;
 use super::names::Names;
 use super::types::CTypes;
 use super::vars::Vars;
@@ -29,6 +30,12 @@ pub trait Dialect: Sized {
 
     /// Two paths meet: gives the common state and what each has to do for it at its end.
     fn join(e: &mut Emitter<'_, Self>, a: &Self::State, b: &Self::State) -> Joined<Self>;
+
+    /// Declares a parameter of the handler that is no packet, and reads it.
+    fn parameter(e: &mut Emitter<'_, Self>, param: ValueId);
+
+    /// Control enters a run of instructions that are all executed if the first one is.
+    fn straight_line(_e: &mut Emitter<'_, Self>, _insts: &[InstId]) {}
 
     /// Called before a loop; must leave a state that holds at the start of every trip and wherever the loop is left.
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
@@ -79,22 +86,10 @@ pub struct Emitter<'a, D: Dialect> {
     pub lines: LineStyle,
     /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do not count.
     used: HashSet<ValueId>,
-    out: String,
-    indent: usize,
-    last_line: Option<(u32, u32)>,
-    loops: Vec<LoopLabels>,
-}
-
-struct LoopLabels {
-    params: Vec<ValueId>,
-    results: Vec<ValueId>,
-    /// Label behind the loop, if a plain `break` does not do.
-    exit: String,
-    exit_used: bool,
-    /// Label at the end of the loop's body.
-    next: String,
-    next_used: bool,
-    plain_break: bool,
+    pub(super) out: String,
+    pub(super) indent: usize,
+    pub(super) last_line: Option<(u32, u32)>,
+    pub(super) loops: Vec<LoopLabels>,
 }
 
 impl<'a, D: Dialect> Emitter<'a, D> {
@@ -133,10 +128,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     pub fn run(mut self) -> Result<(String, D), Unsupported> {
         for &param in &self.body.blocks[self.body.entry()].params {
             if self.body.ty(param) != Type::Packet {
-                let text = format!("{} NF_LOCAL;", self.declaration(param));
-                self.line(&text);
-                let name = self.vars.name(param).to_string();
-                self.line(&format!("NF_GET({name}, data);"));
+                D::parameter(&mut self, param);
             }
         }
         self.block(self.body.entry(), &[], true)?;
@@ -150,7 +142,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     }
 
     /// `T name`, without initialiser.
-    fn declaration(&self, class: ValueId) -> String {
+    pub fn declaration(&self, class: ValueId) -> String {
         format!("{} {}", self.types.name(self.body.ty(class)), self.vars.name(class))
     }
 
@@ -173,7 +165,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             }
             LineStyle::Comments => {
                 let code = source.text.lines().nth(line as usize - 1).unwrap_or("").trim();
-                let code = code.replace("*/", "* /");
+                let code = code.replace("*/", "* /").replace("/*", "/ *");
                 let _ = writeln!(self.out, "{:1$}/* {line}: {code} */", "", self.indent * 4);
             }
         }
@@ -181,9 +173,21 @@ impl<'a, D: Dialect> Emitter<'a, D> {
 
     /// Prints a region. Gives whether control reaches its end. `targets` are the results of the `if` it belongs to;
     /// `tail` says that behind the region the handler ends.
-    fn block(&mut self, block: BlockId, targets: &[ValueId], tail: bool) -> Result<bool, Unsupported> {
+    pub(super) fn block(
+        &mut self,
+        block: BlockId,
+        targets: &[ValueId],
+        tail: bool,
+    ) -> Result<bool, Unsupported> {
         let insts = &self.body.blocks[block].insts;
+        let mut entered = true;
         for (at, &inst) in insts.iter().enumerate() {
+            let controls = |inst: &InstId| self.body.insts[*inst].op.regions().next().is_some();
+            if std::mem::replace(&mut entered, controls(&inst)) {
+                let rest = &insts[at..];
+                let stop = rest.iter().position(controls).map_or(rest.len(), |stop| stop + 1);
+                D::straight_line(self, &rest[..stop]);
+            }
             let next = insts.get(at + 1).map(|i| &self.body.insts[*i].op);
             let last = match next {
                 Some(Op::Return(_)) => true,
@@ -265,7 +269,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         if self.body.ty(class).is_aggregate() { " NF_LOCAL" } else { "" }
     }
 
-    fn declare(&mut self, classes: &[ValueId]) {
+    pub(super) fn declare(&mut self, classes: &[ValueId]) {
         for class in classes {
             let local = self.attribute(*class);
             let text = format!("{}{local};", self.declaration(*class));
@@ -302,7 +306,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     }
 
     /// Assigns several values at once, as if all sources were read before the first target is written.
-    fn copy(&mut self, targets: &[ValueId], sources: &[ValueId]) {
+    pub(super) fn copy(&mut self, targets: &[ValueId], sources: &[ValueId]) {
         let moves: Vec<(ValueId, ValueId)> = targets
             .iter()
             .copied()
@@ -457,7 +461,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         }
     }
 
-    fn capture<T>(
+    pub(super) fn capture<T>(
         &mut self,
         print: impl FnOnce(&mut Self) -> Result<T, Unsupported>,
     ) -> Result<(T, String), Unsupported> {
@@ -470,125 +474,9 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         let inner = std::mem::replace(&mut self.out, outer);
         Ok((result?, inner))
     }
-
-    fn append(text: &mut String, lines: &[String], indent: usize) {
-        for line in lines {
-            let _ = writeln!(text, "{:1$}{line}", "", indent * 4);
-        }
-    }
-
-    fn if_else(
-        &mut self,
-        inst: InstId,
-        cond: ValueId,
-        then: BlockId,
-        other: BlockId,
-        likely: Option<f32>,
-        last: bool,
-    ) -> Result<Flow, Unsupported> {
-        let results = self.body.insts[inst].results.clone();
-        let before = self.state.clone();
-        let arm = |e: &mut Self, region: BlockId, holds: bool| {
-            e.state = before.clone();
-            D::assume(e, cond, holds);
-            e.capture(|e| e.block(region, &results, last))
-        };
-        let (then_ends, mut then_text) = arm(self, then, true)?;
-        let then_state = self.state.clone();
-        let (other_ends, mut other_text) = arm(self, other, false)?;
-        let other_state = self.state.clone();
-        match (then_ends, other_ends) {
-            (true, true) => {
-                let joined = D::join(self, &then_state, &other_state);
-                Self::append(&mut then_text, &joined.first, self.indent + 1);
-                Self::append(&mut other_text, &joined.second, self.indent + 1);
-                self.state = joined.state;
-            }
-            (true, false) => self.state = then_state,
-            (false, _) => self.state = other_state,
-        }
-        self.last_line = None;
-        let (negate, first, second) =
-            if then_text.is_empty() { (true, other_text, then_text) } else { (false, then_text, other_text) };
-        let test = if negate { negated(self, cond) } else { self.text(cond) };
-        let test = match likely {
-            Some(p) if p >= 0.9 => format!("__builtin_expect({test}, {})", u8::from(!negate)),
-            Some(p) if p <= 0.1 => format!("__builtin_expect({test}, {})", u8::from(negate)),
-            _ => test,
-        };
-        if !first.is_empty() {
-            self.line(&format!("if ({test}) {{"));
-            self.out.push_str(&first);
-            // An arm that leaves needs no else.
-            let first_ends = if negate { other_ends } else { then_ends };
-            if second.is_empty() {
-                self.line("}");
-            } else if !first_ends {
-                self.line("}");
-                self.out.push_str(&dedent(&second));
-            } else {
-                self.line("} else {");
-                self.out.push_str(&second);
-                self.line("}");
-            }
-        }
-        if then_ends || other_ends { Ok(Flow::Next) } else { Ok(Flow::Leaves) }
-    }
-
-    fn loop_(
-        &mut self,
-        inst: InstId,
-        init: &[ValueId],
-        trips: u32,
-        body: BlockId,
-    ) -> Result<(), Unsupported> {
-        let params = self.body.blocks[body].params.clone();
-        let results = self.body.insts[inst].results.clone();
-        self.copy(&params, init);
-        let before = self.state.clone();
-        D::enter_loop(self, body);
-        let state = self.state.clone();
-        // A plain break may be used if running out of trips leaves nothing to copy.
-        let plain_break =
-            params.iter().zip(&results).all(|(p, r)| self.vars.same(*p, *r) || !self.is_used(*r));
-        let labels = LoopLabels {
-            params: params.clone(),
-            results: results.clone(),
-            exit: self.names.fresh("done"),
-            exit_used: false,
-            next: self.names.fresh("again"),
-            next_used: false,
-            plain_break,
-        };
-        self.loops.push(labels);
-        let trip = self.names.fresh("trip");
-        let (_, mut text) = self.capture(|e| e.block(body, &[], false))?;
-        let labels = self.loops.pop().expect("pushed above");
-        self.state = state;
-        D::leave_loop(self, &before);
-        // The jump to the next trip at the very end of the body goes without saying.
-        let last_jump = format!("goto {};\n", labels.next);
-        if let Some(rest) = text.strip_suffix(&last_jump) {
-            text = format!("{}\n", rest.trim_end());
-        }
-        if text.contains(&last_jump) {
-            let _ = writeln!(text, "{}:;", labels.next);
-        }
-        self.line(&format!("for (u32 {trip} = 0; {trip} < {trips}; {trip}++) {{"));
-        self.out.push_str(&text);
-        self.line("}");
-        if !labels.plain_break {
-            self.copy(&results, &params);
-        }
-        if labels.exit_used {
-            self.line(&format!("{}:;", labels.exit));
-        }
-        self.last_line = None;
-        Ok(())
-    }
 }
 
-enum Flow {
+pub(super) enum Flow {
     Next,
     /// The region's end was reached.
     Yields,
@@ -596,21 +484,8 @@ enum Flow {
     Leaves,
 }
 
-fn negated<D: Dialect>(e: &Emitter<'_, D>, cond: ValueId) -> String {
-    let text = e.value(cond);
-    match text.text.strip_prefix('!') {
-        Some(rest) if !text.atom => rest.to_string(),
-        _ => format!("!{}", text.operand()),
-    }
-}
-
 /// How a part is copied: in words, unless its place is computed, where words may be misaligned.
 fn copy_macro(path: &[Proj]) -> &'static str {
     let computed = path.iter().any(|step| matches!(step, Proj::Index(_)));
     if computed { "__builtin_memcpy" } else { "NF_MOVE" }
-}
-
-/// A region without its braces: all names of a body differ, so its declarations may join those around it.
-fn dedent(text: &str) -> String {
-    text.lines().map(|l| format!("{}\n", l.strip_prefix("    ").unwrap_or(l))).collect()
 }

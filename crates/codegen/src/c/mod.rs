@@ -1,7 +1,9 @@
 //! The C emitter: one for all targets. What differs between targets is a [`Dialect`].
 
 pub mod body;
+mod control;
 pub mod expr;
+pub mod globals;
 pub mod liveness;
 pub mod names;
 pub mod types;

@@ -38,7 +38,7 @@ impl<'a> CTypes<'a> {
             Type::Int { bits, signed } => int_name(bits, signed),
             Type::Struct(id) => format!("struct {}", self.structs[&id]),
             Type::Array(id) => format!("struct {}", self.array_tag(id)),
-            Type::Packet => "struct xdp_md *".to_string(),
+            Type::Packet => "struct nf_packet *".to_string(),
         }
     }
 
@@ -162,7 +162,7 @@ impl<'a> CTypes<'a> {
             }
             pad_to(&mut out, &mut bit, layout.size * 8);
             let _ = writeln!(out, "}} __attribute__((packed));");
-            let _ = writeln!(out, "typedef struct {tag} {tag}_at __attribute__((aligned(8), may_alias));");
+            let _ = writeln!(out, "typedef struct {tag} {tag}_at NF_AT;");
             let _ = writeln!(
                 out,
                 "_Static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");\n",

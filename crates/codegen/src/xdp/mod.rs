@@ -1,28 +1,23 @@
 //! C for the Linux kernel's XDP hook.
 //!
-//! One C function per handler. [`packet`] turns the packet's cursor into offsets and the emitted headers into stores
-//! at the point where the packet leaves, [`tables`] turns table ops into map accesses, in place where the entry is
-//! known, [`dialect`] has the rest.
+//! One C function per handler, with packets and tables [in place](crate::inplace); [`target`] has what is the kernel's.
 
-mod dialect;
-mod packet;
-mod state;
-mod tables;
+mod target;
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use nicforge_ir::{
-    CommuteOp, ConstId, Direction, Handler, Op, Program, ReasonId, Table, TableId, TableKind, Type,
-};
+use nicforge_ir::{CommuteOp, ConstId, Direction, Handler, Op, Program, ReasonId, Table, TableId, TableKind};
 
 use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
 use crate::c::body::Unsupported;
+use crate::c::globals::{self, clock_use};
 use crate::c::names::Names;
 use crate::c::types::CTypes;
 use crate::c::{Emitter, LineStyle};
-use dialect::Xdp;
-use state::State;
+use crate::inplace::InPlace;
+use crate::inplace::state::State;
+use target::Xdp;
 
 /// Slack behind a byte string in a map value: one packet may be copied in before the verifier believes the length.
 const BUF_SLACK: u32 = 4096;
@@ -114,38 +109,10 @@ impl<'a> Generator<'a> {
         }
         out.push_str("#if NF_MODE == 1\nu64 nf_recorded = 0;\n#endif\n\n");
         if functions.contains("nf_hash_") {
-            out.push_str("const u32 nf_crc32c[256] = {\n");
-            for row in nicforge_ir::io::CRC32C.chunks(8) {
-                let words: Vec<String> = row.iter().map(|w| format!("0x{w:08x}")).collect();
-                let _ = writeln!(out, "    {},", words.join(", "));
-            }
-            out.push_str("};\n\n");
+            out.push_str(&globals::crc_table());
         }
         out.push_str(&self.types.declarations());
-        for (id, konst) in &program.consts {
-            let elem = self.types.name(konst.elem);
-            let size = program.size_of(konst.elem).max(1) as usize;
-            let len = konst.bytes.len() / size;
-            if konst.elem.is_int() {
-                let _ = writeln!(out, "static const {elem} {}[{len}] = {{", self.consts[&id]);
-                let items: Vec<String> = konst.bytes.chunks(size).map(|b| int_text(b, konst.elem)).collect();
-                for row in items.chunks(8) {
-                    let _ = writeln!(out, "    {},", row.join(", "));
-                }
-                out.push_str("};\n\n");
-            } else {
-                // Initialised as bytes: members would need one initialiser syntax per shape of struct.
-                let bytes: Vec<String> = konst.bytes.iter().map(|b| b.to_string()).collect();
-                let name = &self.consts[&id];
-                let _ = writeln!(
-                    out,
-                    "static const union {{ u8 bytes[{}]; {elem} items[{len}]; }}",
-                    konst.bytes.len()
-                );
-                let _ = writeln!(out, "    nf_const_{name} = {{ .bytes = {{ {} }} }};", bytes.join(", "));
-                let _ = writeln!(out, "#define {name} nf_const_{name}.items\n");
-            }
-        }
+        out.push_str(&globals::constants(&self.types, &self.consts));
         for (id, table) in &program.tables {
             out.push_str(&self.map(id, table));
         }
@@ -232,13 +199,15 @@ impl<'a> Generator<'a> {
             });
         }
         let body = &handler.body;
-        let dialect = Xdp::new(body, &self.maps, std::mem::take(logs), program.reasons.len() as u32);
+        let no_room = program.reasons.len() as u32;
+        let target = Xdp { maps: &self.maps, logs: std::mem::take(logs), uses_verdict: false, no_room };
+        let dialect = InPlace::new(body, target);
         let names =
             Names::new(["data", "end", "clock", "draws", "cursor", "staged", "staged_len"].map(String::from));
         let emitter =
             Emitter::new(&self.types, body, &self.consts, names, dialect, State::default(), self.lines);
         let (text, dialect) = emitter.run()?;
-        *logs = dialect.logs.clone();
+        *logs = dialect.target.logs.clone();
         let mut out = String::new();
         let _ = writeln!(out, "SEC(\"xdp\")\nint {name}(struct xdp_md *ctx)\n{{");
         let _ = writeln!(out, "    u8 *data = (u8 *)(long)ctx->data;");
@@ -250,7 +219,7 @@ impl<'a> Generator<'a> {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");
             out.push_str("    if (!staged)\n        return XDP_ABORTED;\n");
         }
-        if dialect.uses_verdict {
+        if dialect.target.uses_verdict {
             out.push_str("    int verdict = XDP_DROP;\n");
         }
         if clock.0 || clock.1 {
@@ -308,21 +277,4 @@ fn buf_place(program: &Program, table: &Table) -> Option<XdpBuf> {
         let value_size = (bytes_offset + capacity + BUF_SLACK).next_multiple_of(8);
         XdpBuf { capacity, len_offset, bytes_offset, value_size }
     })
-}
-
-/// Whether a handler reads the time, and the random stream.
-fn clock_use(handler: &Handler) -> (bool, bool) {
-    let has = |wanted: fn(&Op) -> bool| {
-        let mut found = false;
-        let body = &handler.body;
-        body.for_each_inst(body.entry(), &mut |inst| found |= wanted(&body.insts[inst].op));
-        found
-    };
-    (has(|op| matches!(op, Op::Now)), has(|op| matches!(op, Op::Random)))
-}
-
-fn int_text(bytes: &[u8], ty: Type) -> String {
-    let mut word = [0u8; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    crate::c::expr::literal(u64::from_le_bytes(word), ty)
 }

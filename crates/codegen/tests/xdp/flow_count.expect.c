@@ -15,7 +15,7 @@ u64 nf_recorded = 0;
 struct t_mac {
     u8 b[6];
 } __attribute__((packed));
-typedef struct t_mac t_mac_at __attribute__((aligned(8), may_alias));
+typedef struct t_mac t_mac_at NF_AT;
 _Static_assert(sizeof(struct t_mac) == 6, "layout of t_mac");
 
 struct t_eth {
@@ -23,7 +23,7 @@ struct t_eth {
     struct t_mac src;
     u16 type;
 } __attribute__((packed));
-typedef struct t_eth t_eth_at __attribute__((aligned(8), may_alias));
+typedef struct t_eth t_eth_at NF_AT;
 _Static_assert(sizeof(struct t_eth) == 14, "layout of t_eth");
 
 struct t_ip {
@@ -39,7 +39,7 @@ struct t_ip {
     u32 src;
     u32 dst;
 } __attribute__((packed));
-typedef struct t_ip t_ip_at __attribute__((aligned(8), may_alias));
+typedef struct t_ip t_ip_at NF_AT;
 _Static_assert(sizeof(struct t_ip) == 20, "layout of t_ip");
 
 struct t_stats {
@@ -47,7 +47,7 @@ struct t_stats {
     u8 nf_pad0[4];
     u64 bytes;
 } __attribute__((packed));
-typedef struct t_stats t_stats_at __attribute__((aligned(8), may_alias));
+typedef struct t_stats t_stats_at NF_AT;
 _Static_assert(sizeof(struct t_stats) == 16, "layout of t_stats");
 
 struct nf_array_u8_6 {

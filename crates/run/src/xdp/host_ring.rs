@@ -38,21 +38,10 @@ pub(super) fn decode(record: &[u8], formats: &[LogFormat]) -> Result<Output, Xdp
                 .iter()
                 .map(|arg| u64::from_le_bytes(*arg))
                 .collect();
-            Output::Log { text: format_log(format, &args) }
+            Output::Log { text: format.line(&args) }
         }
         _ => return Err(problem()),
     })
-}
-
-/// The format's text with each `{}` replaced by the next argument, as the interpreter does.
-fn format_log(format: &LogFormat, args: &[u64]) -> String {
-    let mut parts = format.text.split("{}");
-    let mut text = parts.next().unwrap_or("").to_string();
-    for (part, (arg, signed)) in parts.zip(args.iter().zip(&format.signed)) {
-        text.push_str(&if *signed { (*arg as i64).to_string() } else { arg.to_string() });
-        text.push_str(part);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub struct Emitted {
     pub size: u32,
 }
 
-/// A pointer into a map.
+/// A pointer to an entry of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryPointer {
     pub table: TableId,
@@ -57,6 +57,8 @@ pub struct State {
     pub wire: Vec<(ValueId, String, u32)>,
     /// Inside a loop that moves the packet: cursor and headers must stay in their C variables.
     pub pinned: bool,
+    /// The entry that was used last in each table, where an entry's uses count.
+    pub recent: Vec<(TableId, String)>,
 }
 
 impl Default for State {
@@ -68,6 +70,7 @@ impl Default for State {
             entries: Vec::new(),
             wire: Vec::new(),
             pinned: false,
+            recent: Vec::new(),
         }
     }
 }
@@ -83,6 +86,12 @@ impl State {
     /// Forgets pointers into a table, after entries may have moved.
     pub fn entries_moved(&mut self, table: TableId) {
         self.entries.retain(|e| e.table != table);
+    }
+
+    /// Forgets what an insert of some key made wrong: pointers that may have missed, and all contents.
+    pub fn entry_came(&mut self, table: TableId) {
+        self.entries.retain(|e| e.table != table || e.known == Some(true));
+        self.contents_changed(table);
     }
 
     /// The pointer to the entry of exactly this key value.

@@ -1,8 +1,8 @@
-//! Packets on XDP: from a cursor and emitted headers to offsets, bounds checks and stores.
+//! Packets: from a cursor and emitted headers to offsets, bounds checks and stores.
 //!
 //! `extract` reads at `data + offset` after a bounds check, which is left out where the path has proved it. Emitted
 //! headers are only remembered; when the packet leaves, the frame is moved by the difference between what was
-//! consumed and what was emitted (`bpf_xdp_adjust_head`), and the headers are stored. A header that was extracted from
+//! consumed and what was emitted, and the headers are stored. A header that was extracted from
 //! the place it is written to is stored member by member, without those that did not change (`in-place-headers`).
 //!
 //! Where paths with different offsets meet, the cursor moves into a C variable and emitted headers into a staging area;
@@ -10,12 +10,9 @@
 
 use nicforge_ir::{InstId, Op, Type, ValueId};
 
-use super::dialect::Xdp;
 use super::state::{Cursor, Emits, Emitted};
-use crate::c::Emitter;
+use super::{E, Target};
 use crate::c::unchanged::{leaves, unchanged};
-
-type E<'a, 'b> = Emitter<'a, Xdp<'b>>;
 
 /// A place in the frame to access.
 struct Place {
@@ -26,7 +23,7 @@ struct Place {
 }
 
 /// The cursor as a C expression, with a pending read settled first.
-fn settled(e: &mut E<'_, '_>) -> Result<u32, String> {
+fn settled<T: Target>(e: &mut E<'_, T>) -> Result<u32, String> {
     match e.state.cursor.clone() {
         Cursor::Static { at, unless: None } => Ok(at),
         Cursor::Static { .. } => {
@@ -39,7 +36,7 @@ fn settled(e: &mut E<'_, '_>) -> Result<u32, String> {
 }
 
 /// The line that moves a static cursor into the variable; none if it is there.
-pub fn materialise_cursor(e: &mut E<'_, '_>) -> Option<String> {
+pub fn materialise_cursor<T: Target>(e: &mut E<'_, T>) -> Option<String> {
     let line = match e.state.cursor.clone() {
         Cursor::Dynamic => None,
         Cursor::Static { at, unless: None } => Some(format!("cursor = {at};")),
@@ -53,20 +50,20 @@ pub fn materialise_cursor(e: &mut E<'_, '_>) -> Option<String> {
 }
 
 /// The lines that move remembered headers into the staging area.
-pub fn materialise_emits(e: &mut E<'_, '_>) -> Vec<String> {
+pub fn materialise_emits<T: Target>(e: &mut E<'_, T>) -> Vec<String> {
     let Emits::List(list) = std::mem::replace(&mut e.state.emits, Emits::Staged) else { return Vec::new() };
     e.dialect.uses_staging = true;
     let mut lines = vec!["staged_len = 0;".to_string()];
-    lines.extend(list.iter().map(stage_line));
+    lines.extend(list.iter().map(stage_line::<T>));
     lines
 }
 
-fn stage_line(item: &Emitted) -> String {
-    format!("nf_stage(staged, &staged_len, &{}, {});", item.name, item.size)
+fn stage_line<T: Target>(item: &Emitted) -> String {
+    T::stage(&item.name, item.size)
 }
 
 /// The address `off` bytes behind the cursor and the check that `size` bytes are there.
-fn place(e: &mut E<'_, '_>, off: Option<ValueId>, size: u32) -> Place {
+fn place<T: Target>(e: &mut E<'_, T>, off: Option<ValueId>, size: u32) -> Place {
     let cursor = settled(e);
     let constant = match off {
         None => Some(0),
@@ -75,7 +72,7 @@ fn place(e: &mut E<'_, '_>, off: Option<ValueId>, size: u32) -> Place {
     if let (Ok(at), Some(off)) = (&cursor, constant) {
         let start = *at as u64 + off;
         let stop = start + size as u64;
-        if stop > 0x7fff {
+        if stop > T::REACH {
             return Place { address: "data".into(), check: Some("false".into()) };
         }
         let check = (stop > e.state.proved as u64).then(|| format!("data + {stop} <= end"));
@@ -89,17 +86,14 @@ fn place(e: &mut E<'_, '_>, off: Option<ValueId>, size: u32) -> Place {
         Some(off) => format!("{base} + (u32){}", e.operand(off)),
         None => base,
     };
-    let (at, inside, address) = (e.names.fresh("at"), e.names.fresh("inside"), e.names.fresh("place"));
+    let at = e.names.fresh("at");
     e.line(&format!("u64 {at} = {sum};"));
-    e.line(&format!("bool {inside} = {at} < 0x8000;"));
-    e.line(&format!("NF_BOUND_OFFSET({at});"));
-    e.line(&format!("u8 *{address} = data + {at};"));
-    e.line(&format!("NF_PIN({address});"));
-    Place { check: Some(format!("{inside} && {address} + {size} <= end")), address }
+    let (address, check) = T::place_at(e, &at, size);
+    Place { check: Some(check), address }
 }
 
 /// Prints `(ok, value) = extract pkt` and `load`.
-pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool) {
+pub fn read<T: Target>(e: &mut E<'_, T>, inst: InstId, off: Option<ValueId>, advance: bool) {
     let results = e.body.insts[inst].results.clone();
     let (ok, value) = (results[0], results[1]);
     let ty = e.body.ty(value);
@@ -157,15 +151,15 @@ pub fn read(e: &mut E<'_, '_>, inst: InstId, off: Option<ValueId>, advance: bool
 }
 
 /// Where a read of `size` bytes at a static cursor and offset ends.
-fn static_stop(e: &E<'_, '_>, off: Option<ValueId>, size: u32) -> Option<u32> {
+fn static_stop<T: Target>(e: &E<'_, T>, off: Option<ValueId>, size: u32) -> Option<u32> {
     let Cursor::Static { at, unless: None } = e.state.cursor else { return None };
     let off = off.map_or(Some(0), |v| e.constant(v))?;
     let stop = at as u64 + off + size as u64;
-    (stop <= 0x7fff).then_some(stop as u32)
+    (stop <= T::REACH).then_some(stop as u32)
 }
 
 /// Prints `ok = skip pkt, len`.
-pub fn skip(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
+pub fn skip<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     let ok = e.body.insts[inst].results[0];
     let place = place(e, Some(len), 0);
     match static_stop(e, Some(len), 0) {
@@ -190,7 +184,7 @@ pub fn skip(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
 }
 
 /// Prints `ok = store pkt, off, value`.
-pub fn store(e: &mut E<'_, '_>, inst: InstId, off: ValueId, value: ValueId) {
+pub fn store<T: Target>(e: &mut E<'_, T>, inst: InstId, off: ValueId, value: ValueId) {
     let ok = e.body.insts[inst].results[0];
     let size = e.program.size_of(e.body.ty(value));
     let place = place(e, Some(off), size);
@@ -216,7 +210,7 @@ pub fn store(e: &mut E<'_, '_>, inst: InstId, off: ValueId, value: ValueId) {
 }
 
 /// The C variable that holds a value; a new one for an expression.
-pub fn variable(e: &mut E<'_, '_>, value: ValueId) -> String {
+pub fn variable<T: Target>(e: &mut E<'_, T>, value: ValueId) -> String {
     if !e.vars.is_inline(value) {
         return e.vars.name(value).to_string();
     }
@@ -227,7 +221,7 @@ pub fn variable(e: &mut E<'_, '_>, value: ValueId) -> String {
 }
 
 /// Remembers or stages `emit pkt, value`.
-pub fn emit(e: &mut E<'_, '_>, inst: InstId, value: ValueId) {
+pub fn emit<T: Target>(e: &mut E<'_, T>, inst: InstId, value: ValueId) {
     let size = e.program.size_of(e.body.ty(value));
     let mut name = variable(e, value);
     // The store happens when the packet leaves; if the variable is written again before, its bytes are kept aside.
@@ -241,14 +235,14 @@ pub fn emit(e: &mut E<'_, '_>, inst: InstId, value: ValueId) {
     match &mut e.state.emits {
         Emits::List(list) => list.push(item),
         Emits::Staged => {
-            let line = stage_line(&item);
+            let line = stage_line::<T>(&item);
             e.line(&line);
         }
     }
 }
 
 /// Prints `reset pkt`.
-pub fn reset(e: &mut E<'_, '_>) {
+pub fn reset<T: Target>(e: &mut E<'_, T>) {
     if e.state.pinned {
         e.line("cursor = 0;");
         e.line("staged_len = 0;");
@@ -259,24 +253,21 @@ pub fn reset(e: &mut E<'_, '_>) {
 }
 
 /// Prints `ok = trim pkt, len`.
-pub fn trim(e: &mut E<'_, '_>, inst: InstId, len: ValueId) {
+pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     let ok = e.body.insts[inst].results[0];
     let rest = rest_length(e);
     let fits = format!("{} <= {rest}", e.operand(len));
     let keep = e.text(len);
-    // The kernel keeps at least an Ethernet header; a frame cut below that fails as a whole, counted.
     e.define(inst, ok, &fits);
     let name = e.text(ok);
-    let fail = e.dialect.no_room();
-    e.line(&format!("if ({name} && bpf_xdp_adjust_tail(ctx, (int)({keep} - {rest})))"));
-    e.line(&format!("    return {fail};"));
-    reload(e);
+    T::trim(e, &name, &keep, &rest);
+    forget(e);
     // What was there before the cut may be gone.
     e.dialect.proves.clear();
 }
 
 /// Bytes of the unread rest as a C expression.
-pub fn rest_length(e: &mut E<'_, '_>) -> String {
+pub fn rest_length<T: Target>(e: &mut E<'_, T>) -> String {
     match settled(e) {
         Ok(0) => "nf_frame_length(data, end)".to_string(),
         Ok(at) => format!("(nf_frame_length(data, end) - {at})"),
@@ -285,24 +276,22 @@ pub fn rest_length(e: &mut E<'_, '_>) -> String {
 }
 
 /// The cursor as a C expression of a byte offset.
-pub fn cursor_text(e: &mut E<'_, '_>) -> String {
+pub fn cursor_text<T: Target>(e: &mut E<'_, T>) -> String {
     match settled(e) {
         Ok(at) => at.to_string(),
         Err(variable) => variable,
     }
 }
 
-fn reload(e: &mut E<'_, '_>) {
-    e.line("data = (u8 *)(long)ctx->data;");
-    e.line("end = (u8 *)(long)ctx->data_end;");
+/// Forgets what was known about the frame's bytes, after it was moved or cut.
+fn forget<T: Target>(e: &mut E<'_, T>) {
     e.state.proved = 0;
     e.state.wire.clear();
 }
 
 /// Writes what was emitted in front of the unread rest, so that the frame is what the packet means.
-pub fn finish(e: &mut E<'_, '_>) {
+pub fn finish<T: Target>(e: &mut E<'_, T>) {
     let cursor = settled(e);
-    let fail = e.dialect.no_room();
     let emits = e.state.emits.clone();
     let total = match &emits {
         Emits::List(list) => Some(list.iter().map(|item| item.size).sum::<u32>()),
@@ -319,20 +308,15 @@ pub fn finish(e: &mut E<'_, '_>) {
             (None, Some(total)) => format!("{consumed} - {total}"),
             (None, None) => format!("{consumed} - (int)staged_len"),
         };
-        e.line(&format!("if (bpf_xdp_adjust_head(ctx, {by}))"));
-        e.line(&format!("    return {fail};"));
-        reload(e);
+        T::move_head(e, &by, shift);
+        forget(e);
     }
     match emits {
-        Emits::Staged => {
-            e.line("if (!nf_unstage(data, end, staged, staged_len))");
-            e.line(&format!("    return {fail};"));
-        }
+        Emits::Staged => T::unstage(e),
         Emits::List(list) => {
             let total = total.unwrap_or(0);
             if total > e.state.proved {
-                e.line(&format!("if (data + {total} > end)"));
-                e.line(&format!("    return {fail};"));
+                T::check_headers(e, total);
                 e.state.proved = total;
             }
             let mut at = 0;
@@ -342,10 +326,12 @@ pub fn finish(e: &mut E<'_, '_>) {
             }
         }
     }
+    // The frame is somebody else's from here on.
+    e.state.wire.clear();
 }
 
 /// Stores one emitted value at offset `at` of the final frame, which started `shift` bytes into the original one.
-fn write_header(e: &mut E<'_, '_>, item: &Emitted, at: u32, shift: Option<i64>) {
+fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Option<i64>) {
     let ty = e.body.ty(item.value);
     let original = shift.map(|shift| at as i64 + shift);
     let in_place = !e.dialect.stores_over_headers;

@@ -1,0 +1,64 @@
+//! What generated files have beside types and functions: constants, and what handlers read of their event.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use nicforge_ir::{ConstId, Handler, Op, Type};
+
+use super::expr::literal;
+use super::types::CTypes;
+
+/// The table that `nf_hash_bytes` of the runtimes reads.
+pub fn crc_table() -> String {
+    let mut out = "const u32 nf_crc32c[256] = {\n".to_string();
+    for row in nicforge_ir::io::CRC32C.chunks(8) {
+        let words: Vec<String> = row.iter().map(|w| format!("0x{w:08x}")).collect();
+        let _ = writeln!(out, "    {},", words.join(", "));
+    }
+    out.push_str("};\n\n");
+    out
+}
+
+/// The program's constant arrays under their C names.
+pub fn constants(types: &CTypes<'_>, names: &HashMap<ConstId, String>) -> String {
+    let mut out = String::new();
+    let program = types.program;
+    for (id, konst) in &program.consts {
+        let (elem, name) = (types.name(konst.elem), &names[&id]);
+        let size = program.size_of(konst.elem).max(1) as usize;
+        let len = konst.bytes.len() / size;
+        if konst.elem.is_int() {
+            let _ = writeln!(out, "static const {elem} {name}[{len}] = {{");
+            let items: Vec<String> = konst.bytes.chunks(size).map(|b| int_text(b, konst.elem)).collect();
+            for row in items.chunks(8) {
+                let _ = writeln!(out, "    {},", row.join(", "));
+            }
+            out.push_str("};\n\n");
+        } else {
+            // Initialised as bytes: members would need one initialiser syntax per shape of struct.
+            let bytes: Vec<String> = konst.bytes.iter().map(|b| b.to_string()).collect();
+            let bytes_len = konst.bytes.len();
+            let _ = writeln!(out, "static const union {{ u8 bytes[{bytes_len}]; {elem} items[{len}]; }}");
+            let _ = writeln!(out, "    nf_const_{name} = {{ .bytes = {{ {} }} }};", bytes.join(", "));
+            let _ = writeln!(out, "#define {name} nf_const_{name}.items\n");
+        }
+    }
+    out
+}
+
+/// Whether a handler reads the time, and the random stream.
+pub fn clock_use(handler: &Handler) -> (bool, bool) {
+    let has = |wanted: fn(&Op) -> bool| {
+        let mut found = false;
+        let body = &handler.body;
+        body.for_each_inst(body.entry(), &mut |inst| found |= wanted(&body.insts[inst].op));
+        found
+    };
+    (has(|op| matches!(op, Op::Now)), has(|op| matches!(op, Op::Random)))
+}
+
+fn int_text(bytes: &[u8], ty: Type) -> String {
+    let mut word = [0u8; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    literal(u64::from_le_bytes(word), ty)
+}

@@ -1,0 +1,362 @@
+//! C for DPDK: host handlers in an application whose stages are lcores joined by rings.
+//!
+//! The generated file is the handlers' C with the pipeline as constants around it; what does not depend on the program is
+//! `runtime/dpdk`, included by it, so that everything is one translation unit and handlers are inlined into their loops.
+
+use std::fmt::Write;
+
+use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, Op, Span, TableId, Type, Verified};
+use nicforge_ir::{Program, verify::MAX_FRAME};
+
+use crate::c::LineStyle;
+use crate::c::body::Unsupported;
+use crate::host::{self, HostArtifact};
+
+/// Emitted bytes that may wait in an mbuf's private area.
+const MAX_STAGED: u32 = 4096;
+
+/// A program's stages and how events are spread over them. Stages send forward only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    pub stages: Vec<PipeStage>,
+    /// For events that go to a stage with several replicas; those not named are spread round robin.
+    pub steering: Vec<Steering>,
+    /// Packets leave in the order in which they came, whatever replicas they went through. Else in the order of each replica.
+    pub ordered_output: bool,
+}
+
+/// Handlers that run on the same lcores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipeStage {
+    pub handlers: Vec<HandlerId>,
+    pub replicas: u32,
+    /// Events are taken in the order of the packets they come from, whoever sent them.
+    pub ordered: bool,
+}
+
+/// How the replica is chosen that gets an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steering {
+    pub event: EventId,
+    pub by: SteerBy,
+}
+
+/// What of an event chooses the replica. Equal values go to the same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SteerBy {
+    RoundRobin,
+    /// Parameters, or members of them: number of the parameter, then of the members.
+    Params(Vec<(usize, Vec<u32>)>),
+    /// Bytes of the frame, for `net_recv`: offset and length. Bytes behind its end count as zero.
+    Frame(Vec<(u32, u32)>),
+}
+
+impl Pipeline {
+    /// Everything on one lcore.
+    pub fn single(program: &Program) -> Pipeline {
+        let handlers = program.handlers.keys().collect();
+        Pipeline {
+            stages: vec![PipeStage { handlers, replicas: 1, ordered: false }],
+            steering: Vec::new(),
+            ordered_output: false,
+        }
+    }
+
+    /// Lcores that run handlers.
+    pub fn workers(&self) -> u32 {
+        self.stages.iter().map(|stage| stage.replicas).sum()
+    }
+
+    /// The stage that takes an event.
+    fn stage_of(&self, program: &Program, event: EventId) -> Option<usize> {
+        let handler = program.handler_of(event)?;
+        self.stages.iter().position(|stage| stage.handlers.contains(&handler))
+    }
+}
+
+/// A DPDK application's source, with what is needed to run and read it.
+#[derive(Clone, Debug)]
+pub struct DpdkArtifact {
+    pub source: String,
+    pub host: HostArtifact,
+    pub pipeline: Pipeline,
+    /// By table number: every worker has its own.
+    pub sharded: Vec<bool>,
+    /// By table number: the commutative op that is all that handlers write to it with, if it is.
+    pub commutes: Vec<Option<CommuteOp>>,
+}
+
+/// C for a DPDK application.
+///
+/// # Errors
+/// Ops that a process cannot do, and pipelines that are none for this program.
+pub fn generate(
+    program: &Verified<Program>,
+    pipeline: &Pipeline,
+    lines: LineStyle,
+) -> Result<DpdkArtifact, Vec<Unsupported>> {
+    check(program, pipeline).map_err(|message| {
+        let help = "take the pipeline from a plan of this program".to_string();
+        vec![Unsupported { message, help, span: Span::default() }]
+    })?;
+    let host = host::generate(program, lines)?;
+    if host.staged_bytes > MAX_STAGED {
+        let message = format!("a packet may wait with {} bytes of headers", host.staged_bytes);
+        let help = format!("{MAX_STAGED} are the most on DPDK: emit less in loops and in cycles of events");
+        return Err(vec![Unsupported { message, help, span: Span::default() }]);
+    }
+    let tables: Vec<(bool, Option<CommuteOp>)> =
+        program.tables.keys().map(|table| table_use(program, pipeline, table)).collect();
+    let sharded: Vec<bool> = tables.iter().map(|(sharded, _)| *sharded).collect();
+    let source = file(program, pipeline, &host, &sharded);
+    let commutes = tables.into_iter().map(|(_, op)| op).collect();
+    Ok(DpdkArtifact { source, host, pipeline: pipeline.clone(), sharded, commutes })
+}
+
+/// What makes a pipeline none for a program.
+fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
+    for (id, handler) in &program.handlers {
+        let count = pipeline.stages.iter().flat_map(|s| &s.handlers).filter(|h| **h == id).count();
+        if count != 1 {
+            return Err(format!(
+                "handler `{}` is in {count} stages of the pipeline; it must be in one",
+                handler.name
+            ));
+        }
+    }
+    if let Some(at) = pipeline.stages.iter().position(|s| s.replicas == 0 || s.handlers.is_empty()) {
+        return Err(format!("stage {} of the pipeline has no replicas or no handlers", at + 1));
+    }
+    let entry = program.event_named("net_recv").and_then(|event| program.handler_of(event));
+    if entry.is_none() {
+        return Err("the program has no handler for `net_recv`".to_string());
+    }
+    for (from, to) in edges(program, pipeline) {
+        if from > to {
+            return Err(format!(
+                "stage {} sends events back to stage {}; stages send forward",
+                from + 1,
+                to + 1
+            ));
+        }
+    }
+    for steering in &pipeline.steering {
+        let event = &program.events[steering.event];
+        let fits = match &steering.by {
+            SteerBy::RoundRobin => true,
+            SteerBy::Params(paths) => {
+                paths.iter().all(|(at, path)| param_type(program, event, *at, path).is_some())
+            }
+            SteerBy::Frame(bytes) => {
+                event.name == "net_recv"
+                    && bytes.iter().all(|(at, len)| (*at as u64 + *len as u64) <= MAX_FRAME as u64)
+            }
+        };
+        if !fits {
+            return Err(format!("event `{}` cannot be steered by what the pipeline says", event.name));
+        }
+    }
+    Ok(())
+}
+
+fn param_type(program: &Program, event: &nicforge_ir::Event, at: usize, path: &[u32]) -> Option<Type> {
+    let mut ty = event.params.get(at)?.ty;
+    for field in path {
+        let Type::Struct(id) = ty else { return None };
+        let field = program.structs[id].fields.get(*field as usize)?;
+        // A bit-field shares its bytes with others, whose values must not matter.
+        if field.bit_width.is_some() {
+            return None;
+        }
+        ty = field.ty;
+    }
+    (ty != Type::Packet).then_some(ty)
+}
+
+/// Stages that send each other events, without those that send to themselves.
+fn edges(program: &Program, pipeline: &Pipeline) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for (from, stage) in pipeline.stages.iter().enumerate() {
+        for handler in &stage.handlers {
+            let body = &program.handlers[*handler].body;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                if let Op::Generate { event, .. } = &body.insts[inst].op
+                    && let Some(to) = pipeline.stage_of(program, *event)
+                    && to != from
+                    && !found.contains(&(from, to))
+                {
+                    found.push((from, to));
+                }
+            });
+        }
+    }
+    found
+}
+
+/// Whether a table has a shard per worker, and the one commutative op that writes it, if that is all.
+fn table_use(program: &Program, pipeline: &Pipeline, table: TableId) -> (bool, Option<CommuteOp>) {
+    let (mut written, mut replicas, mut ops, mut plain) = (false, 0, Vec::new(), false);
+    for stage in &pipeline.stages {
+        for handler in &stage.handlers {
+            let body = &program.handlers[*handler].body;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                let op = &body.insts[inst].op;
+                let effects = op.effects();
+                if [effects.table_read, effects.table_write].contains(&Some(table)) {
+                    replicas = replicas.max(stage.replicas);
+                    // An LRU table's order of use is written by reading, too.
+                    let by_reading = program.tables[table].kind == nicforge_ir::TableKind::Lru;
+                    written |= effects.table_write == Some(table) || by_reading;
+                    match op {
+                        Op::Commute { op, .. } => ops.push(*op),
+                        _ => plain = true,
+                    }
+                }
+            });
+        }
+    }
+    ops.dedup();
+    (written && replicas > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
+}
+
+/// The whole application.
+fn file(program: &Program, pipeline: &Pipeline, host: &HostArtifact, sharded: &[bool]) -> String {
+    let workers = pipeline.workers();
+    let fused = workers == 1;
+    let mut out = format!("/* Generated by nicforge from {}; for DPDK. */\n\n", program.name);
+    out.push_str("#include <sched.h>\n#include <signal.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n");
+    let params = host.event_sizes.iter().copied().max().unwrap_or(8).next_multiple_of(8);
+    let uses_time = program.handlers.values().any(|h| crate::c::globals::clock_use(h).0);
+    let number = |name| program.event_named(name).filter(|e| program.handler_of(*e).is_some());
+    for (name, value) in [
+        ("WORKERS", workers),
+        ("STAGES", pipeline.stages.len() as u32),
+        ("FUSED", u32::from(fused)),
+        ("EVENTS", program.events.len() as u32),
+        ("TABLES", program.tables.len() as u32),
+        ("REASONS", host.reasons.len() as u32),
+        ("PARAM_BYTES", params),
+        ("USES_TIME", u32::from(uses_time)),
+        ("ORDERED_OUTPUT", u32::from(pipeline.ordered_output)),
+        ("ENTRY", number("net_recv").map_or(u32::MAX, EventId::as_u32)),
+        ("MESSAGE", number("host_send").map_or(u32::MAX, EventId::as_u32)),
+        ("POOL", 8192),
+    ] {
+        let _ = writeln!(out, "#define NF_{name} {value}u");
+    }
+    out.push_str(
+        "#define NF_HOOKS \"nf_hooks.h\"\n#define NF_HANDLER static inline __attribute__((unused))\n\n",
+    );
+    out.push_str(&host.source);
+    out.push_str("\n/* ---- The pipeline */\n\n");
+    out.push_str(&stages(program, pipeline));
+    let flags: Vec<String> =
+        sharded.iter().map(|s| u32::from(*s).to_string()).chain(["0".to_string()]).collect();
+    let _ = writeln!(out, "static const bool nf_sharded[NF_TABLES + 1] = {{{}}};\n", flags.join(", "));
+    if !fused {
+        out.push_str(&sends(program, pipeline));
+    }
+    out.push_str(&steer(program, pipeline));
+    let entry = number("net_recv").and_then(|event| host.handlers.iter().find(|h| h.event == event));
+    let entry = entry.map_or("", |handler| handler.name.as_str());
+    let _ = writeln!(out, "#define nf_enter(env, params) {entry}((env), (const void *)(params))\n");
+    out.push_str("#include \"nf_main.h\"\n");
+    out
+}
+
+fn stages(program: &Program, pipeline: &Pipeline) -> String {
+    let mut out = "const struct nf_stage_spec nf_stages[NF_STAGES] = {\n".to_string();
+    let mut first = 0;
+    for stage in &pipeline.stages {
+        let _ = writeln!(out, "    {{{first}, {}, {}}},", stage.replicas, stage.ordered);
+        first += stage.replicas;
+    }
+    out.push_str("};\n\n");
+    let (mut takes, mut packets) = (Vec::new(), Vec::new());
+    for (id, event) in &program.events {
+        takes.push(pipeline.stage_of(program, id).map_or(u8::MAX as usize, |stage| stage).to_string());
+        let mut at = 0;
+        let mut found = "UINT16_MAX".to_string();
+        for param in &event.params {
+            if param.ty == Type::Packet {
+                found = at.to_string();
+            }
+            at += if param.ty == Type::Packet { 8 } else { program.size_of(param.ty) };
+        }
+        packets.push(found);
+    }
+    let _ = writeln!(out, "const u8 nf_stage_of[NF_EVENTS] = {{{}}};", takes.join(", "));
+    let _ = writeln!(out, "const u16 nf_packet_at[NF_EVENTS] = {{{}}};", packets.join(", "));
+    out
+}
+
+/// The function that says which workers have a ring between them.
+fn sends(program: &Program, pipeline: &Pipeline) -> String {
+    let mut first = vec![0u32];
+    for stage in &pipeline.stages {
+        first.push(first.last().copied().unwrap_or(0) + stage.replicas);
+    }
+    let range = |variable: &str, stage: usize| {
+        format!("{variable} >= {}u && {variable} < {}u", first[stage], first[stage + 1])
+    };
+    let mut lines: Vec<String> = edges(program, pipeline)
+        .iter()
+        .map(|(from, to)| format!("({} && {})", range("from", *from), range("to", *to)))
+        .collect();
+    let inputs = program.events.iter().filter(|(_, event)| event.direction == Direction::In);
+    let mut entries: Vec<usize> = inputs.filter_map(|(id, _)| pipeline.stage_of(program, id)).collect();
+    entries.sort();
+    entries.dedup();
+    lines.extend(entries.iter().map(|to| format!("(from == NF_IO && {})", range("to", *to))));
+    lines.push("(from != NF_IO && to == NF_IO)".to_string());
+    format!(
+        "/* Whether one worker sends another one anything. */\nstatic inline bool nf_sends(u32 from, u32 to)\n{{\n    return {};\n}}\n\n",
+        lines.join(" ||\n           ")
+    )
+}
+
+/// The function that gives 32 bits by which the replica of an event's stage is chosen.
+fn steer(program: &Program, pipeline: &Pipeline) -> String {
+    let mut out = "static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,\n                          const u8 *end)\n{\n".to_string();
+    out.push_str("    (void)params;\n    (void)data;\n    (void)end;\n    switch (event) {\n");
+    for steering in &pipeline.steering {
+        let event = &program.events[steering.event];
+        let parts: Vec<(u32, u32)> = match &steering.by {
+            SteerBy::RoundRobin => continue,
+            SteerBy::Frame(bytes) => bytes.clone(),
+            SteerBy::Params(paths) => {
+                paths.iter().map(|(at, path)| param_bytes(program, event, *at, path)).collect()
+            }
+        };
+        let total: u32 = parts.iter().map(|(_, size)| size).sum();
+        let _ = writeln!(out, "    case {}: {{", steering.event.as_u32());
+        let _ = writeln!(out, "        u8 key[{}] = {{0}};", total.max(1));
+        let mut to = 0;
+        for (at, size) in parts {
+            if matches!(steering.by, SteerBy::Frame(_)) {
+                let _ = writeln!(out, "        if (data + {} <= end)", at + size);
+                let _ = writeln!(out, "            memcpy(key + {to}, data + {at}, {size});");
+            } else {
+                let _ = writeln!(out, "        memcpy(key + {to}, (const u8 *)params + {at}, {size});");
+            }
+            to += size;
+        }
+        let _ = writeln!(out, "        return nf_key_hash(key, {total});\n    }}");
+    }
+    out.push_str("    default:\n        return w->turn += 0x9e3779b9u;\n    }\n}\n\n");
+    out
+}
+
+/// Offset and size of a part of an event's parameters.
+fn param_bytes(program: &Program, event: &nicforge_ir::Event, at: usize, path: &[u32]) -> (u32, u32) {
+    let size = |ty| if ty == Type::Packet { 8 } else { program.size_of(ty) };
+    let mut offset: u32 = event.params[..at].iter().map(|p| size(p.ty)).sum();
+    let mut ty = event.params[at].ty;
+    for field in path {
+        if let Type::Struct(id) = ty {
+            offset += program.struct_layout(id).1[*field as usize].bit_offset / 8;
+            ty = program.structs[id].fields[*field as usize].ty;
+        }
+    }
+    (offset, program.size_of(ty))
+}

@@ -1,0 +1,371 @@
+//! The host target: packets in buffers, tables in memory, events through the environment.
+
+use std::collections::HashMap;
+
+use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
+
+use super::HostBlock;
+use crate::artifact::LogFormat;
+use crate::c::body::Unsupported;
+use crate::inplace::state::{Cursor, Emits};
+use crate::inplace::tables::value_type;
+use crate::inplace::{E, Target, packet, tables};
+
+/// What is known about a packet when an internal event carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handover {
+    /// Bytes that were read, where that is the same on every path and nothing was emitted.
+    pub cursor: Option<u32>,
+    /// Bytes of the frame that are there for certain.
+    pub proved: u32,
+}
+
+/// What the generator keeps while it prints one handler.
+pub struct Host<'a> {
+    pub handler: HandlerId,
+    pub names: &'a HashMap<TableId, String>,
+    pub event_names: &'a HashMap<EventId, (String, Vec<String>)>,
+    pub logs: Vec<LogFormat>,
+    pub blocks: Vec<HostBlock>,
+    pub handovers: Vec<(EventId, Handover)>,
+    pub uses_tables: Vec<TableId>,
+    /// Counter of frames without room for their headers.
+    pub no_room: u32,
+}
+
+impl Host<'_> {
+    fn uses(&mut self, table: TableId) -> String {
+        if !self.uses_tables.contains(&table) {
+            self.uses_tables.push(table);
+        }
+        self.names[&table].clone()
+    }
+}
+
+type H<'a, 'b> = E<'a, Host<'b>>;
+
+/// Gives the packet away with `call`, as it is to leave.
+fn give(e: &mut H<'_, '_>, call: &str) {
+    packet::finish(e);
+    e.line("pkt->data = data;");
+    e.line("pkt->end = end;");
+    e.line(call);
+}
+
+fn generate(e: &mut H<'_, '_>, inst: InstId, event: EventId, args: &[ValueId]) -> Result<(), Unsupported> {
+    let def = &e.program.events[event];
+    if def.direction == Direction::Internal {
+        internal(e, event, args);
+        return Ok(());
+    }
+    match (def.name.as_str(), args) {
+        ("net_send", [_, port]) => {
+            let call = format!("nf_send(env, pkt, {});", e.text(*port));
+            give(e, &call);
+        }
+        ("stack_recv", [_]) => give(e, "nf_stack(env, pkt);"),
+        ("host_recv", [_]) => give(e, "nf_host(env, pkt);"),
+        ("dma_write", [_, addr, len]) => {
+            let off = packet::cursor_text(e);
+            let (addr, len) = (e.text(*addr), e.text(*len));
+            e.line(&format!("nf_dma_frame(env, data, end, {off}, {addr}, {len});"));
+        }
+        ("host_msg", [message]) => {
+            let size = e.program.size_of(e.body.ty(*message));
+            let message = packet::variable(e, *message);
+            e.line(&format!("nf_host_msg(env, &{message}, {size});"));
+        }
+        (name, _) => {
+            return Err(Unsupported {
+                message: format!("host targets have no event `{name}`"),
+                help: "they offer `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`".into(),
+                span: e.body.insts[inst].span,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An event to another handler. The packet keeps its cursor and what was emitted, in memory.
+fn internal(e: &mut H<'_, '_>, event: EventId, args: &[ValueId]) {
+    let (name, members) = e.dialect.target.event_names[&event].clone();
+    let packets = args.iter().any(|arg| e.body.ty(*arg) == Type::Packet);
+    if packets {
+        let emits_nothing = matches!(&e.state.emits, Emits::List(list) if list.is_empty());
+        let cursor = match e.state.cursor {
+            Cursor::Static { at, unless: None } if emits_nothing => Some(at),
+            _ => None,
+        };
+        let proved = if cursor.is_some() { e.state.proved } else { 0 };
+        e.dialect.target.handovers.push((event, Handover { cursor, proved }));
+        let cursor = packet::cursor_text(e);
+        e.line(&format!("pkt->cursor = (u32){cursor};"));
+        if emits_nothing {
+            e.line("pkt->staged_len = 0;");
+        } else {
+            packet::materialise_emits(e).into_iter().for_each(|line| e.line(&line));
+            e.line("pkt->staged_len = staged_len;");
+        }
+        e.line("pkt->end = end;");
+        e.state.wire.clear();
+    }
+    let made = e.names.fresh("made");
+    e.line(&format!("struct nf_event_{name} {made} = {{0}};"));
+    for (member, arg) in members.iter().zip(args) {
+        let value = if e.body.ty(*arg) == Type::Packet { "pkt".to_string() } else { e.text(*arg) };
+        e.line(&format!("{made}.{member} = {value};"));
+    }
+    let pkt = if packets { "pkt" } else { "NULL" };
+    e.line(&format!("nf_generate(env, NF_EVENT_{name}, &{made}, sizeof({made}), {pkt});"));
+}
+
+fn log(e: &mut H<'_, '_>, format: &str, args: &[ValueId]) {
+    let id = e.dialect.target.logs.len();
+    let signed: Vec<bool> = args.iter().map(|a| e.body.ty(*a).is_signed()).collect();
+    let words: Vec<String> = args
+        .iter()
+        .zip(&signed)
+        .map(|(a, signed)| format!("{}{}", if *signed { "(u64)(s64)" } else { "" }, e.operand(*a)))
+        .collect();
+    let list = if words.is_empty() { "0".to_string() } else { words.join(", ") };
+    e.dialect.target.logs.push(LogFormat { text: format.to_string(), signed });
+    e.line(&format!("nf_log(env, {id}, (const u64[]){{{list}}}, {});", args.len()));
+}
+
+/// Sends an entry's byte string as a packet and empties it.
+fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, port: Option<ValueId>) {
+    let ok = e.body.insts[inst].results[0];
+    let name = tables::pointer(e, table, key);
+    e.define(inst, ok, &format!("{name} != 0"));
+    let bytes = format!("{name}->nf_buf, {name}->nf_len");
+    let call = match port {
+        Some(port) => format!("nf_send_bytes(env, {}, {bytes});", e.text(port)),
+        None => format!("nf_host_bytes(env, {bytes});"),
+    };
+    e.line(&format!("if ({name}) {{"));
+    e.line(&format!("    {call}"));
+    e.line(&format!("    {name}->nf_len = 0;"));
+    e.line("}");
+}
+
+/// Notes an access of a table for the timing model.
+fn trace(e: &mut H<'_, '_>, what: &str, table: TableId, indent: &str) {
+    let def = &e.program.tables[table];
+    let bytes = e.program.size_of(def.key) + e.program.size_of(def.value);
+    e.line(&format!("{indent}{what}({}, {bytes});", table.as_u32()));
+}
+
+impl Target for Host<'_> {
+    const REACH: u64 = nicforge_ir::verify::MAX_FRAME as u64;
+    const FRAME: &'static str = "data, end";
+    const RANDOM: &'static str = "nf_random_at(env->seed, env->draws++)";
+
+    fn table_name(&self, table: TableId) -> &str {
+        &self.names[&table]
+    }
+
+    fn entries_stay(&self, e_kind: TableKind) -> bool {
+        e_kind == TableKind::Hash
+    }
+
+    fn statement(e: &mut E<'_, Self>, inst: InstId, _last: bool) -> Result<bool, Unsupported> {
+        let data = &e.body.insts[inst];
+        let result = data.results.first().copied();
+        match data.op.clone() {
+            Op::InPort { .. } => e.define(inst, result.expect("one result"), "pkt->in_port"),
+            Op::Drop { reason, .. } => {
+                e.line(&format!("nf_drop(env, pkt, {});", reason.as_u32()));
+                e.state.wire.clear();
+            }
+            Op::Generate { event, args } => generate(e, inst, event, &args)?,
+            Op::Log { format, args } => log(e, &format, &args),
+            Op::FibLookup { .. } => {
+                let (ok, answer) = (data.results[0], data.results[1]);
+                e.define(inst, answer, "{0}");
+                e.define(inst, ok, "false");
+            }
+            Op::BufGenerate { table, key, port, .. } => send_bytes(e, inst, table, key, port),
+            other => unreachable!("{other:?} is printed by the emitter"),
+        }
+        Ok(false)
+    }
+
+    fn parameter(e: &mut E<'_, Self>, param: ValueId) {
+        let entry = e.body.entry();
+        let at = e.body.blocks[entry].params.iter().position(|p| *p == param).unwrap_or(0);
+        let event = e.program.handlers[e.dialect.target.handler].event;
+        let member = &e.dialect.target.event_names[&event].1[at];
+        let text = format!("{} NF_LOCAL = event->{member};", e.declaration(param));
+        e.line(&text);
+        if e.program.events[event].direction == Direction::In {
+            let name = e.vars.name(param).to_string();
+            e.types.canonical(e.body.ty(param), &name).iter().for_each(|line| e.line(line));
+        }
+    }
+
+    fn straight_line(e: &mut E<'_, Self>, insts: &[InstId]) {
+        let free = |inst: &InstId| {
+            matches!(e.body.insts[*inst].op, Op::Int(_) | Op::Zero | Op::Yield(_) | Op::Return(_))
+        };
+        if insts.iter().all(free) {
+            return;
+        }
+        let number = e.dialect.target.blocks.len();
+        let handler = e.dialect.target.handler;
+        e.dialect.target.blocks.push(HostBlock { handler, insts: insts.to_vec() });
+        e.line(&format!("NF_BLOCK({number});"));
+    }
+
+    fn end_of_handler(e: &mut E<'_, Self>) {
+        e.line("return;");
+    }
+
+    fn place_at(_e: &mut E<'_, Self>, at: &str, size: u32) -> (String, String) {
+        (format!("data + {at}"), format!("{at} + {size} <= nf_frame_length(data, end)"))
+    }
+
+    fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str) {
+        e.line(&format!("if ({ok})"));
+        e.line(&format!("    end -= {rest} - {keep};"));
+    }
+
+    fn move_head(e: &mut E<'_, Self>, by: &str, constant: Option<i64>) {
+        let no_room = e.dialect.target.no_room;
+        match constant {
+            Some(by) if by > 0 => {
+                e.line(&format!("data += {by};"));
+                return;
+            }
+            Some(by) => e.line(&format!("data = nf_grow(pkt, data, &end, {});", -by)),
+            None => {
+                let shift = e.names.fresh("shift");
+                e.line(&format!("int {shift} = {by};"));
+                e.line(&format!(
+                    "data = {shift} < 0 ? nf_grow(pkt, data, &end, (u32)-{shift}) : data + {shift};"
+                ));
+            }
+        }
+        e.line("if (__builtin_expect(!data, 0)) {");
+        e.line(&format!("    nf_drop(env, pkt, {no_room});"));
+        e.line("    return;");
+        e.line("}");
+    }
+
+    /// The frame holds its unread rest and the headers by now.
+    fn check_headers(_e: &mut E<'_, Self>, _total: u32) {}
+
+    fn unstage(e: &mut E<'_, Self>) {
+        e.line("__builtin_memcpy(data, staged, staged_len);");
+    }
+
+    fn stage(name: &str, size: u32) -> String {
+        format!("nf_stage(staged, &staged_len, &{name}, {size});")
+    }
+
+    fn entry_type(e: &E<'_, Self>, table: TableId) -> String {
+        if e.program.tables[table].buf.is_some() {
+            format!("struct nf_entry_{}", e.dialect.target.names[&table])
+        } else {
+            value_type(e, table)
+        }
+    }
+
+    fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, name: &str) {
+        let map = e.dialect.target.uses(table);
+        let ty = Self::entry_type(e, table);
+        let def = &e.program.tables[table];
+        let size = e.program.size_of(def.key);
+        let call = match def.kind {
+            TableKind::Array => format!("nf_array_find({map}, {})", e.text(key)),
+            TableKind::Hash => format!("nf_hash_find({map}, {}, {size})", e.address(key)),
+            TableKind::Lru => format!("nf_lru_find({map}, {}, {size})", e.address(key)),
+            TableKind::Lpm => format!("nf_lpm_find({map}, {})", e.address(key)),
+            TableKind::Ternary => format!("nf_ternary_find({map}, {})", e.address(key)),
+        };
+        e.line(&format!("{ty} *{name} = {call};"));
+        trace(e, "NF_READS", table, "");
+        used(e, table, name);
+    }
+
+    fn found_again(e: &mut E<'_, Self>, table: TableId, pointer: &str) {
+        let recent = e.state.recent.iter().any(|(other, name)| *other == table && name == pointer);
+        if e.program.tables[table].kind == TableKind::Lru && !recent {
+            let map = e.dialect.target.uses(table);
+            e.line(&format!("nf_lru_touch({map}, {pointer});"));
+            used(e, table, pointer);
+        }
+    }
+
+    fn written(e: &mut E<'_, Self>, table: TableId, indent: &str) {
+        trace(e, "NF_WRITES", table, indent);
+    }
+
+    fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String {
+        let def = &e.program.tables[table];
+        let (size, known) = (e.program.size_of(def.key), e.state.entry(table, key).is_some());
+        let make = match def.kind {
+            _ if known => "nf_new_entry",
+            TableKind::Lru => "nf_lru_entry",
+            _ => "nf_hash_entry",
+        };
+        let map = e.dialect.target.uses(table);
+        let (ty, fresh) = (Self::entry_type(e, table), e.names.fresh(&format!("{map}_new")));
+        let call = format!("{indent}{ty} *{fresh} = {make}({map}, {}, {size});", e.address(key));
+        e.line(&call);
+        trace(e, "NF_WRITES", table, indent);
+        let to = tables::value_of(e, table, &fresh);
+        let name = packet::variable(e, value);
+        e.line(&format!("{indent}if ({fresh})"));
+        e.line(&format!("{indent}    NF_PUT(&{to}, {name});"));
+        format!("{fresh} != 0")
+    }
+
+    fn create(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
+        let size = e.program.size_of(e.program.tables[table].key);
+        let map = e.dialect.target.uses(table);
+        format!("nf_new_entry({map}, {}, {size})", e.address(key))
+    }
+
+    fn refuse(e: &mut E<'_, Self>, table: TableId) -> String {
+        format!("nf_refuse({})", e.dialect.target.uses(table))
+    }
+
+    fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
+        let size = e.program.size_of(e.program.tables[table].key);
+        let map = e.dialect.target.uses(table);
+        trace(e, "NF_WRITES", table, "");
+        format!("nf_delete({map}, {}, {size})", e.address(key))
+    }
+
+    fn commute(
+        e: &E<'_, Self>,
+        _table: TableId,
+        op: CommuteOp,
+        at: &str,
+        part: Type,
+        amount: &str,
+    ) -> String {
+        let ty = e.types.name(part);
+        let wrapped = |sum: String| match part {
+            Type::Int { bits, signed: false } if !matches!(bits, 8 | 16 | 32 | 64) => {
+                format!("({ty})(({sum}) & {}ull)", nicforge_ir::build::mask(u64::MAX, bits))
+            }
+            Type::Int { bits, signed: true } if !matches!(bits, 8 | 16 | 32 | 64) => {
+                format!("({ty})((s64)((u64)({sum}) << {0}) >> {0})", 64 - bits)
+            }
+            _ => format!("({ty})({sum})"),
+        };
+        match op {
+            CommuteOp::Add => format!("{at} = {};", wrapped(format!("(u64){at} + (u64)({amount})"))),
+            CommuteOp::Or => format!("{at} |= {amount};"),
+            CommuteOp::Min => format!("{at} = ({amount}) < {at} ? ({amount}) : {at};"),
+            CommuteOp::Max => format!("{at} = ({amount}) > {at} ? ({amount}) : {at};"),
+        }
+    }
+}
+
+/// Notes that an entry is the one of its table used last.
+fn used(e: &mut H<'_, '_>, table: TableId, pointer: &str) {
+    e.state.recent.retain(|(other, _)| *other != table);
+    e.state.recent.push((table, pointer.to_string()));
+}

@@ -1,0 +1,342 @@
+//! Handlers that change the frame and table entries where they lie, for targets that run C on whole frames.
+//!
+//! [`packet`] turns the packet's cursor into offsets and the emitted headers into stores at the point where the packet
+//! leaves; [`tables`] turns table ops into accesses through entry pointers; [`state`] is what is known at a point of a
+//! handler. A [`Target`] says how the text around that is spelled.
+
+pub mod packet;
+mod rewound;
+pub mod state;
+pub mod tables;
+
+use std::collections::HashMap;
+
+use nicforge_ir::{BlockId, Body, BufSource, InstId, Op, TableId, TableKind, Type, ValueId};
+
+use crate::c::Emitter;
+use crate::c::body::{Dialect, Joined, Unsupported};
+use rewound::stores_over_headers;
+use state::{Cursor, Emits, EntryPointer, State};
+
+/// An emitter of such a handler.
+pub type E<'a, T> = Emitter<'a, InPlace<T>>;
+
+/// How a target spells what is not the same everywhere.
+pub trait Target: Sized {
+    /// Bytes from the frame's start that an access may reach.
+    const REACH: u64;
+    /// How the frame is passed to functions of the runtime.
+    const FRAME: &'static str;
+    /// The next number of the event's random stream.
+    const RANDOM: &'static str;
+
+    /// C name of a table.
+    fn table_name(&self, table: TableId) -> &str;
+
+    /// Whether inserting an entry into a table of this kind leaves the others where they are.
+    fn entries_stay(&self, kind: TableKind) -> bool;
+
+    /// Prints an op that is neither arithmetic, control, packet nor table: where packets go, time, logs. See
+    /// [`Dialect::statement`].
+    fn statement(e: &mut E<'_, Self>, inst: InstId, last: bool) -> Result<bool, Unsupported>;
+
+    /// Declares and reads a parameter that is no packet.
+    fn parameter(e: &mut E<'_, Self>, param: ValueId);
+
+    /// See [`Dialect::straight_line`].
+    fn straight_line(_e: &mut E<'_, Self>, _insts: &[InstId]) {}
+
+    /// The statement that ends the C function.
+    fn end_of_handler(e: &mut E<'_, Self>);
+
+    // ---- packets ----------------------------------------------------------------------------------------
+
+    /// Prints what makes `at` a checked offset: gives the address of `size` bytes there and the condition under which they
+    /// are there.
+    fn place_at(e: &mut E<'_, Self>, at: &str, size: u32) -> (String, String);
+
+    /// Prints the cut of the unread rest, `rest` bytes, to `keep` bytes, if `ok`.
+    fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str);
+
+    /// Prints the move of the frame's start by `by` bytes (negative: room for headers); `constant` if it is one.
+    fn move_head(e: &mut E<'_, Self>, by: &str, constant: Option<i64>);
+
+    /// Prints the check that the frame has room for `total` bytes of headers, if the target does not know.
+    fn check_headers(e: &mut E<'_, Self>, total: u32);
+
+    /// Prints the store of staged headers at the frame's start.
+    fn unstage(e: &mut E<'_, Self>);
+
+    /// The line that stages a header.
+    fn stage(name: &str, size: u32) -> String;
+
+    // ---- tables -----------------------------------------------------------------------------------------
+
+    /// C type of a table's entries.
+    fn entry_type(e: &E<'_, Self>, table: TableId) -> String;
+
+    /// Prints the declaration of `pointer` to the entry of `key`, null on a miss.
+    fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, pointer: &str);
+
+    /// Prints what has to happen when an entry is used through a pointer that an earlier op found.
+    fn found_again(_e: &mut E<'_, Self>, _table: TableId, _pointer: &str) {}
+
+    /// Called where an entry is written through a pointer.
+    fn written(_e: &mut E<'_, Self>, _table: TableId, _indent: &str) {}
+
+    /// Prints what the target needs to believe that an entry of an array exists.
+    fn exists(_e: &mut E<'_, Self>, _pointer: &str) {}
+
+    /// Prints what goes before the insertion of an entry that is not there; gives the C expression that inserts it and is
+    /// true on success.
+    fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String;
+
+    /// C expression of a new, zero entry; null if the table refuses.
+    fn create(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String;
+
+    /// C expression that counts a refused insertion and is false.
+    fn refuse(e: &mut E<'_, Self>, table: TableId) -> String;
+
+    /// C expression that deletes and says whether there was such an entry.
+    fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String;
+
+    /// C statement of a commutative update of the integer at lvalue `at`, whose type is `part`.
+    fn commute(
+        e: &E<'_, Self>,
+        table: TableId,
+        op: nicforge_ir::CommuteOp,
+        at: &str,
+        part: Type,
+        amount: &str,
+    ) -> String;
+}
+
+/// Facts about one handler.
+pub struct InPlace<T> {
+    pub target: T,
+    pub uses_cursor: bool,
+    pub uses_staging: bool,
+    /// The handler writes into the frame where it lies, at or behind the cursor, so loaded bytes may have changed since.
+    pub stores: bool,
+    /// It does so after having set the cursor back, so extracted bytes may have changed since, too.
+    pub stores_over_headers: bool,
+    /// Offset in the frame each `extract` read from, where it is a constant.
+    pub extracted: HashMap<InstId, u32>,
+    /// Bytes of the frame a truth value proves.
+    pub proves: HashMap<ValueId, u32>,
+    /// Program order of instructions, to tell what is written later.
+    order: HashMap<InstId, usize>,
+}
+
+impl<T: Target> InPlace<T> {
+    pub fn new(body: &Body, target: T) -> InPlace<T> {
+        let mut order = HashMap::new();
+        let mut stores = false;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            order.insert(inst, order.len());
+            stores |= matches!(body.insts[inst].op, Op::Store { .. });
+        });
+        InPlace {
+            target,
+            uses_cursor: false,
+            uses_staging: false,
+            stores,
+            stores_over_headers: stores && stores_over_headers(body),
+            extracted: HashMap::new(),
+            proves: HashMap::new(),
+            order,
+        }
+    }
+
+    /// Whether the variable of `value` gets another value after `inst`.
+    pub fn written_after(&self, e: &E<'_, T>, inst: InstId, value: ValueId) -> bool {
+        let here = self.order[&inst];
+        e.body.values.keys().any(|other| {
+            other != value
+                && e.vars.same(other, value)
+                && e.body.def_inst(other).is_none_or(|def| self.order.get(&def).is_some_and(|at| *at > here))
+        })
+    }
+
+    /// Facts that follow from `cond` being `holds`.
+    fn facts(e: &mut E<'_, T>, cond: ValueId, holds: bool) {
+        let op = e.body.def_op(cond).cloned();
+        match op {
+            Some(Op::Cmp(nicforge_ir::CmpOp::Eq, a, b)) if e.constant(b) == Some(0) && is_bool(e, a) => {
+                Self::facts(e, a, !holds);
+            }
+            Some(Op::Cmp(nicforge_ir::CmpOp::Ne, a, b)) if e.constant(b) == Some(0) && is_bool(e, a) => {
+                Self::facts(e, a, holds);
+            }
+            Some(Op::Un(nicforge_ir::UnOp::Not, a)) if is_bool(e, a) => Self::facts(e, a, !holds),
+            Some(Op::Bin(nicforge_ir::BinOp::And, a, b)) if holds => {
+                Self::facts(e, a, true);
+                Self::facts(e, b, true);
+            }
+            Some(Op::Bin(nicforge_ir::BinOp::Or, a, b)) if !holds => {
+                Self::facts(e, a, false);
+                Self::facts(e, b, false);
+            }
+            _ => {
+                if holds && let Some(bytes) = e.dialect.proves.get(&cond) {
+                    e.state.proved = e.state.proved.max(*bytes);
+                }
+                if let Cursor::Static { at, unless: Some((ok, before)) } = e.state.cursor
+                    && ok == cond
+                {
+                    e.state.cursor = Cursor::Static { at: if holds { at } else { before }, unless: None };
+                }
+                for entry in e.state.entries.iter_mut().filter(|entry| entry.hit == Some(cond)) {
+                    entry.known = Some(holds);
+                }
+            }
+        }
+    }
+}
+
+fn is_bool<T: Target>(e: &E<'_, T>, value: ValueId) -> bool {
+    e.body.ty(value) == Type::BOOL
+}
+
+/// Whether a region moves packets: their cursor, their headers or their length.
+fn moves_packets(body: &Body, block: BlockId) -> bool {
+    let mut found = false;
+    body.for_each_inst(block, &mut |inst| {
+        found |= matches!(
+            body.insts[inst].op,
+            Op::Extract { .. } | Op::Skip { .. } | Op::Trim { .. } | Op::Emit { .. } | Op::Reset { .. }
+        );
+    });
+    found
+}
+
+impl<T: Target> Dialect for InPlace<T> {
+    type State = State;
+
+    fn statement(e: &mut E<'_, T>, inst: InstId, last: bool) -> Result<bool, Unsupported> {
+        let data = &e.body.insts[inst];
+        let result = data.results.first().copied();
+        match data.op.clone() {
+            Op::Random => e.define(inst, result.expect("one result"), T::RANDOM),
+            Op::Extract { .. } => packet::read(e, inst, None, true),
+            Op::Load { off, .. } => packet::read(e, inst, Some(off), false),
+            Op::Store { off, value, .. } => packet::store(e, inst, off, value),
+            Op::Skip { len, .. } => packet::skip(e, inst, len),
+            Op::Trim { len, .. } => packet::trim(e, inst, len),
+            Op::Emit { value, .. } => packet::emit(e, inst, value),
+            Op::Reset { .. } => packet::reset(e),
+            Op::Len { .. } => {
+                let text = packet::rest_length(e);
+                e.define(inst, result.expect("one result"), &text);
+            }
+            Op::PktCsum { sum, len, .. } => {
+                let off = packet::cursor_text(e);
+                let text = format!("nf_csum_frame({}, {off}, {}, {})", T::FRAME, e.text(sum), e.text(len));
+                e.define(inst, result.expect("one result"), &text);
+            }
+            Op::Lookup { table, key } => tables::lookup(e, inst, table, key),
+            Op::Contains { table, key } => tables::contains(e, inst, table, key),
+            Op::Update { table, key, value } => tables::update(e, inst, table, key, value),
+            Op::Delete { table, key } => tables::delete(e, inst, table, key),
+            Op::Commute { op, table, key, path, amount } => tables::commute(e, op, table, key, &path, amount),
+            Op::BufAppend { table, key, source: BufSource::Value(value) } => {
+                tables::append_value(e, inst, table, key, value);
+            }
+            Op::BufAppend { table, key, source: BufSource::Packet { len, .. } } => {
+                tables::append_packet(e, inst, table, key, len);
+            }
+            Op::BufLen { table, key } => tables::buf_len(e, inst, table, key),
+            Op::BufRead { table, key, off } => tables::buf_read(e, inst, table, key, off),
+            Op::BufClear { table, key } => tables::buf_clear(e, table, key),
+            Op::Call { func, .. } => {
+                return Err(Unsupported {
+                    message: format!("call of `{}` was not inlined", e.program.funcs[func].name),
+                    help: "run the pass `inline` before generating code".into(),
+                    span: data.span,
+                });
+            }
+            _ => return T::statement(e, inst, last),
+        }
+        Ok(false)
+    }
+
+    fn parameter(e: &mut E<'_, T>, param: ValueId) {
+        T::parameter(e, param);
+    }
+
+    fn straight_line(e: &mut E<'_, T>, insts: &[InstId]) {
+        T::straight_line(e, insts);
+    }
+
+    fn assume(e: &mut E<'_, T>, cond: ValueId, holds: bool) {
+        Self::facts(e, cond, holds);
+    }
+
+    fn source(e: &E<'_, T>, agg: ValueId) -> Option<String> {
+        if let Some((_, pointer, bytes)) = e.state.wire.iter().find(|(value, ..)| *value == agg) {
+            return (*bytes <= e.state.proved).then(|| format!("(*{pointer})"));
+        }
+        let holds = |entry: &&EntryPointer| entry.content == Some(agg) && entry.known == Some(true);
+        let entry = e.state.entries.iter().find(holds)?;
+        Some(tables::value_of(e, entry.table, &entry.name))
+    }
+
+    fn join(e: &mut E<'_, T>, a: &State, b: &State) -> Joined<Self> {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let (mut a, mut b) = (a.clone(), b.clone());
+        if a.cursor != b.cursor {
+            for (side, lines) in [(&mut a, &mut first), (&mut b, &mut second)] {
+                e.state = side.clone();
+                lines.extend(packet::materialise_cursor(e));
+                side.cursor = e.state.cursor.clone();
+            }
+        }
+        if a.emits != b.emits {
+            for (side, lines) in [(&mut a, &mut first), (&mut b, &mut second)] {
+                e.state = side.clone();
+                lines.extend(packet::materialise_emits(e));
+                side.emits = Emits::Staged;
+            }
+        }
+        let entries = a
+            .entries
+            .iter()
+            .filter_map(|x| {
+                let y = b.entries.iter().find(|y| y.name == x.name && y.key == x.key)?;
+                let mut both = x.clone();
+                both.known = if x.known == y.known { x.known } else { None };
+                both.content = if x.content == y.content { x.content } else { None };
+                Some(both)
+            })
+            .collect();
+        let wire = a.wire.iter().filter(|w| b.wire.contains(w)).cloned().collect();
+        let recent = a.recent.iter().filter(|r| b.recent.contains(r)).cloned().collect();
+        let (pinned, proved) = (a.pinned, a.proved.min(b.proved));
+        let state = State { cursor: a.cursor, emits: a.emits, proved, entries, wire, pinned, recent };
+        Joined { state, first, second }
+    }
+
+    fn enter_loop(e: &mut E<'_, T>, body: BlockId) {
+        if moves_packets(e.body, body) {
+            packet::materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
+            packet::materialise_emits(e).into_iter().for_each(|l| e.line(&l));
+            e.state.proved = 0;
+            e.state.pinned = true;
+        } else if let Cursor::Static { unless: Some(_), .. } = e.state.cursor {
+            packet::materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
+        }
+        // A later trip may find what an earlier one changed.
+        let mut written = Vec::new();
+        e.body.for_each_inst(body, &mut |inst| written.extend(e.body.insts[inst].op.effects().table_write));
+        written.into_iter().for_each(|table| e.state.entries_moved(table));
+        e.state.recent.clear();
+    }
+
+    fn leave_loop(e: &mut E<'_, T>, before: &State) {
+        e.state.pinned = before.pinned;
+    }
+
+    fn end_of_handler(e: &mut E<'_, T>) {
+        T::end_of_handler(e);
+    }
+}

@@ -1,0 +1,350 @@
+//! The XDP target: what of a handler is the kernel's.
+
+use std::collections::HashMap;
+
+use nicforge_ir::{CommuteOp, EventId, InstId, Op, TableId, TableKind, Type, ValueId};
+
+use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
+use crate::c::body::Unsupported;
+use crate::inplace::tables::{copy_to_insert, value_type};
+use crate::inplace::{E, Target, packet, tables};
+
+/// What the generator keeps while it prints one handler.
+pub struct Xdp<'a> {
+    pub maps: &'a HashMap<TableId, XdpTable>,
+    pub logs: Vec<LogFormat>,
+    pub uses_verdict: bool,
+    /// Counter of frames that the kernel would not move or cut.
+    pub no_room: u32,
+}
+
+impl Xdp<'_> {
+    /// Call that counts a frame without room for its headers.
+    fn no_room(&self) -> String {
+        format!("nf_no_room({})", self.no_room)
+    }
+
+    /// Ends the handler with a verdict, now or later.
+    fn verdict(e: &mut E<'_, Self>, call: &str, last: bool) -> bool {
+        if last {
+            e.line(&format!("return {call};"));
+        } else {
+            e.dialect.target.uses_verdict = true;
+            e.line(&format!("verdict = {call};"));
+        }
+        last
+    }
+
+    fn generate(
+        e: &mut E<'_, Self>,
+        inst: InstId,
+        event: EventId,
+        args: &[ValueId],
+        last: bool,
+    ) -> Result<bool, Unsupported> {
+        let name = e.program.events[event].name.clone();
+        match (name.as_str(), args) {
+            ("net_send", [_, port]) => {
+                packet::finish(e);
+                let back = matches!(e.body.def_op(*port), Some(Op::InPort { .. }));
+                let call =
+                    if back { "nf_send_back()".to_string() } else { format!("nf_send({})", e.text(*port)) };
+                Ok(Self::verdict(e, &call, last))
+            }
+            ("stack_recv", [_]) => {
+                packet::finish(e);
+                Ok(Self::verdict(e, "nf_pass()", last))
+            }
+            ("host_recv", [_]) => {
+                packet::finish(e);
+                e.line("nf_host_frame(ctx, NF_HOST_RECV, 0, 0, NF_RECORD_BYTES);");
+                Ok(Self::verdict(e, "nf_to_host()", last))
+            }
+            ("dma_write", [_, addr, len]) => {
+                let off = packet::cursor_text(e);
+                let (addr, len) = (e.text(*addr), e.text(*len));
+                e.line(&format!("nf_host_frame(ctx, NF_DMA_WRITE, {addr}, {off}, {len});"));
+                Ok(false)
+            }
+            ("host_msg", [message]) => {
+                let ty = e.body.ty(*message);
+                let (record, size) = (e.names.fresh("record"), e.program.size_of(ty));
+                let (ty, message) = (e.types.name(ty), e.text(*message));
+                e.line(&format!("struct {{ struct nf_record_head head; {ty} message; }} {record} NF_LOCAL;"));
+                e.line(&format!("__builtin_memset(&{record}, 0, sizeof({record}));"));
+                e.line(&format!("{record}.head.kind = NF_HOST_MSG;"));
+                e.line(&format!("{record}.head.length = {size};"));
+                e.line(&format!("{record}.message = {message};"));
+                e.line(&format!(
+                    "bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}.head) + {size}, 0);"
+                ));
+                Ok(false)
+            }
+            _ => Err(Unsupported {
+                message: format!("target `xdp` has no event `{name}`"),
+                help: "it offers `net_send`, `stack_recv`, `host_recv`, `host_msg` and `dma_write`".into(),
+                span: e.body.insts[inst].span,
+            }),
+        }
+    }
+
+    fn log(e: &mut E<'_, Self>, format: &str, args: &[ValueId]) {
+        let id = e.dialect.target.logs.len();
+        let signed = args.iter().map(|a| e.body.ty(*a).is_signed()).collect();
+        e.dialect.target.logs.push(LogFormat { text: format.to_string(), signed });
+        let record = e.names.fresh("record");
+        let words: Vec<String> = args
+            .iter()
+            .map(|a| {
+                let signed = e.body.ty(*a).is_signed();
+                format!("{}{}", if signed { "(u64)(s64)" } else { "" }, e.operand(*a))
+            })
+            .collect();
+        let size = 8 * (args.len() + 1);
+        let list = std::iter::once(format!("{id}ull")).chain(words).collect::<Vec<_>>().join(", ");
+        e.line(&format!(
+            "struct {{ struct nf_record_head head; u64 words[{}]; }} {record} = {{ {{ NF_LOG, {size}, 0 }}, {{ {list} }} }};",
+            args.len() + 1
+        ));
+        e.line(&format!("bpf_ringbuf_output(&nf_host, &{record}, sizeof({record}), 0);"));
+    }
+
+    /// Delivers an entry's byte string to the host side and empties it.
+    fn buf_to_host(e: &mut E<'_, Self>, inst: InstId, table: TableId, key: ValueId) {
+        let ok = e.body.insts[inst].results[0];
+        let name = tables::pointer(e, table, key);
+        let capacity = e.program.tables[table].buf.unwrap_or(0);
+        e.define(inst, ok, &format!("{name} != 0"));
+        e.line(&format!("if ({name}) {{"));
+        e.line(&format!("    nf_buf_deliver(&{name}->nf_head, {name}->nf_len, {capacity});"));
+        e.line(&format!("    {name}->nf_len = 0;"));
+        e.line("}");
+    }
+}
+
+fn reload(e: &mut E<'_, Xdp<'_>>) {
+    e.line("data = (u8 *)(long)ctx->data;");
+    e.line("end = (u8 *)(long)ctx->data_end;");
+}
+
+fn refused(table: TableId) -> String {
+    format!("&nf_refused[{}]", table.as_u32())
+}
+
+impl Target for Xdp<'_> {
+    /// The verifier tracks offsets of 15 bits.
+    const REACH: u64 = 0x7fff;
+    const FRAME: &'static str = "ctx";
+    const RANDOM: &'static str = "nf_random_at(clock.seed, draws++)";
+
+    fn table_name(&self, table: TableId) -> &str {
+        &self.maps[&table].map
+    }
+
+    fn entries_stay(&self, _kind: TableKind) -> bool {
+        false
+    }
+
+    fn statement(e: &mut E<'_, Self>, inst: InstId, last: bool) -> Result<bool, Unsupported> {
+        let data = &e.body.insts[inst];
+        let result = data.results.first().copied();
+        match data.op.clone() {
+            Op::InPort { .. } => {
+                let result = result.expect("one result");
+                let only_send_back = e.body.insts.values().all(|user| match &user.op {
+                    Op::Generate { event, args } => {
+                        !args.contains(&result) || e.program.events[*event].name == "net_send"
+                    }
+                    op => !op.operands().contains(&result),
+                });
+                if !only_send_back {
+                    let call = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
+                    e.define(inst, result, &call);
+                }
+            }
+            Op::Drop { reason, .. } => {
+                let call = format!("nf_drop({})", reason.as_u32());
+                return Ok(Self::verdict(e, &call, last));
+            }
+            Op::Generate { event, args } => return Self::generate(e, inst, event, &args, last),
+            Op::Log { format, args } => Self::log(e, &format, &args),
+            Op::FibLookup { query } => {
+                let (ok, answer) = (data.results[0], data.results[1]);
+                let query = packet::variable(e, query);
+                e.define(inst, answer, "{0}");
+                let call = format!("nf_fib(ctx, &{query}, &{})", e.vars.name(answer));
+                e.define(inst, ok, &call);
+            }
+            Op::BufGenerate { event, table, key, port } => {
+                if port.is_some() || e.program.events[event].name != "host_recv" {
+                    return Err(Unsupported {
+                        message: "target `xdp` cannot make a packet of a table's byte string".into(),
+                        help: "deliver it to the host side with nf_buf_to_host()".into(),
+                        span: data.span,
+                    });
+                }
+                Self::buf_to_host(e, inst, table, key);
+            }
+            other => unreachable!("{other:?} is printed by the emitter"),
+        }
+        Ok(false)
+    }
+
+    fn parameter(e: &mut E<'_, Self>, param: ValueId) {
+        let text = format!("{} NF_LOCAL;", e.declaration(param));
+        e.line(&text);
+        let name = e.vars.name(param).to_string();
+        e.line(&format!("NF_GET({name}, data);"));
+    }
+
+    fn end_of_handler(e: &mut E<'_, Self>) {
+        e.dialect.target.uses_verdict = true;
+        e.line("return verdict;");
+    }
+
+    fn place_at(e: &mut E<'_, Self>, at: &str, size: u32) -> (String, String) {
+        let (inside, address) = (e.names.fresh("inside"), e.names.fresh("place"));
+        e.line(&format!("bool {inside} = {at} < 0x8000;"));
+        e.line(&format!("NF_BOUND_OFFSET({at});"));
+        e.line(&format!("u8 *{address} = data + {at};"));
+        e.line(&format!("NF_PIN({address});"));
+        let check = format!("{inside} && {address} + {size} <= end");
+        (address, check)
+    }
+
+    /// The kernel keeps at least an Ethernet header; a frame cut below that fails as a whole, counted.
+    fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str) {
+        let fail = e.dialect.target.no_room();
+        e.line(&format!("if ({ok} && bpf_xdp_adjust_tail(ctx, (int)({keep} - {rest})))"));
+        e.line(&format!("    return {fail};"));
+        reload(e);
+    }
+
+    fn move_head(e: &mut E<'_, Self>, by: &str, _constant: Option<i64>) {
+        let fail = e.dialect.target.no_room();
+        e.line(&format!("if (bpf_xdp_adjust_head(ctx, {by}))"));
+        e.line(&format!("    return {fail};"));
+        reload(e);
+    }
+
+    fn check_headers(e: &mut E<'_, Self>, total: u32) {
+        let fail = e.dialect.target.no_room();
+        e.line(&format!("if (data + {total} > end)"));
+        e.line(&format!("    return {fail};"));
+    }
+
+    fn unstage(e: &mut E<'_, Self>) {
+        let fail = e.dialect.target.no_room();
+        e.line("if (!nf_unstage(data, end, staged, staged_len))");
+        e.line(&format!("    return {fail};"));
+    }
+
+    fn stage(name: &str, size: u32) -> String {
+        format!("nf_stage(staged, &staged_len, &{name}, {size});")
+    }
+
+    fn entry_type(e: &E<'_, Self>, table: TableId) -> String {
+        match &e.dialect.target.maps[&table] {
+            XdpTable { map, buf: Some(_), .. } => format!("struct nf_entry_{map}"),
+            _ => value_type(e, table),
+        }
+    }
+
+    fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, name: &str) {
+        let map = e.dialect.target.maps[&table].map.clone();
+        let ty = Self::entry_type(e, table);
+        match e.dialect.target.maps[&table].shape {
+            XdpMapShape::Lpm => {
+                let query = e.names.fresh(&format!("{map}_query"));
+                let bits = e.program.size_of(e.program.tables[table].key) * 8;
+                let key = e.text(key);
+                e.line(&format!("struct nf_lpm_{map} {query} NF_LOCAL = {{ {bits}, {key} }};"));
+                e.line(&format!("{ty} *{name} = bpf_map_lookup_elem(&{map}, &{query});"));
+            }
+            XdpMapShape::TernaryList => {
+                let (rule, at) = (e.names.fresh("rule"), e.names.fresh("at"));
+                let capacity = e.program.tables[table].capacity;
+                let key = packet::variable(e, key);
+                e.line(&format!("{ty} *{name} = 0;"));
+                e.line(&format!("for (u32 {at} = 0; {at} < {capacity}; {at}++) {{"));
+                e.line(&format!("    u32 at_ = {at};"));
+                e.line(&format!("    struct nf_rule_{map} *{rule} = bpf_map_lookup_elem(&{map}, &at_);"));
+                e.line(&format!("    if (!{rule} || !{rule}->used)"));
+                e.line("        break;");
+                e.line(&format!(
+                    "    if (nf_masked_equal(&{key}, &{rule}->key, &{rule}->mask, sizeof({key}))) {{"
+                ));
+                e.line(&format!("        {name} = &{rule}->value;"));
+                e.line("        break;");
+                e.line("    }");
+                e.line("}");
+            }
+            _ => {
+                let key = e.address(key);
+                e.line(&format!("{ty} *{name} = bpf_map_lookup_elem(&{map}, {key});"));
+            }
+        }
+    }
+
+    /// All entries of an array exist, which the kernel's verifier does not know.
+    fn exists(e: &mut E<'_, Self>, pointer: &str) {
+        e.line(&format!("if (!{pointer})"));
+        e.line("    return XDP_ABORTED;");
+    }
+
+    fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String {
+        let map = e.dialect.target.maps[&table].map.clone();
+        let refused = refused(table);
+        let key = e.address(key);
+        if e.dialect.target.maps[&table].buf.is_some() {
+            let (ty, zero) = (Self::entry_type(e, table), e.names.fresh("fresh"));
+            let value = e.text(value);
+            // Too large for the stack: the entry is made from zeroes in a map and then given its value.
+            e.line(&format!("{indent}{ty} *{zero} = nf_map_entry(&{map}, {key}, nf_zeroes(), {refused});"));
+            e.line(&format!("{indent}if ({zero})"));
+            e.line(&format!("{indent}    {zero}->value = {value};"));
+            return format!("{zero} != 0");
+        }
+        // The kernel gets a copy, so that the value itself may stay in registers on all other paths.
+        let inserted = copy_to_insert(e, value, indent);
+        format!("nf_map_update(&{map}, {key}, &{inserted}, {refused})")
+    }
+
+    fn create(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
+        let XdpTable { map, buf, .. } = &e.dialect.target.maps[&table];
+        let zero = match buf {
+            Some(_) => "nf_zeroes()".to_string(),
+            None => format!("&({}){{0}}", Self::entry_type(e, table)),
+        };
+        format!("nf_map_create(&{map}, {}, {zero}, {})", e.address(key), refused(table))
+    }
+
+    fn refuse(_e: &mut E<'_, Self>, table: TableId) -> String {
+        format!("nf_refuse({})", refused(table))
+    }
+
+    fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
+        format!("bpf_map_delete_elem(&{}, {}) == 0", e.dialect.target.maps[&table].map, e.address(key))
+    }
+
+    fn commute(e: &E<'_, Self>, table: TableId, op: CommuteOp, at: &str, part: Type, amount: &str) -> String {
+        let shape = e.dialect.target.maps[&table].shape;
+        let atomic = matches!(part.bits(), Some(32 | 64)) && shape != XdpMapShape::PerCpuSum;
+        // A member of a packed struct may lie anywhere; BPF atomics take its address as it is.
+        let target = format!("(({} *)(void *)&{at})", e.types.name(part));
+        match (op, atomic) {
+            (CommuteOp::Add, true) => format!("__sync_fetch_and_add({target}, {amount});"),
+            (CommuteOp::Or, true) => format!("__sync_fetch_and_or({target}, {amount});"),
+            (CommuteOp::Min, true) => format!("NF_ATOMIC_UPDATE({target}, {amount}, <);"),
+            (CommuteOp::Max, true) => format!("NF_ATOMIC_UPDATE({target}, {amount}, >);"),
+            (CommuteOp::Add, false) => format!("*{target} += {amount};"),
+            (CommuteOp::Or, false) => format!("*{target} |= {amount};"),
+            (CommuteOp::Min, false) => {
+                format!("*{target} = ({amount}) < *{target} ? ({amount}) : *{target};")
+            }
+            (CommuteOp::Max, false) => {
+                format!("*{target} = ({amount}) > *{target} ? ({amount}) : *{target};")
+            }
+        }
+    }
+}

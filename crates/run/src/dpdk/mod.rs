@@ -1,0 +1,256 @@
+//! Programs as DPDK processes: built with pkg-config, run on events or on DPDK ports, read when they end.
+//!
+//! In [`DpdkProgram::run`] events come from a file instead of ports, with their time and random stream, and every output is
+//! written down with the number of the event it comes from; that is what can be compared with the interpreter. In
+//! [`DpdkProgram::run_ports`] packets come from and go to ports (pcap files, rings, null, af_packet, af_xdp, memif) by the
+//! arguments that DPDK's environment layer takes.
+
+mod build;
+mod files;
+mod verify;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate};
+use nicforge_codegen::{LineStyle, Unsupported};
+use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId, Verified};
+
+use crate::fault::Fault;
+use crate::host::HostError;
+
+pub use files::Shards;
+pub use verify::{Difference, verify_dpdk};
+
+/// Megabytes of memory without huge pages; buffers for 16384 packets fit.
+const MEMORY_MB: u32 = 256;
+
+/// Why a DPDK program could not be built or run.
+#[derive(Debug, thiserror::Error)]
+pub enum DpdkError {
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Unsupported(Vec<Unsupported>),
+    #[error(
+        "DPDK is not installed ({reason}); install it with `apt-get install --no-install-recommends libdpdk-dev pkg-config`"
+    )]
+    NoDpdk { reason: String },
+    #[error(transparent)]
+    Build(#[from] HostError),
+    #[error("the DPDK process ended with {status}: {message}")]
+    Failed { status: std::process::ExitStatus, message: String },
+    #[error("internal error: the DPDK process's results make no sense: {0}")]
+    Results(String),
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+impl DpdkError {
+    /// Who has to act.
+    pub fn fault(&self) -> Fault {
+        match self {
+            DpdkError::NoDpdk { .. } | DpdkError::Failed { .. } | DpdkError::Io { .. } => Fault::Environment,
+            DpdkError::Build(error) => error.fault(),
+            _ => Fault::User,
+        }
+    }
+}
+
+/// Counters of one lcore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStats {
+    /// Number of the stage; `None` is the lcore that talks to ports.
+    pub stage: Option<usize>,
+    pub events: u64,
+    /// Time stamp counter cycles spent on bursts that were not empty.
+    pub cycles: u64,
+    pub empty_polls: u64,
+    /// Deepest that an input ring was seen.
+    pub depth: u64,
+    /// Times a full ring made it wait.
+    pub full: u64,
+    /// Events lost for lack of memory.
+    pub lost: u64,
+    /// Packets that a port did not take.
+    pub tx_failed: u64,
+    /// By drop reason of the artifact.
+    pub drops: Vec<u64>,
+    /// Refused insertions and evictions by table, of tables that are this worker's own.
+    pub refused: BTreeMap<TableId, u64>,
+    pub evicted: BTreeMap<TableId, u64>,
+}
+
+/// Counters of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DpdkStats {
+    pub workers: Vec<WorkerStats>,
+    pub received: u64,
+    /// Packets sent by port.
+    pub sent: Vec<u64>,
+    pub to_stack: u64,
+    pub to_host: u64,
+    /// Packets sent to ports that are not there.
+    pub no_port: u64,
+    /// Cycles of the time stamp counter per second.
+    pub tsc_hz: u64,
+}
+
+/// A packet as it left, in the order in which packets left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Index of the input event.
+    pub event: usize,
+    pub port: u32,
+    pub frame: Vec<u8>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, Default)]
+pub struct DpdkRun {
+    /// By input event. Those of one handler are in order; handlers of different stages come in the order of the stages.
+    /// Empty for runs on ports.
+    pub outputs: Vec<Vec<Output>>,
+    pub departures: Vec<Departure>,
+    /// Contents of all tables, shards merged.
+    pub tables: BTreeMap<TableId, Vec<Entry>>,
+    pub stats: DpdkStats,
+}
+
+/// Ports for a run.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    /// Values of `--vdev`, one per port in order, as `net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap`.
+    pub vdevs: Vec<String>,
+    /// Packets to take; 0: until the process gets SIGINT or SIGTERM.
+    pub limit: u64,
+    /// Bytes of the longest frame that comes in. Longer ones are counted as lost.
+    pub longest_frame: u32,
+}
+
+/// A built DPDK application.
+pub struct DpdkProgram {
+    artifact: DpdkArtifact,
+    program: Program,
+    dir: tempfile::TempDir,
+}
+
+/// Processes of this one get names of their own.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+impl DpdkProgram {
+    /// Generates and builds a program whose calls are all inlined.
+    pub fn build(program: &Verified<Program>, pipeline: &Pipeline) -> Result<DpdkProgram, DpdkError> {
+        let artifact = generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
+        let dir = build::build(&artifact.source)?;
+        Ok(DpdkProgram { artifact, program: (**program).clone(), dir })
+    }
+
+    pub fn artifact(&self) -> &DpdkArtifact {
+        &self.artifact
+    }
+
+    /// The executable.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("app")
+    }
+
+    /// Runs input events in order, as fast as they are done.
+    pub fn run(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+        let dir = self.run_dir()?;
+        let at = |name: &str| dir.path().join(name);
+        write(&at("events"), &files::events(events))?;
+        let longest = events.iter().map(|event| match &event.input {
+            Input::Net { frame, .. } => frame.len(),
+            Input::Host { message } => message.len(),
+        });
+        let frame = longest.max().unwrap_or(0).to_string();
+        let own =
+            [("--nf-events", at("events")), ("--nf-outputs", at("outputs")), ("--nf-frame", frame.into())];
+        self.start(dir.path(), &[], entries, &own)?;
+        let mut run = self.results(dir.path(), entries)?;
+        let logged = read(&at("outputs"))?;
+        let (outputs, departures) =
+            files::outputs(&logged, events.len(), &self.artifact).map_err(DpdkError::Results)?;
+        (run.outputs, run.departures) = (outputs, departures);
+        Ok(run)
+    }
+
+    /// Runs on DPDK ports.
+    pub fn run_ports(&self, ports: &Ports, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+        let dir = self.run_dir()?;
+        let (limit, frame) = (ports.limit.to_string(), ports.longest_frame.to_string());
+        let own = [("--nf-limit", limit.into()), ("--nf-frame", frame.into())];
+        self.start(dir.path(), &ports.vdevs, entries, &own)?;
+        self.results(dir.path(), entries)
+    }
+
+    fn run_dir(&self) -> Result<tempfile::TempDir, DpdkError> {
+        let made = tempfile::Builder::new().prefix("nicforge-dpdk-run-").tempdir();
+        made.map_err(|source| DpdkError::Io { path: std::env::temp_dir(), source })
+    }
+
+    /// Runs the process to its end.
+    fn start(
+        &self,
+        dir: &Path,
+        vdevs: &[String],
+        entries: &[(TableId, Entry)],
+        own: &[(&str, PathBuf)],
+    ) -> Result<(), DpdkError> {
+        let at = |name: &str| dir.join(name);
+        write(&at("fill"), &files::fill(&self.artifact, entries))?;
+        let workers = self.artifact.pipeline.workers();
+        let lcores = if workers == 1 { 1 } else { workers + 1 };
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        let lcores: Vec<String> = (0..lcores).map(|lcore| format!("{lcore}@{}", lcore % cpus)).collect();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("nicforge-{}-{number}", std::process::id());
+        let mut command = Command::new(self.path());
+        command.args([
+            "--no-huge",
+            "-m",
+            &MEMORY_MB.to_string(),
+            "--no-pci",
+            "--no-telemetry",
+            "--no-shconf",
+        ]);
+        command.args(["--log-level", "error", "--file-prefix", &prefix, "--lcores", &lcores.join(",")]);
+        for vdev in vdevs {
+            command.args(["--vdev", vdev]);
+        }
+        command.arg("--");
+        for (option, value) in own {
+            command.arg(option).arg(value);
+        }
+        for (option, name) in [("--nf-fill", "fill"), ("--nf-tables", "tables"), ("--nf-stats", "stats")] {
+            command.arg(option).arg(at(name));
+        }
+        let ran = command.stdin(Stdio::null()).output();
+        let ran = ran.map_err(|source| DpdkError::Io { path: self.path(), source })?;
+        if ran.status.success() {
+            return Ok(());
+        }
+        let message = String::from_utf8_lossy(&ran.stderr);
+        let lines: Vec<&str> = message.lines().filter(|line| !line.is_empty()).collect();
+        let message = lines[lines.len().saturating_sub(3)..].join("; ");
+        Err(DpdkError::Failed { status: ran.status, message })
+    }
+
+    fn results(&self, dir: &Path, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+        let text = read(&dir.join("stats"))?;
+        let stats = files::stats(&String::from_utf8_lossy(&text)).map_err(DpdkError::Results)?;
+        let dump = read(&dir.join("tables"))?;
+        let shards = files::shards(&dump, &self.program, &self.artifact).map_err(DpdkError::Results)?;
+        let tables = shards.merged(&self.program, &self.artifact, entries);
+        Ok(DpdkRun { tables, stats, ..DpdkRun::default() })
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), DpdkError> {
+    std::fs::write(path, bytes).map_err(|source| DpdkError::Io { path: path.into(), source })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, DpdkError> {
+    std::fs::read(path).map_err(|source| DpdkError::Io { path: path.into(), source })
+}

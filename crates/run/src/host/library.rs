@@ -1,0 +1,107 @@
+//! Generated C becomes a shared object in a directory of its own, which is gone when the process has it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libloading::Library;
+
+use super::HostError;
+use super::ffi::{Dispatch, TableFunctions};
+use crate::compile::CLANG;
+
+/// What generated C includes and links.
+pub const RUNTIME: [(&str, &str); 3] = [
+    ("nf_rt.h", include_str!("../../../../runtime/host/nf_rt.h")),
+    ("nf_tables.h", include_str!("../../../../runtime/host/nf_tables.h")),
+    ("nf_tables.c", include_str!("../../../../runtime/host/nf_tables.c")),
+];
+
+/// A loaded program.
+pub struct Loaded {
+    pub dispatch: Dispatch,
+    pub tables: TableFunctions,
+    /// Keeps the code mapped; last, so that it goes last.
+    _library: Library,
+}
+
+/// Writes files into a directory.
+pub fn write_files(dir: &Path, files: &[(&str, &str)]) -> Result<(), HostError> {
+    for (name, text) in files {
+        let path = dir.join(name);
+        std::fs::write(&path, text).map_err(|source| HostError::Io { path, source })?;
+    }
+    Ok(())
+}
+
+/// A fresh temporary directory.
+pub fn fresh_dir() -> Result<tempfile::TempDir, HostError> {
+    let made = tempfile::Builder::new().prefix("nicforge-host-").tempdir();
+    made.map_err(|source| HostError::Io { path: std::env::temp_dir(), source })
+}
+
+/// Compiles and loads; `count` builds with `NF_COUNT`.
+pub fn load(source: &str, count: bool) -> Result<Loaded, HostError> {
+    let dir = fresh_dir()?;
+    write_files(dir.path(), &RUNTIME)?;
+    write_files(dir.path(), &[("program.c", source)])?;
+    let mut clang = Command::new(CLANG);
+    clang
+        .current_dir(dir.path())
+        .args(["-std=c11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]);
+    clang.args(["-fno-color-diagnostics", "-fno-strict-aliasing"]);
+    if count {
+        clang.arg("-DNF_COUNT");
+    }
+    if cfg!(target_arch = "x86_64") {
+        // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is made of.
+        clang.arg("-msse4.2");
+    }
+    let ran = clang.args(["program.c", "nf_tables.c", "-o", "program.so"]).output();
+    let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, source })?;
+    if !ran.status.success() {
+        return Err(refused(dir, CLANG, &ran.stderr));
+    }
+    open(&dir.path().join("program.so"))
+}
+
+/// Keeps the directory of code that a compiler refused, for a report.
+pub fn refused(dir: tempfile::TempDir, compiler: &'static str, stderr: &[u8]) -> HostError {
+    let messages = String::from_utf8_lossy(stderr).into_owned();
+    let first =
+        messages.lines().find(|line| line.contains("error")).unwrap_or("(it gave no reason)").to_string();
+    let path: PathBuf = dir.keep();
+    // What the messages say is already in the error; a full disk must not hide it.
+    let _ = std::fs::write(path.join("messages.txt"), &messages);
+    HostError::Refused { compiler, first, path }
+}
+
+fn open(path: &Path) -> Result<Loaded, HostError> {
+    let problem = |error: libloading::Error| HostError::Load { reason: error.to_string() };
+    // SAFETY: the object was compiled just now from generated code, which has no initialisers; the types of the functions
+    // are those of the runtime's headers.
+    unsafe {
+        let library = Library::new(path).map_err(problem)?;
+        macro_rules! function {
+            ($name:literal) => {
+                *library.get($name).map_err(problem)?
+            };
+        }
+        Ok(Loaded {
+            dispatch: function!(b"nf_dispatch\0"),
+            tables: TableFunctions {
+                new: function!(b"nf_table_new\0"),
+                free: function!(b"nf_table_free\0"),
+                get: function!(b"nf_table_get\0"),
+                put: function!(b"nf_table_put\0"),
+                remove: function!(b"nf_table_remove\0"),
+                next: function!(b"nf_table_next\0"),
+                key: function!(b"nf_table_key\0"),
+                detail: function!(b"nf_table_detail\0"),
+                value: function!(b"nf_table_value\0"),
+                refused: function!(b"nf_table_refused\0"),
+                evicted: function!(b"nf_table_evicted\0"),
+            },
+            _library: library,
+        })
+    }
+}

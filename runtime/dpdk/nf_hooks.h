@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_hooks.h (dpdk) - workers, and where their handlers' events go. Included by nf_rt.h in a generated DPDK
+ * application, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
+ *
+ * A packet's event travels with its mbuf: the private area of the mbuf holds the event's number and parameters, its
+ * time, random stream and sequence number. An event without a packet has an mbuf of its own without data.
+ */
+#ifndef NF_DPDK_HOOKS_H
+#define NF_DPDK_HOOKS_H
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#define NF_BURST 32
+#define NF_MAX_PORTS 16
+/* Events that handlers of one stage send each other for one input event. */
+#define NF_LOCAL_EVENTS 256
+/* The lcore that talks to ports is the receiver behind the last worker. */
+#define NF_IO NF_WORKERS
+
+enum nf_fate { NF_EVENT, NF_SEND, NF_STACK, NF_HOST };
+/* Kinds of records in the output log. */
+enum { NF_OUT_SEND = 1, NF_OUT_STACK, NF_OUT_HOST, NF_OUT_MSG, NF_OUT_DMA, NF_OUT_DROP, NF_OUT_LOG, NF_OUT_TX };
+
+/* Private area of an mbuf. */
+struct nf_carried {
+    struct nf_packet pkt;
+    u64 now;
+    u64 seed;
+    u64 draws;
+    u64 sequence;
+    u32 event;
+    u32 fate;
+    u32 port;
+    u32 spare;
+    u8 params[NF_PARAM_BYTES];
+    u8 staged[NF_STAGED_BYTES + 1];
+};
+
+struct nf_local_event {
+    u32 event;
+    u8 params[NF_PARAM_BYTES];
+};
+
+/* Bytes that grow; what does not fit in memory is counted. */
+struct nf_bytes {
+    u8 *at;
+    size_t size;
+    size_t room;
+    u64 lost;
+};
+
+struct nf_stats {
+    u64 events;
+    u64 cycles;
+    u64 empty_polls;
+    /* Deepest that any of the worker's input rings was seen. */
+    u64 depth;
+    /* Attempts to enqueue that found the ring full; they are repeated until they succeed. */
+    u64 full;
+    /* Events that were lost: no memory, or more than NF_LOCAL_EVENTS at once. */
+    u64 lost;
+    u64 tx_failed;
+    u64 drops[NF_REASONS];
+};
+
+struct nf_worker {
+    struct nf_env env;
+    u32 number;
+    u32 stage;
+    /* What is sent to each receiver and not yet enqueued. */
+    struct rte_mbuf *out[NF_WORKERS + 1][NF_BURST];
+    u32 out_count[NF_WORKERS + 1];
+    struct rte_mbuf *made[NF_LOCAL_EVENTS];
+    u32 made_for[NF_LOCAL_EVENTS];
+    u32 made_count;
+    u32 turn;
+    u64 sequence;
+    struct nf_local_event *local;
+    u32 local_first;
+    u32 local_count;
+    /* Input: a burst from each sender. */
+    struct rte_mbuf *in[NF_WORKERS + 1][NF_BURST];
+    u32 in_first[NF_WORKERS + 1];
+    u32 in_count[NF_WORKERS + 1];
+    u32 next_sender;
+    struct nf_bytes log;
+    struct nf_stats stats;
+    struct nf_table *tables[NF_TABLES + 1];
+    /* All events with a smaller sequence number are done here and sent on. */
+    u64 progress __rte_cache_aligned;
+} __rte_cache_aligned;
+
+struct nf_stage_spec {
+    u32 first;
+    u32 replicas;
+    /* Events come in the order of their sequence numbers, whoever sent them. */
+    bool ordered;
+};
+
+extern const struct nf_stage_spec nf_stages[NF_STAGES];
+extern const u8 nf_stage_of[NF_EVENTS];
+extern const u16 nf_packet_at[NF_EVENTS];
+extern struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
+extern struct rte_mempool *nf_event_pool;
+extern bool nf_verify;
+static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
+
+#ifndef NF_RETRY
+#define NF_RETRY 1
+#endif
+
+/* ---- The output log ------------------------------------------------------------------------------------------- */
+
+static inline void nf_bytes_add(struct nf_bytes *bytes, const void *from, size_t size)
+{
+    if (bytes->size + size > bytes->room) {
+        size_t room = 2 * (bytes->size + size) + 4096;
+        u8 *at = realloc(bytes->at, room);
+        if (!at) {
+            bytes->lost++;
+            return;
+        }
+        bytes->at = at;
+        bytes->room = room;
+    }
+    memcpy(bytes->at + bytes->size, from, size);
+    bytes->size += size;
+}
+
+struct nf_log_head {
+    u64 sequence;
+    u64 number;
+    u32 kind;
+    u32 size;
+};
+
+/* Writes an output down, in verify mode. */
+static __rte_noinline void nf_record(struct nf_worker *w, u32 kind, u64 number, const void *bytes, u32 size)
+{
+    struct nf_log_head head = {w->sequence, number, kind, size};
+    nf_bytes_add(&w->log, &head, sizeof(head));
+    nf_bytes_add(&w->log, bytes, size);
+}
+
+/* ---- Sending on ------------------------------------------------------------------------------------------------- */
+
+#if !NF_FUSED
+static inline void nf_flush_to(struct nf_worker *w, u32 to)
+{
+    u32 count = w->out_count[to], done = 0;
+    struct rte_ring *ring = nf_rings[w->number][to];
+    while (done < count) {
+        done += rte_ring_sp_enqueue_burst(ring, (void **)&w->out[to][done], count - done, NULL);
+        if (done < count) {
+            w->stats.full++;
+            sched_yield();
+        }
+    }
+    w->out_count[to] = 0;
+}
+
+static inline void nf_queue_to(struct nf_worker *w, u32 to, struct rte_mbuf *m)
+{
+    w->out[to][w->out_count[to]++] = m;
+    if (w->out_count[to] == NF_BURST)
+        nf_flush_to(w, to);
+}
+#endif
+
+static inline struct rte_mbuf *nf_mbuf_of(struct nf_packet *pkt)
+{
+    struct rte_mbuf *m = pkt->owner;
+    m->data_off = (u16)(pkt->data - (u8 *)m->buf_addr);
+    m->data_len = (u16)(pkt->end - pkt->data);
+    m->pkt_len = m->data_len;
+    return m;
+}
+
+/* The packet is finished: it goes to the port's lcore, or straight to the port where that is the only one. */
+static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate, u32 port);
+
+NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
+{
+    struct nf_worker *w = env->user;
+    if (nf_verify)
+        nf_record(w, NF_OUT_SEND, port, pkt->data, (u32)(pkt->end - pkt->data));
+    nf_leave(w, pkt, NF_SEND, port);
+}
+
+NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
+{
+    struct nf_worker *w = env->user;
+    if (nf_verify)
+        nf_record(w, NF_OUT_STACK, 0, pkt->data, (u32)(pkt->end - pkt->data));
+    nf_leave(w, pkt, NF_STACK, 0);
+}
+
+NF_INLINE void nf_host(struct nf_env *env, struct nf_packet *pkt)
+{
+    struct nf_worker *w = env->user;
+    if (nf_verify)
+        nf_record(w, NF_OUT_HOST, 0, pkt->data, (u32)(pkt->end - pkt->data));
+    nf_leave(w, pkt, NF_HOST, 0);
+}
+
+NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason)
+{
+    struct nf_worker *w = env->user;
+    w->stats.drops[reason]++;
+    if (nf_verify)
+        nf_record(w, NF_OUT_DROP, reason, "", 0);
+    rte_pktmbuf_free(pkt->owner);
+}
+
+/* A byte string becomes a packet of its own. */
+static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes, u32 size);
+
+NF_INLINE void nf_send_bytes(struct nf_env *env, u32 port, const void *bytes, u32 size)
+{
+    nf_make(env->user, NF_SEND, port, bytes, size);
+}
+
+NF_INLINE void nf_host_bytes(struct nf_env *env, const void *bytes, u32 size)
+{
+    nf_make(env->user, NF_HOST, 0, bytes, size);
+}
+
+/* Messages, DMA writes and logs have no port here: they are in the output log. */
+NF_INLINE void nf_host_msg(struct nf_env *env, const void *bytes, u32 size)
+{
+    if (nf_verify)
+        nf_record(env->user, NF_OUT_MSG, 0, bytes, size);
+}
+
+NF_INLINE void nf_dma_write(struct nf_env *env, u64 addr, const void *bytes, u32 size)
+{
+    if (nf_verify)
+        nf_record(env->user, NF_OUT_DMA, addr, bytes, size);
+}
+
+NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
+{
+    if (nf_verify)
+        nf_record(env->user, NF_OUT_LOG, log, args, count * 8);
+}
+
+/* ---- Events between handlers ------------------------------------------------------------------------------------ */
+
+NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt)
+{
+    struct nf_worker *w = env->user;
+    u32 stage = nf_stage_of[event];
+    if (NF_FUSED || stage == w->stage) {
+        if (w->local_count == NF_LOCAL_EVENTS) {
+            w->stats.lost++;
+            if (pkt)
+                rte_pktmbuf_free(pkt->owner);
+            return;
+        }
+        struct nf_local_event *to = &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
+        to->event = event;
+        memcpy(to->params, params, size);
+        return;
+    }
+    struct rte_mbuf *m = pkt ? pkt->owner : rte_pktmbuf_alloc(nf_event_pool);
+    if (!m || w->made_count == NF_LOCAL_EVENTS) {
+        w->stats.lost++;
+        if (m)
+            rte_pktmbuf_free(m);
+        return;
+    }
+    struct nf_carried *carried = rte_mbuf_to_priv(m);
+    memcpy(carried->params, params, size);
+    if (pkt) {
+        if (pkt != &carried->pkt)
+            carried->pkt = *pkt;
+        struct nf_packet *there = &carried->pkt;
+        memcpy(carried->params + nf_packet_at[event], &there, sizeof(there));
+    }
+    carried->event = event;
+    carried->fate = NF_EVENT;
+    carried->sequence = w->sequence;
+    carried->now = env->now;
+    carried->seed = env->seed;
+    u32 replicas = nf_stages[stage].replicas, replica = 0;
+    if (replicas > 1)
+        replica = (u32)((u64)nf_steer(w, event, params, NULL, NULL) * replicas >> 32);
+    w->made[w->made_count] = m;
+    w->made_for[w->made_count++] = nf_stages[stage].first + replica;
+}
+
+#endif

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_main.h (dpdk) - the application around generated handlers.
+ *
+ * One lcore per worker (a stage's replica) and one that talks to ports; a program that is one worker runs on that lcore
+ * alone, without rings. Between two lcores there is one single-producer single-consumer ring for each direction in use.
+ *
+ * Order is restored by sequence numbers without tokens: every worker publishes its progress, a number below which it
+ * will send nothing any more. A receiver that wants order takes the smallest number at the head of its rings as soon as
+ * every sender whose ring is empty has published more. A sender publishes after it enqueued, a receiver reads progress
+ * before it looks into the ring, so what was promised is there. Stages only send forward, so progress never waits in a
+ * circle.
+ *
+ * Closed loop: as few input events are in flight as fit in every ring, so nothing is dropped between stages.
+ */
+#ifndef NF_DPDK_MAIN_H
+#define NF_DPDK_MAIN_H
+
+#include <rte_eal.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+
+#define NF_RING 4096
+#define NF_IN_FLIGHT 1024
+#define NF_ROOM 256
+
+struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
+struct rte_mempool *nf_event_pool;
+bool nf_verify;
+
+static struct rte_mempool *nf_pool;
+static struct nf_worker *nf_workers[NF_WORKERS + 1];
+static volatile bool nf_stop, nf_done;
+static u32 nf_ports;
+static struct rte_mbuf *nf_tx[NF_MAX_PORTS][NF_BURST];
+static u32 nf_tx_count[NF_MAX_PORTS];
+static u64 nf_next_sequence;
+static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host, nf_no_port, nf_received;
+
+/* ---- Ports ------------------------------------------------------------------------------------------------------ */
+
+static void nf_tx_flush(struct nf_worker *w, u32 port)
+{
+    u32 count = nf_tx_count[port], done = 0, tries = 0;
+    while (done < count && tries++ < 1000) {
+        done += rte_eth_tx_burst((u16)port, 0, &nf_tx[port][done], (u16)(count - done));
+        if (done < count)
+            sched_yield();
+    }
+    nf_sent[port] += done;
+    w->stats.tx_failed += count - done;
+    while (done < count)
+        rte_pktmbuf_free(nf_tx[port][done++]);
+    nf_tx_count[port] = 0;
+}
+
+/* A finished packet at the lcore that talks to ports. What goes to the operating system or the host side has no port in
+ * a process of its own: it is counted, and logged in verify mode. */
+static inline void nf_out(struct nf_worker *w, struct rte_mbuf *m, u32 fate, u32 port)
+{
+    if (likely(fate == NF_SEND && port < nf_ports)) {
+        nf_tx[port][nf_tx_count[port]++] = m;
+        if (nf_tx_count[port] == NF_BURST)
+            nf_tx_flush(w, port);
+        return;
+    }
+    if (nf_verify && fate == NF_SEND) {
+        u64 sequence = w->sequence;
+        struct nf_carried *carried = rte_mbuf_to_priv(m);
+        w->sequence = carried->sequence;
+        nf_record(w, NF_OUT_TX, port, rte_pktmbuf_mtod(m, void *), rte_pktmbuf_data_len(m));
+        w->sequence = sequence;
+        if (port < NF_MAX_PORTS)
+            nf_sent[port]++;
+    } else if (fate == NF_SEND) {
+        nf_no_port++;
+    }
+    nf_to_stack += fate == NF_STACK;
+    nf_to_host += fate == NF_HOST;
+    rte_pktmbuf_free(m);
+}
+
+static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate, u32 port)
+{
+    struct rte_mbuf *m = nf_mbuf_of(pkt);
+#if NF_FUSED
+    if (nf_verify) {
+        struct nf_carried *carried = rte_mbuf_to_priv(m);
+        carried->sequence = w->sequence;
+    }
+    nf_out(w, m, fate, port);
+#else
+    struct nf_carried *carried = rte_mbuf_to_priv(m);
+    carried->fate = fate;
+    carried->port = port;
+    carried->sequence = w->sequence;
+    nf_queue_to(w, NF_IO, m);
+#endif
+}
+
+static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes, u32 size)
+{
+    if (nf_verify)
+        nf_record(w, fate == NF_SEND ? NF_OUT_SEND : NF_OUT_HOST, port, bytes, size);
+    struct rte_mbuf *m = rte_pktmbuf_alloc(nf_pool);
+    void *to = m ? rte_pktmbuf_append(m, (u16)size) : NULL;
+    if (!to) {
+        rte_pktmbuf_free(m);
+        w->stats.lost++;
+        return;
+    }
+    memcpy(to, bytes, size);
+    struct nf_packet pkt = {.data = to, .end = (u8 *)to + size, .owner = m};
+    nf_leave(w, &pkt, fate, port);
+}
+
+/* ---- One event -------------------------------------------------------------------------------------------------- */
+
+/* Runs what handlers sent to handlers of the same stage, then sends on what they sent to other stages. */
+static inline void nf_finish_event(struct nf_worker *w)
+{
+    while (unlikely(w->local_count)) {
+        struct nf_local_event one = w->local[w->local_first];
+        w->local_first = (w->local_first + 1) % NF_LOCAL_EVENTS;
+        w->local_count--;
+        nf_dispatch(&w->env, one.event, one.params);
+    }
+#if !NF_FUSED
+    for (u32 i = 0; i < w->made_count; i++) {
+        struct nf_carried *carried = rte_mbuf_to_priv(w->made[i]);
+        carried->draws = w->env.draws;
+        nf_queue_to(w, w->made_for[i], w->made[i]);
+    }
+    w->made_count = 0;
+#endif
+    w->stats.events++;
+}
+
+static inline void nf_packet_from(struct nf_packet *pkt, struct rte_mbuf *m, u32 port)
+{
+    pkt->head = m->buf_addr;
+    pkt->tail = pkt->head + m->buf_len;
+    pkt->data = rte_pktmbuf_mtod(m, u8 *);
+    pkt->end = pkt->data + rte_pktmbuf_data_len(m);
+    pkt->staged = NF_STAGED_BYTES ? ((struct nf_carried *)rte_mbuf_to_priv(m))->staged : NULL;
+    pkt->cursor = 0;
+    pkt->staged_len = 0;
+    pkt->in_port = port;
+    pkt->owner = m;
+}
+
+static inline u64 nf_nanoseconds(void)
+{
+    static u64 hz;
+    if (!hz)
+        hz = rte_get_tsc_hz();
+    u64 now = rte_rdtsc();
+    return now / hz * 1000000000 + now % hz * 1000000000 / hz;
+}
+
+#if !NF_FUSED
+/* ---- Rings ------------------------------------------------------------------------------------------------------ */
+
+/* Fills the burst of a sender if it is used up. */
+static inline bool nf_refill(struct nf_worker *w, u32 from)
+{
+    if (w->in_count[from])
+        return true;
+    struct rte_ring *ring = nf_rings[from][w->number];
+    w->in_first[from] = 0;
+    u32 left = 0;
+    w->in_count[from] = rte_ring_sc_dequeue_burst(ring, (void **)w->in[from], NF_BURST, &left);
+    if (w->in_count[from] + left > w->stats.depth)
+        w->stats.depth = w->in_count[from] + left;
+    return w->in_count[from] > 0;
+}
+
+static inline struct rte_mbuf *nf_take(struct nf_worker *w, u32 from)
+{
+    w->in_count[from]--;
+    u32 at = w->in_first[from]++;
+    if (w->in_count[from]) {
+        struct rte_mbuf *next = w->in[from][at + 1];
+        rte_prefetch0(rte_mbuf_to_priv(next));
+        if (next->data_len)
+            rte_prefetch0(rte_pktmbuf_mtod(next, void *));
+    }
+    return w->in[from][at];
+}
+
+static inline u64 nf_sequence_of(struct rte_mbuf *m) { return ((struct nf_carried *)rte_mbuf_to_priv(m))->sequence; }
+
+/* The next input event, or null if there is none that may be taken yet. When all is empty, *through becomes a number
+ * below which nothing will come any more. */
+static inline struct rte_mbuf *nf_next(struct nf_worker *w, bool ordered, u64 *through)
+{
+    u64 least = UINT64_MAX, promised = UINT64_MAX;
+    u32 best = NF_WORKERS + 1;
+    bool waiting = false;
+    for (u32 i = 0; i <= NF_WORKERS; i++) {
+        u32 from = ordered ? i : (w->next_sender + i) % (NF_WORKERS + 1);
+        if (!nf_rings[from][w->number])
+            continue;
+        u64 progress = __atomic_load_n(&nf_workers[from]->progress, __ATOMIC_ACQUIRE);
+        if (nf_refill(w, from)) {
+            u64 head = nf_sequence_of(w->in[from][w->in_first[from]]);
+            if (head < least) {
+                least = head;
+                best = from;
+            }
+            if (!ordered) {
+                best = from;
+                w->next_sender = from;
+                break;
+            }
+        } else if (progress < promised) {
+            promised = progress;
+        }
+    }
+    if (best > NF_WORKERS) {
+        *through = promised;
+        return NULL;
+    }
+    waiting = ordered && promised <= least;
+    if (waiting) {
+        *through = promised;
+        return NULL;
+    }
+    return nf_take(w, best);
+}
+
+static inline void nf_flush_all(struct nf_worker *w)
+{
+    for (u32 to = 0; to <= NF_WORKERS; to++)
+        if (w->out_count[to])
+            nf_flush_to(w, to);
+}
+
+static int nf_work(void *argument)
+{
+    struct nf_worker *w = argument;
+    bool ordered = nf_stages[w->stage].ordered;
+    u64 seen = 0;
+    while (!nf_done) {
+        u64 start = rte_rdtsc(), through = 0;
+        u32 count = 0;
+        struct rte_mbuf *m = NULL;
+        while (count < NF_BURST && (m = nf_next(w, ordered, &through))) {
+            struct nf_carried *carried = rte_mbuf_to_priv(m);
+            w->env.now = carried->now;
+            w->env.seed = carried->seed;
+            w->env.draws = carried->draws;
+            w->sequence = carried->sequence;
+            seen = carried->sequence;
+            u32 event = carried->event;
+            /* A copy: the mbuf may be gone before the handler ends. */
+            u8 params[NF_PARAM_BYTES];
+            memcpy(params, carried->params, sizeof(params));
+            if (nf_packet_at[event] == UINT16_MAX)
+                rte_pktmbuf_free(m);
+            nf_dispatch(&w->env, event, params);
+            nf_finish_event(w);
+            count++;
+        }
+        nf_flush_all(w);
+        u64 progress = m ? (ordered ? seen : 0) : through;
+        if (progress > w->progress)
+            __atomic_store_n(&w->progress, progress, __ATOMIC_RELEASE);
+        if (count) {
+            w->stats.cycles += rte_rdtsc() - start;
+        } else {
+            w->stats.empty_polls++;
+            sched_yield();
+        }
+    }
+    return 0;
+}
+
+/* The smallest progress of all workers. */
+static u64 nf_all_through(void)
+{
+    u64 least = UINT64_MAX;
+    for (u32 i = 0; i < NF_WORKERS; i++) {
+        u64 progress = __atomic_load_n(&nf_workers[i]->progress, __ATOMIC_ACQUIRE);
+        least = progress < least ? progress : least;
+    }
+    return least;
+}
+
+static u32 nf_collect(struct nf_worker *io)
+{
+    u64 through;
+    u32 count = 0;
+    struct rte_mbuf *m;
+    while (count < 4 * NF_BURST && (m = nf_next(io, NF_ORDERED_OUTPUT, &through))) {
+        struct nf_carried *carried = rte_mbuf_to_priv(m);
+        nf_out(io, m, carried->fate, carried->port);
+        count++;
+    }
+    return count;
+}
+#endif
+
+/* ---- The lcore that talks to ports ------------------------------------------------------------------------------ */
+
+/* An input event with its packet (or message) in m. */
+static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event, u32 port, u64 now, u64 seed)
+{
+#if NF_FUSED
+    io->env.now = now;
+    io->env.seed = seed;
+    io->env.draws = 0;
+    io->sequence = nf_next_sequence++;
+    if (event == NF_ENTRY) {
+        struct nf_packet pkt, *pointer = &pkt;
+        nf_packet_from(&pkt, m, port);
+        nf_enter(&io->env, &pointer);
+        nf_finish_event(io);
+    } else {
+        nf_dispatch(&io->env, event, rte_pktmbuf_mtod(m, void *));
+        nf_finish_event(io);
+        rte_pktmbuf_free(m);
+    }
+#else
+    struct nf_carried *carried = rte_mbuf_to_priv(m);
+    carried->now = now;
+    carried->seed = seed;
+    carried->draws = 0;
+    carried->sequence = nf_next_sequence++;
+    carried->event = event;
+    carried->fate = NF_EVENT;
+    const u8 *data = rte_pktmbuf_mtod(m, u8 *), *end = data + rte_pktmbuf_data_len(m);
+    if (event == NF_ENTRY) {
+        struct nf_packet *pkt = &carried->pkt;
+        nf_packet_from(pkt, m, port);
+        memcpy(carried->params, &pkt, sizeof(pkt));
+    } else {
+        memcpy(carried->params, data, rte_pktmbuf_data_len(m));
+        data = end = NULL;
+    }
+    const struct nf_stage_spec *stage = &nf_stages[nf_stage_of[event]];
+    u32 replica = 0;
+    if (stage->replicas > 1)
+        replica = (u32)((u64)nf_steer(io, event, carried->params, data, end) * stage->replicas >> 32);
+    nf_queue_to(io, stage->first + replica, m);
+    io->stats.events++;
+#endif
+}
+
+#include "nf_files.h"
+
+/* Packets that came in during the last call are on their way. Gives how many events that was. */
+static inline u32 nf_poll_ports(struct nf_worker *io)
+{
+    u32 total = 0;
+    for (u32 port = 0; port < nf_ports; port++) {
+        struct rte_mbuf *burst[NF_BURST];
+        u32 count = rte_eth_rx_burst((u16)port, 0, burst, NF_BURST);
+        if (!count)
+            continue;
+        u64 now = NF_USES_TIME ? nf_nanoseconds() : 0;
+        for (u32 i = 0; i < 3 && i < count; i++)
+            rte_prefetch0(rte_pktmbuf_mtod(burst[i], void *));
+        for (u32 i = 0; i < count; i++) {
+            if (i + 3 < count)
+                rte_prefetch0(rte_pktmbuf_mtod(burst[i + 3], void *));
+            nf_received++;
+            if (unlikely(burst[i]->nb_segs > 1) && rte_pktmbuf_linearize(burst[i])) {
+                io->stats.lost++;
+                rte_pktmbuf_free(burst[i]);
+                continue;
+            }
+            nf_input(io, burst[i], NF_ENTRY, port, now, nf_received * 0x9e3779b97f4a7c15u);
+        }
+        total += count;
+    }
+    return total;
+}
+
+static inline bool nf_has_room(void)
+{
+#if NF_FUSED
+    return true;
+#else
+    return nf_next_sequence - nf_all_through() + NF_BURST * nf_ports < NF_IN_FLIGHT;
+#endif
+}
+
+static void nf_talk(struct nf_worker *io)
+{
+    u64 last_flush = 0;
+    bool inputs_end = false;
+    while (true) {
+        u64 start = rte_rdtsc();
+        u32 count = 0;
+        inputs_end = inputs_end || nf_stop || (nf_limit && nf_received >= nf_limit);
+        if (!inputs_end && nf_has_room()) {
+            count = nf_events_at ? nf_next_event(io) : nf_poll_ports(io);
+            inputs_end = nf_events_at && !count;
+        }
+#if !NF_FUSED
+        nf_flush_all(io);
+        __atomic_store_n(&io->progress, nf_next_sequence, __ATOMIC_RELEASE);
+        u64 through = nf_all_through();
+        count += nf_collect(io);
+        bool drained = inputs_end && through >= nf_next_sequence && !count;
+#else
+        bool drained = inputs_end;
+#endif
+        if (count) {
+            io->stats.cycles += rte_rdtsc() - start;
+        } else {
+            io->stats.empty_polls++;
+        }
+        if (!count || ++last_flush % 4 == 0)
+            for (u32 port = 0; port < nf_ports; port++)
+                if (nf_tx_count[port])
+                    nf_tx_flush(io, port);
+        if (drained)
+            break;
+        if (!count)
+            sched_yield();
+    }
+    nf_done = true;
+}
+
+static void nf_on_signal(int number)
+{
+    (void)number;
+    nf_stop = true;
+}
+
+static int nf_fail(const char *what)
+{
+    fprintf(stderr, "nicforge-dpdk: %s: %s\n", what, rte_strerror(rte_errno));
+    return 3;
+}
+
+static bool nf_start_ports(void)
+{
+    nf_ports = rte_eth_dev_count_avail();
+    if (nf_ports > NF_MAX_PORTS)
+        nf_ports = NF_MAX_PORTS;
+    for (u32 port = 0; port < nf_ports; port++) {
+        struct rte_eth_conf conf = {0};
+        if (rte_eth_dev_configure((u16)port, 1, 1, &conf) ||
+            rte_eth_rx_queue_setup((u16)port, 0, 512, rte_eth_dev_socket_id((u16)port), NULL, nf_pool) ||
+            rte_eth_tx_queue_setup((u16)port, 0, 512, rte_eth_dev_socket_id((u16)port), NULL) ||
+            rte_eth_dev_start((u16)port))
+            return false;
+        /* Ports of files and rings have no such mode. */
+        (void)rte_eth_promiscuous_enable((u16)port);
+    }
+    return true;
+}
+
+static bool nf_make_workers(void)
+{
+    for (u32 i = 0; i <= NF_WORKERS; i++) {
+        struct nf_worker *w = rte_zmalloc(NULL, sizeof(*w), RTE_CACHE_LINE_SIZE);
+        struct nf_local_event *local = calloc(NF_LOCAL_EVENTS, sizeof(*local));
+        if (!w || !local)
+            return false;
+        w->local = local;
+        w->number = i;
+        for (u32 stage = 0; stage < NF_STAGES; stage++)
+            if (i >= nf_stages[stage].first && i < nf_stages[stage].first + nf_stages[stage].replicas)
+                w->stage = stage;
+        w->env.worker = i;
+        w->env.user = w;
+        w->env.tables = w->tables;
+        nf_workers[i] = w;
+    }
+    for (u32 t = 0; t < nf_table_count; t++) {
+        const struct nf_table_spec *spec = &nf_table_specs[t];
+        struct nf_table *shared = NULL;
+        for (u32 i = 0; i <= NF_WORKERS; i++) {
+            if (!shared || (nf_sharded[t] && i < NF_WORKERS))
+                shared = nf_table_new(spec->kind, spec->capacity, spec->key_size, spec->entry_size);
+            if (!shared)
+                return false;
+            nf_workers[i]->tables[t] = shared;
+        }
+    }
+#if NF_FUSED
+    /* The only worker's tables are those of the lcore that talks to ports. */
+    memcpy(nf_workers[NF_IO]->tables, nf_workers[0]->tables, sizeof(nf_workers[0]->tables));
+#else
+    for (u32 from = 0; from <= NF_WORKERS; from++)
+        for (u32 to = 0; to <= NF_WORKERS; to++) {
+            if (!nf_sends(from, to))
+                continue;
+            char name[RTE_RING_NAMESIZE];
+            snprintf(name, sizeof(name), "nf_%u_%u", from, to);
+            nf_rings[from][to] = rte_ring_create(name, NF_RING, (int)rte_socket_id(), RING_F_SP_ENQ | RING_F_SC_DEQ);
+            if (!nf_rings[from][to])
+                return false;
+        }
+#endif
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    int used = rte_eal_init(argc, argv);
+    if (used < 0)
+        return nf_fail("cannot start the environment");
+    if (!nf_options(argc - used, argv + used))
+        return 2;
+    /* Byte strings of tables become packets, too. */
+    u32 longest = nf_frame > 2048 ? nf_frame : 2048;
+    for (u32 t = 0; t < nf_table_count; t++)
+        longest = RTE_MAX(longest, nf_table_specs[t].buf_capacity);
+    u32 data_room = RTE_PKTMBUF_HEADROOM + NF_ROOM + longest;
+    u32 private = (u32)RTE_ALIGN(sizeof(struct nf_carried), RTE_MBUF_PRIV_ALIGN);
+    nf_pool = rte_pktmbuf_pool_create("nf_packets", NF_POOL, 256, (u16) private,
+                                      (u16)(data_room > UINT16_MAX ? UINT16_MAX : data_room), (int)rte_socket_id());
+    nf_event_pool = rte_pktmbuf_pool_create("nf_events", NF_POOL, 256, (u16) private, 0, (int)rte_socket_id());
+    if (!nf_pool || !nf_event_pool)
+        return nf_fail("cannot allocate packet buffers (is -m large enough?)");
+    if (!nf_start_ports())
+        return nf_fail("cannot start a port");
+    if (!nf_make_workers())
+        return nf_fail("cannot allocate tables and rings (is -m large enough?)");
+    if (!nf_fill_tables())
+        return 1;
+    signal(SIGINT, nf_on_signal);
+    signal(SIGTERM, nf_on_signal);
+#if !NF_FUSED
+    u32 lcore = rte_get_next_lcore(-1, 1, 0);
+    for (u32 i = 0; i < NF_WORKERS; i++) {
+        if (lcore >= RTE_MAX_LCORE) {
+            fprintf(stderr, "nicforge-dpdk: %u lcores are needed; give them by --lcores, several per CPU if need be\n",
+                    NF_WORKERS + 1);
+            return 2;
+        }
+        rte_eal_remote_launch(nf_work, nf_workers[i], lcore);
+        lcore = rte_get_next_lcore(lcore, 1, 0);
+    }
+#endif
+    nf_talk(nf_workers[NF_IO]);
+    rte_eal_mp_wait_lcore();
+    bool written = nf_write_results();
+    for (u32 port = 0; port < nf_ports; port++) {
+        rte_eth_dev_stop((u16)port);
+        rte_eth_dev_close((u16)port);
+    }
+    rte_eal_cleanup();
+    return written ? 0 : 3;
+}
+
+#endif

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_tables.c (host) - what of the tables is not on the fast path: making them, inserting, deleting, prefixes and
+ * masks, and the control plane's way in. See nf_tables.h.
+ */
+#include "nf_tables.h"
+
+#include <stdlib.h>
+
+#define NF_MAX_KEY 256
+
+static uint32_t round8(uint32_t size) { return (size + 7) & ~7u; }
+
+/* Bytes of a key as the index sees it: prefixes have their length behind them. */
+static uint32_t indexed_size(const struct nf_table *table)
+{
+    return table->kind == NF_LPM ? table->key_size + 1 + (table->key_size > 31) : table->key_size;
+}
+
+/* Bytes an entry keeps for its key: ternary entries have their mask behind it. */
+static uint32_t stored_size(const struct nf_table *table)
+{
+    return table->kind == NF_TERNARY ? 2 * table->key_size : indexed_size(table);
+}
+
+struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size, uint32_t value_size)
+{
+    struct nf_table *table = calloc(1, sizeof(*table));
+    if (!table)
+        return NULL;
+    table->kind = kind;
+    table->capacity = capacity;
+    table->key_size = key_size;
+    table->value_size = value_size;
+    table->newest = table->oldest = table->free = NF_NONE;
+    if (kind == NF_ARRAY) {
+        table->value_at = 0;
+        table->stride = round8(value_size);
+    } else {
+        table->value_at = (uint32_t)sizeof(struct nf_entry) + round8(stored_size(table));
+        table->stride = table->value_at + round8(value_size);
+    }
+
+    table->entries = calloc(capacity ? capacity : 1, table->stride ? table->stride : 8);
+    bool indexed = kind == NF_HASH || kind == NF_LRU || kind == NF_LPM;
+    if (indexed) {
+        uint64_t slots = 8;
+        while (slots < 2 * (uint64_t)capacity)
+            slots *= 2;
+        table->mask = (uint32_t)(slots - 1);
+        table->index = calloc(slots, sizeof(*table->index));
+    }
+    if (kind == NF_LPM) {
+        table->of_length = calloc(8 * (size_t)key_size + 1, sizeof(*table->of_length));
+        table->order = calloc(8 * (size_t)key_size + 1, sizeof(*table->order));
+    }
+    if (kind == NF_TERNARY)
+        table->order = calloc(capacity ? capacity : 1, sizeof(*table->order));
+    bool lacking = !table->entries || (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
+                   ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
+    if (lacking || key_size > NF_MAX_KEY) {
+        nf_table_free(table);
+        return NULL;
+    }
+    return table;
+}
+
+void nf_table_free(struct nf_table *table)
+{
+    if (!table)
+        return;
+    free(table->entries);
+    free(table->index);
+    free(table->of_length);
+    free(table->order);
+    free(table);
+}
+
+/* ---- The list of use ------------------------------------------------------------------------------------------ */
+
+static void unlink_use(struct nf_table *table, uint32_t number)
+{
+    struct nf_entry *entry = nf_entry_at(table, number);
+    if (entry->previous == NF_NONE)
+        table->newest = entry->next;
+    else
+        nf_entry_at(table, entry->previous)->next = entry->next;
+    if (entry->next == NF_NONE)
+        table->oldest = entry->previous;
+    else
+        nf_entry_at(table, entry->next)->previous = entry->previous;
+}
+
+static void link_newest(struct nf_table *table, uint32_t number)
+{
+    struct nf_entry *entry = nf_entry_at(table, number);
+    entry->previous = NF_NONE;
+    entry->next = table->newest;
+    if (table->newest == NF_NONE)
+        table->oldest = number;
+    else
+        nf_entry_at(table, table->newest)->previous = number;
+    table->newest = number;
+}
+
+void nf_lru_use(struct nf_table *table, uint32_t number)
+{
+    if (table->newest == number)
+        return;
+    unlink_use(table, number);
+    link_newest(table, number);
+}
+
+/* ---- Entries and index ---------------------------------------------------------------------------------------- */
+
+/* Takes a free entry's number; there is one as long as count is below the capacity. Entries that were never used come
+ * in order behind those that were. */
+static uint32_t take(struct nf_table *table)
+{
+    uint32_t number = table->free;
+    if (number == NF_NONE)
+        number = table->count;
+    else
+        table->free = nf_entry_at(table, number)->next;
+    table->count++;
+    nf_entry_at(table, number)->live = 1;
+    return number;
+}
+
+static void give_back(struct nf_table *table, uint32_t number)
+{
+    struct nf_entry *entry = nf_entry_at(table, number);
+    entry->live = 0;
+    entry->next = table->free;
+    table->free = number;
+    table->count--;
+}
+
+static void index_add(struct nf_table *table, uint32_t hash, uint32_t number)
+{
+    uint32_t at = hash & table->mask;
+    while (table->index[at].entry)
+        at = (at + 1) & table->mask;
+    table->index[at] = (struct nf_slot){hash, number + 1};
+}
+
+static void index_remove(struct nf_table *table, uint32_t hash, uint32_t number)
+{
+    uint32_t hole = hash & table->mask;
+    while (table->index[hole].entry != number + 1)
+        hole = (hole + 1) & table->mask;
+    for (uint32_t at = (hole + 1) & table->mask; table->index[at].entry; at = (at + 1) & table->mask) {
+        uint32_t home = table->index[at].hash & table->mask;
+        /* It may move back to the hole unless its home lies behind the hole. */
+        if (((at - home) & table->mask) >= ((at - hole) & table->mask)) {
+            table->index[hole] = table->index[at];
+            hole = at;
+        }
+    }
+    table->index[hole].entry = 0;
+}
+
+static void drop_entry(struct nf_table *table, uint32_t number, uint32_t hash)
+{
+    index_remove(table, hash, number);
+    if (table->kind == NF_LRU)
+        unlink_use(table, number);
+    give_back(table, number);
+}
+
+/* A new entry for a key as the index sees it; null if the table is full. */
+static void *insert_indexed(struct nf_table *table, const void *key, uint32_t hash)
+{
+    uint32_t size = indexed_size(table);
+    if (table->count >= table->capacity) {
+        if (table->kind != NF_LRU || table->oldest == NF_NONE)
+            return NULL;
+        uint32_t oldest = table->oldest;
+        drop_entry(table, oldest, nf_key_hash(nf_key_of(nf_entry_at(table, oldest)), size));
+        table->evicted++;
+    }
+    uint32_t number = take(table);
+    struct nf_entry *entry = nf_entry_at(table, number);
+    memcpy(nf_key_of(entry), key, size);
+    memset(nf_value_of(table, entry), 0, table->value_size);
+    index_add(table, hash, number);
+    if (table->kind == NF_LRU)
+        link_newest(table, number);
+    return nf_value_of(table, entry);
+}
+
+void *nf_insert(struct nf_table *table, const void *key, uint32_t hash)
+{
+    void *value = insert_indexed(table, key, hash);
+    table->refused += !value;
+    return value;
+}
+
+bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
+{
+    uint32_t found = nf_locate(table, key, indexed_size(table), hash);
+    if (found)
+        drop_entry(table, found - 1, hash);
+    return found;
+}
+
+/* ---- Longest prefixes ----------------------------------------------------------------------------------------- */
+
+/* The key with everything behind its first bits zero, and the length behind it. */
+static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits, unsigned char *to)
+{
+    const unsigned char *from = key;
+    for (uint32_t i = 0; i < table->key_size; i++) {
+        uint32_t left = bits > 8 * i ? bits - 8 * i : 0;
+        to[i] = left >= 8 ? from[i] : left ? (unsigned char)(from[i] & ~(0xff >> left)) : 0;
+    }
+    to[table->key_size] = (unsigned char)bits;
+    if (indexed_size(table) > table->key_size + 1)
+        to[table->key_size + 1] = (unsigned char)(bits >> 8);
+    return nf_key_hash(to, indexed_size(table));
+}
+
+/* Keeps the list of lengths in use, longest first. */
+static void count_length(struct nf_table *table, uint32_t bits, uint32_t by)
+{
+    table->of_length[bits] += by;
+    table->ordered = 0;
+    for (uint32_t length = 8 * table->key_size + 1; length-- > 0;)
+        if (table->of_length[length])
+            table->order[table->ordered++] = length;
+}
+
+void *nf_lpm_find(struct nf_table *table, const void *key)
+{
+    unsigned char prefix[NF_MAX_KEY + 2];
+    for (uint32_t i = 0; i < table->ordered; i++) {
+        uint32_t hash = prefix_key(table, key, table->order[i], prefix);
+        void *value = nf_find_hashed(table, prefix, indexed_size(table), hash);
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+/* ---- Masks ---------------------------------------------------------------------------------------------------- */
+
+static bool masked_equal(const unsigned char *key, const unsigned char *want, const unsigned char *mask, uint32_t n)
+{
+    unsigned char differ = 0;
+    for (uint32_t i = 0; i < n; i++)
+        differ |= (unsigned char)((key[i] ^ want[i]) & mask[i]);
+    return !differ;
+}
+
+void *nf_ternary_find(struct nf_table *table, const void *key)
+{
+    for (uint32_t i = 0; i < table->ordered; i++) {
+        struct nf_entry *entry = nf_entry_at(table, table->order[i]);
+        const unsigned char *want = nf_key_of(entry);
+        if (masked_equal(key, want, want + table->key_size, table->key_size))
+            return nf_value_of(table, entry);
+    }
+    return NULL;
+}
+
+/* Place in the order of the entry with exactly this key, mask and priority, or of none. */
+static uint32_t ternary_row(struct nf_table *table, const unsigned char *masked, const void *mask, uint32_t priority)
+{
+    uint32_t size = table->key_size;
+    for (uint32_t i = 0; i < table->ordered; i++) {
+        struct nf_entry *entry = nf_entry_at(table, table->order[i]);
+        const unsigned char *want = nf_key_of(entry);
+        if (entry->detail == priority && !memcmp(want, masked, size) && !memcmp(want + size, mask, size))
+            return i;
+    }
+    return NF_NONE;
+}
+
+static void *ternary_put(struct nf_table *table, const unsigned char *masked, const void *mask, uint32_t priority)
+{
+    if (table->count >= table->capacity)
+        return NULL;
+    uint32_t number = take(table), at = table->ordered++;
+    struct nf_entry *entry = nf_entry_at(table, number);
+    entry->detail = priority;
+    memcpy(nf_key_of(entry), masked, table->key_size);
+    memcpy((unsigned char *)nf_key_of(entry) + table->key_size, mask, table->key_size);
+    memset(nf_value_of(table, entry), 0, table->value_size);
+    for (; at > 0 && nf_entry_at(table, table->order[at - 1])->detail < priority; at--)
+        table->order[at] = table->order[at - 1];
+    table->order[at] = number;
+    return nf_value_of(table, entry);
+}
+
+/* ---- The control plane ---------------------------------------------------------------------------------------- */
+
+static void apply_mask(const struct nf_table *table, const void *key, const void *mask, unsigned char *to)
+{
+    for (uint32_t i = 0; i < table->key_size; i++)
+        to[i] = ((const unsigned char *)key)[i] & ((const unsigned char *)mask)[i];
+}
+
+static uint32_t array_index(const void *key)
+{
+    uint32_t index;
+    memcpy(&index, key, sizeof(index));
+    return index;
+}
+
+void *nf_table_get(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
+{
+    unsigned char own[NF_MAX_KEY + 2];
+    uint32_t size = indexed_size(table), hash;
+    switch (table->kind) {
+    case NF_ARRAY:
+        return nf_array_find(table, array_index(key));
+    case NF_HASH:
+    case NF_LRU:
+        return nf_find_hashed(table, key, size, nf_key_hash(key, size));
+    case NF_LPM:
+        hash = prefix_key(table, key, detail, own);
+        return nf_find_hashed(table, own, size, hash);
+    case NF_TERNARY: {
+        apply_mask(table, key, mask, own);
+        uint32_t row = ternary_row(table, own, mask, detail);
+        return row == NF_NONE ? NULL : nf_value_of(table, nf_entry_at(table, table->order[row]));
+    }
+    }
+    return NULL;
+}
+
+void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
+{
+    unsigned char own[NF_MAX_KEY + 2];
+    void *value = nf_table_get(table, key, mask, detail);
+    uint32_t size = indexed_size(table);
+    if (value && table->kind == NF_LRU)
+        nf_lru_touch(table, value);
+    if (value)
+        return value;
+    switch (table->kind) {
+    case NF_HASH:
+    case NF_LRU:
+        return insert_indexed(table, key, nf_key_hash(key, size));
+    case NF_LPM: {
+        uint32_t hash = prefix_key(table, key, detail, own);
+        value = insert_indexed(table, own, hash);
+        if (value) {
+            ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->detail = detail;
+            count_length(table, detail, 1);
+        }
+        return value;
+    }
+    case NF_TERNARY:
+        apply_mask(table, key, mask, own);
+        return ternary_put(table, own, mask, detail);
+    case NF_ARRAY:
+        break;
+    }
+    return NULL;
+}
+
+bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, uint32_t detail)
+{
+    unsigned char own[NF_MAX_KEY + 2];
+    uint32_t size = indexed_size(table), hash;
+    void *value;
+    switch (table->kind) {
+    case NF_ARRAY:
+        value = nf_array_find(table, array_index(key));
+        if (value)
+            memset(value, 0, table->value_size);
+        return value;
+    case NF_HASH:
+    case NF_LRU:
+        return nf_remove(table, key, nf_key_hash(key, size));
+    case NF_LPM:
+        hash = prefix_key(table, key, detail, own);
+        if (!nf_remove(table, own, hash))
+            return false;
+        count_length(table, detail, (uint32_t)-1);
+        return true;
+    case NF_TERNARY: {
+        apply_mask(table, key, mask, own);
+        uint32_t row = ternary_row(table, own, mask, detail);
+        if (row == NF_NONE)
+            return false;
+        give_back(table, table->order[row]);
+        table->ordered--;
+        memmove(table->order + row, table->order + row + 1, (table->ordered - row) * sizeof(*table->order));
+        return true;
+    }
+    }
+    return false;
+}
+
+struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at)
+{
+    if (table->kind == NF_ARRAY)
+        return NULL;
+    for (; *at < table->capacity; ++*at) {
+        struct nf_entry *entry = nf_entry_at(table, *at);
+        if (entry->live) {
+            ++*at;
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+const void *nf_table_key(struct nf_entry *entry) { return nf_key_of(entry); }
+uint32_t nf_table_detail(const struct nf_entry *entry) { return entry->detail; }
+void *nf_table_value(const struct nf_table *table, struct nf_entry *entry) { return nf_value_of(table, entry); }
+uint64_t nf_table_refused(const struct nf_table *table) { return table->refused; }
+uint64_t nf_table_evicted(const struct nf_table *table) { return table->evicted; }

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_tables.h (host) - tables in memory, owned by one thread at a time.
+ *
+ * Entries lie in one array and never move, so a pointer to an entry stays right until the entry is deleted or evicted.
+ * Exact matches are found through an index with linear probing, at most half full: a slot has the key's whole hash
+ * beside the entry's number, so a key is compared once per hit as a rule. Deletion shifts later slots back instead of
+ * leaving marks, so a table does not get slower with age. LRU entries are in a doubly linked list, most recent first,
+ * which makes eviction exact and O(1). A longest prefix is found through one such index for all lengths (the length is
+ * part of the key), asked for the lengths in use from the longest; ternary entries are a list by falling priority, then
+ * age.
+ *
+ * No locks: whoever needs a table from several threads gives each its own, or stops them first.
+ */
+#ifndef NF_TABLES_H
+#define NF_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
+
+#define NF_NONE UINT32_MAX
+
+/* In front of every entry: neighbours in the list of use (LRU), in the list of free entries (next), or the rank of a
+ * ternary entry; bits of a prefix. */
+struct nf_entry {
+    uint32_t previous;
+    uint32_t next;
+    uint32_t detail;
+    uint32_t live;
+};
+
+/* One slot of the index; entry is its number plus one, 0 for none. */
+struct nf_slot {
+    uint32_t hash;
+    uint32_t entry;
+};
+
+struct nf_table {
+    enum nf_table_kind kind;
+    uint32_t capacity;
+    uint32_t key_size;
+    /* Bytes from one entry to the next, from an entry to its value, and of the whole value with its byte string. */
+    uint32_t stride;
+    uint32_t value_at;
+    uint32_t value_size;
+    uint32_t count;
+    /* Index slots less one. */
+    uint32_t mask;
+    struct nf_slot *index;
+    unsigned char *entries;
+    uint32_t free;
+    /* LRU: ends of the list of use. */
+    uint32_t newest;
+    uint32_t oldest;
+    /* LPM: entries of each prefix length; the lengths in use, longest first. TERNARY: entries in order. */
+    uint32_t *of_length;
+    uint32_t *order;
+    uint32_t ordered;
+    /* Insertions that were refused, entries that were evicted, for whoever reads them. */
+    uint64_t refused;
+    uint64_t evicted;
+};
+
+/* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full ------------------------ */
+
+/* A table whose values, with their byte strings, have value_size bytes. Null without memory. */
+struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32_t key_size, uint32_t value_size);
+void nf_table_free(struct nf_table *table);
+
+/* The value under exactly this key and match (detail: prefix bits or priority; mask: ternary), or null. Not a use. */
+void *nf_table_get(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
+/* The same, made with a zero value if it is new; null if the table is full. */
+void *nf_table_put(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
+/* Whether there was such an entry; an array's becomes zero. */
+bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, uint32_t detail);
+/* The first live entry from number *at on, which becomes the number to go on from; null at the end. */
+struct nf_entry *nf_table_next(struct nf_table *table, uint32_t *at);
+/* An entry's key (ternary: the mask lies behind it), prefix bits or priority, and value. */
+const void *nf_table_key(struct nf_entry *entry);
+uint32_t nf_table_detail(const struct nf_entry *entry);
+void *nf_table_value(const struct nf_table *table, struct nf_entry *entry);
+/* Insertions refused and entries evicted so far. */
+uint64_t nf_table_refused(const struct nf_table *table);
+uint64_t nf_table_evicted(const struct nf_table *table);
+
+/* ---- For handlers: sizes are constants ------------------------------------------------------------------------ */
+
+/* Inserts a key that is not there, with a zero value; null if the table is full. LRU tables evict. */
+void *nf_insert(struct nf_table *table, const void *key, uint32_t hash);
+bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
+void *nf_lpm_find(struct nf_table *table, const void *key);
+void *nf_ternary_find(struct nf_table *table, const void *key);
+
+static inline struct nf_entry *nf_entry_at(const struct nf_table *table, uint32_t number)
+{
+    return (struct nf_entry *)(void *)(table->entries + (size_t)number * table->stride);
+}
+
+static inline void *nf_key_of(struct nf_entry *entry) { return (void *)(entry + 1); }
+
+static inline void *nf_value_of(const struct nf_table *table, struct nf_entry *entry)
+{
+    return (unsigned char *)(void *)entry + table->value_at;
+}
+
+static inline uint64_t nf_word(const unsigned char *bytes, uint32_t size)
+{
+    uint64_t word = 0;
+    if (size >= 8)
+        memcpy(&word, bytes, 8);
+    else if (size >= 4) {
+        uint32_t low, high;
+        memcpy(&low, bytes, 4);
+        memcpy(&high, bytes + size - 4, 4);
+        word = (uint64_t)high << 32 | low;
+    } else if (size) {
+        word = (uint64_t)bytes[size - 1] << 16 | (uint64_t)bytes[size / 2] << 8 | bytes[0];
+    }
+    return word;
+}
+
+static inline uint64_t nf_mix(uint64_t a, uint64_t b)
+{
+    __extension__ typedef unsigned __int128 nf_wide;
+    nf_wide product = (nf_wide)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Folded multiplication of 64-bit words: every bit of the key reaches every bit of the hash. */
+static inline uint32_t nf_key_hash(const void *key, uint32_t size)
+{
+    const unsigned char *bytes = key;
+    uint64_t hash = 0x9e3779b97f4a7c15u ^ size;
+    uint32_t at = 0;
+    for (; at + 8 < size; at += 8)
+        hash = nf_mix(hash ^ nf_word(bytes + at, 8), 0xe7037ed1a0b428dbu);
+    /* The last word may overlap the one before. */
+    hash ^= size >= 8 ? nf_word(bytes + size - 8, 8) : nf_word(bytes, size);
+    hash = nf_mix(hash, 0x8ebc6af09c88c6e3u);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Number of the entry with this key plus one, 0 if there is none. */
+static inline uint32_t nf_locate(const struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+{
+    for (uint32_t at = hash & table->mask;; at = (at + 1) & table->mask) {
+        struct nf_slot slot = table->index[at];
+        if (!slot.entry)
+            return 0;
+        if (slot.hash == hash && memcmp(nf_key_of(nf_entry_at(table, slot.entry - 1)), key, size) == 0)
+            return slot.entry;
+    }
+}
+
+/* Makes an entry the most recently used one. */
+void nf_lru_use(struct nf_table *table, uint32_t number);
+
+/* The same by the entry's value; null is no entry. */
+static inline void nf_lru_touch(struct nf_table *table, const void *value)
+{
+    if (!value)
+        return;
+    const unsigned char *entry = (const unsigned char *)value - table->value_at;
+    nf_lru_use(table, (uint32_t)((size_t)(entry - table->entries) / table->stride));
+}
+
+static inline void *nf_find_hashed(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+{
+    uint32_t found = nf_locate(table, key, size, hash);
+    return found ? nf_value_of(table, nf_entry_at(table, found - 1)) : NULL;
+}
+
+static inline void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size)
+{
+    return nf_find_hashed(table, key, size, nf_key_hash(key, size));
+}
+
+static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size)
+{
+    uint32_t found = nf_locate(table, key, size, nf_key_hash(key, size));
+    if (!found)
+        return NULL;
+    if (table->newest != found - 1)
+        nf_lru_use(table, found - 1);
+    return nf_value_of(table, nf_entry_at(table, found - 1));
+}
+
+static inline void *nf_array_find(struct nf_table *table, uint32_t index)
+{
+    return index < table->capacity ? table->entries + (size_t)index * table->stride : NULL;
+}
+
+#endif

@@ -1,0 +1,128 @@
+//! Programs compiled for processes against the interpreter: every example's captures, random programs, and programs whose
+//! handlers send each other events. Outputs, tables and counters must be equal, evictions included.
+//!
+//! `NICFORGE_RANDOM_PROGRAMS` sets how many random programs (default 200), `NICFORGE_RANDOM_SEED` the first seed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nicforge_ir::generate::{Options, decisions, events, generate_from, shrink};
+use nicforge_ir::text::{PrintOptions, parse, print};
+use nicforge_ir::{Entry, InputEvent, Interp, Program, TableBackend, TableId, Verified, verify};
+use nicforge_passes::PassManager;
+use nicforge_run::control;
+use nicforge_run::host::{HostOptions, HostProgram};
+use nicforge_tests::example::for_each;
+use nicforge_tests::root;
+
+/// Everything but integers whose width C has no type for: no source has them.
+const OPTIONS: Options = Options { odd_widths: false, ..Options::ALL };
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+/// What differs between the interpreter and the compiled program, or `None`.
+fn difference(
+    program: &Verified<Program>,
+    compiled: &Verified<Program>,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+    options: HostOptions,
+) -> Option<String> {
+    let mut host = match HostProgram::build_with(compiled, options) {
+        Ok(host) => host,
+        Err(error) => return Some(error.to_string()),
+    };
+    let mut interp = Interp::new(program);
+    control::apply(&mut interp, entries).unwrap_or_else(|e| panic!("{e}"));
+    control::apply(host.tables_mut(), entries).unwrap_or_else(|e| panic!("{e}"));
+    for (i, event) in events.iter().enumerate() {
+        let want = interp.run(event).map_err(|e| e.to_string());
+        let got = host.run_one(event).map_err(|e| e.to_string());
+        if want != got {
+            return Some(format!("event {i}\nwant {want:?}\ngot  {got:?}"));
+        }
+    }
+    for (id, table) in &program.tables {
+        let (want, got) = (interp.dump(id), host.tables().dump(id));
+        if want != got {
+            return Some(format!("table {}\nwant {want:?}\ngot  {got:?}", table.name));
+        }
+        let counters = interp.counters();
+        let (want, got) =
+            ((counters.refused[id], counters.evicted[id]), (host.refused(id), host.evicted(id)));
+        if want != got {
+            return Some(format!("table {}: refused and evicted\nwant {want:?}\ngot  {got:?}", table.name));
+        }
+    }
+    program.reasons.keys().find_map(|reason| {
+        let (want, got) = (interp.counters().drops[reason], host.drops(reason));
+        (want != got).then(|| format!("drops for {reason}\nwant {want}\ngot  {got}"))
+    })
+}
+
+#[test]
+fn examples_do_the_same_in_a_process() {
+    for_each(|example| {
+        let compiled =
+            PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let options = HostOptions::default();
+        let found = difference(&example.program, &compiled, &example.entries, &example.events, options);
+        assert!(found.is_none(), "{}: {}", example.name, found.unwrap_or_default());
+    });
+}
+
+fn random_difference(list: &[u32], seed: u64) -> Option<String> {
+    let program = generate_from(list, OPTIONS);
+    let compiled = match PassManager::new().run_default(program.clone()) {
+        Ok(compiled) => compiled,
+        Err(error) => return Some(error.to_string()),
+    };
+    // Counting must not change what a program does.
+    let options = HostOptions { count: seed.is_multiple_of(4), ..HostOptions::default() };
+    difference(&program, &compiled, &[], &events(seed, 200), options)
+}
+
+#[test]
+fn random_programs_do_the_same_in_a_process() {
+    let first = setting("NICFORGE_RANDOM_SEED", 0);
+    let count = setting("NICFORGE_RANDOM_PROGRAMS", 200);
+    let next = AtomicU64::new(first);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + count {
+                        break;
+                    }
+                    let list = decisions(seed);
+                    if random_difference(&list, seed).is_none() {
+                        continue;
+                    }
+                    let small = shrink(&list, |list| random_difference(list, seed).is_some());
+                    let what = random_difference(&small, seed).unwrap_or_default();
+                    let program = generate_from(&small, OPTIONS);
+                    panic!("seed {seed}: {what}\n\nfor:\n{}", print(&program, PrintOptions::default()));
+                }
+            });
+        }
+    });
+}
+
+/// Programs as cutting leaves them: handlers joined by events that carry values, packets, both, and themselves again.
+#[test]
+fn handlers_send_each_other_events() {
+    for name in ["chain", "cycle"] {
+        let path = root().join(format!("tests/internal_events/{name}.air"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let program = verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]));
+        let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        for (seed, compiled) in [&program, &compiled].into_iter().enumerate() {
+            let events = events(seed as u64, 2000);
+            let found = difference(&program, compiled, &[], &events, HostOptions::default());
+            assert!(found.is_none(), "{name}: {}", found.unwrap_or_default());
+        }
+    }
+}
