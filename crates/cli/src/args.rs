@@ -41,6 +41,8 @@ pub enum Command {
     Targets(Targets),
     /// Find the pipeline, replicas and memories that suit a program on a target
     Plan(Plan),
+    /// Simulate a planned program on a NIC: rates, latency, queues, power
+    Sim(Sim),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
 }
@@ -104,6 +106,44 @@ pub struct Plan {
     /// Print as JSON, which --plan takes back
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Sim {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Name of a target, or a .toml file
+    #[arg(long, value_name = "TARGET")]
+    pub target: String,
+    #[command(flatten)]
+    pub planning: Planning,
+    /// What is offered: bits per second on the wire as 100G, or frames per second as 10Mpps (default: one port's line)
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<String>,
+    /// Traffic: size=256|imix|64..1500|capture, flows=N, zipf=S, burst=N, poisson, udp, tcp, seed=N, separated by commas
+    #[arg(long, value_name = "WHAT", default_value = "")]
+    pub workload: String,
+    /// Simulated seconds
+    #[arg(long, value_name = "TIME", value_parser = simulated, default_value = "2ms", conflicts_with = "packets")]
+    pub duration: f64,
+    /// Offer so many frames, and see them through
+    #[arg(long, value_name = "N")]
+    pub packets: Option<u64>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A simulated time with its unit, in seconds.
+fn simulated(text: &str) -> Result<f64, String> {
+    let time = nicforge_target::quantity::Time::parse(text)?.value * 1e-9;
+    if time > 0.0 && time <= 3600.0 {
+        Ok(time)
+    } else {
+        Err("expected a time above 0, up to 3600 s".to_string())
+    }
 }
 
 #[derive(ClapArgs)]

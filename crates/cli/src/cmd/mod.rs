@@ -10,6 +10,7 @@ mod new;
 mod plan;
 mod reload;
 mod run;
+mod sim;
 mod table;
 mod targets;
 mod trace;
@@ -32,6 +33,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::New(args) => new::run(args),
         Command::Targets(args) => targets::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Explain(args) => explain::run(args),
     }
 }

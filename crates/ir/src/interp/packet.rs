@@ -64,6 +64,11 @@ impl Packet {
         self.cursor = 0;
     }
 
+    /// Bytes of the frame as it would leave now.
+    pub fn frame_bytes(&self) -> usize {
+        self.emitted.len() + self.rest().len()
+    }
+
     /// The frame as it leaves.
     pub fn into_frame(self) -> Vec<u8> {
         let mut frame = self.emitted;
