@@ -12,11 +12,13 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
     exit 0
 fi
 # What the tests replay is where fuzzing starts.
-seeds=crates/run/tests/corpus
-mkdir -p fuzz/corpus/{air,pcap,tables}
+seeds=tests/corpus
+mkdir -p fuzz/corpus/{air,pcap,tables,spec,plan}
 cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
 cp $seeds/pcap/* fuzz/corpus/pcap/
 cp $seeds/tables/* fuzz/corpus/tables/
-for target in air pcap tables; do
+cp targets/*.toml fuzz/corpus/spec/
+cp $seeds/plans/* fuzz/corpus/plan/
+for target in air pcap tables spec plan; do
     cargo +nightly fuzz run "$target" -- -max_total_time="${SOAK_FUZZ_SECONDS:-600}" -max_len=65536
 done

@@ -147,7 +147,7 @@ fn captures_go_through_ports() {
     for replicas in [1, 2] {
         let stages = vec![stage(&compiled, &["net_recv"], replicas, false)];
         let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: true };
-        let app = DpdkProgram::build(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
+        let app = DpdkProgram::new(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
         let count = example.events.len() as u64;
         let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216 };
         let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));

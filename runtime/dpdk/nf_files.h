@@ -7,7 +7,7 @@
  * --nf-fill FILE     table entries before the run: { u32 table; u32 detail; u32 buf_size; u32 worker; } key, mask,
  * value, buf (detail: prefix bits or priority; every worker's own table gets every entry)
  * --nf-tables FILE   all entries after the run, in the same form
- * --nf-outputs FILE  verify mode: { u32 worker; u32 zero; u64 size; } per worker, then size bytes of
+ * --nf-outputs FILE  built with NF_VERIFY=1: { u32 worker; u32 zero; u64 size; } per worker, then size bytes of
  *                    { u64 sequence; u64 number; u32 kind; u32 size; } bytes
  * --nf-stats FILE    counters, a line each: name, space, value
  * --nf-limit N       stop after N packets; --nf-frame N: longest frame
@@ -83,7 +83,6 @@ static bool nf_options(int argc, char **argv)
     }
     nf_limit = limit ? strtoull(limit, NULL, 10) : 0;
     nf_frame = frame ? (u32)strtoul(frame, NULL, 10) : 0;
-    nf_verify = nf_outputs_path != NULL;
     if (events) {
         size_t size;
         nf_events_at = nf_read_file(events, &size);

@@ -14,6 +14,10 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+/* 1 writes every output down with its event's number, for verify. */
+#ifndef NF_VERIFY
+#define NF_VERIFY 0
+#endif
 #define NF_BURST 32
 #define NF_MAX_PORTS 16
 /* Events that handlers of one stage send each other for one input event. */
@@ -106,12 +110,7 @@ extern const u8 nf_stage_of[NF_EVENTS];
 extern const u16 nf_packet_at[NF_EVENTS];
 extern struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 extern struct rte_mempool *nf_event_pool;
-extern bool nf_verify;
 static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
-
-#ifndef NF_RETRY
-#define NF_RETRY 1
-#endif
 
 /* ---- The output log ------------------------------------------------------------------------------------------- */
 
@@ -174,9 +173,12 @@ static inline void nf_queue_to(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 static inline struct rte_mbuf *nf_mbuf_of(struct nf_packet *pkt)
 {
     struct rte_mbuf *m = pkt->owner;
-    m->data_off = (u16)(pkt->data - (u8 *)m->buf_addr);
-    m->data_len = (u16)(pkt->end - pkt->data);
-    m->pkt_len = m->data_len;
+    /* Where nothing was moved the compiler sees it, and leaves the mbuf alone. */
+    if (pkt->data != pkt->owner_data || pkt->end != pkt->owner_end) {
+        m->data_off = (u16)(pkt->data - (u8 *)m->buf_addr);
+        m->data_len = (u16)(pkt->end - pkt->data);
+        m->pkt_len = m->data_len;
+    }
     return m;
 }
 
@@ -186,7 +188,7 @@ static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate
 NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
 {
     struct nf_worker *w = env->user;
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(w, NF_OUT_SEND, port, pkt->data, (u32)(pkt->end - pkt->data));
     nf_leave(w, pkt, NF_SEND, port);
 }
@@ -194,7 +196,7 @@ NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
 NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
 {
     struct nf_worker *w = env->user;
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(w, NF_OUT_STACK, 0, pkt->data, (u32)(pkt->end - pkt->data));
     nf_leave(w, pkt, NF_STACK, 0);
 }
@@ -202,7 +204,7 @@ NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
 NF_INLINE void nf_host(struct nf_env *env, struct nf_packet *pkt)
 {
     struct nf_worker *w = env->user;
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(w, NF_OUT_HOST, 0, pkt->data, (u32)(pkt->end - pkt->data));
     nf_leave(w, pkt, NF_HOST, 0);
 }
@@ -211,7 +213,7 @@ NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason)
 {
     struct nf_worker *w = env->user;
     w->stats.drops[reason]++;
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(w, NF_OUT_DROP, reason, "", 0);
     rte_pktmbuf_free(pkt->owner);
 }
@@ -232,19 +234,19 @@ NF_INLINE void nf_host_bytes(struct nf_env *env, const void *bytes, u32 size)
 /* Messages, DMA writes and logs have no port here: they are in the output log. */
 NF_INLINE void nf_host_msg(struct nf_env *env, const void *bytes, u32 size)
 {
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(env->user, NF_OUT_MSG, 0, bytes, size);
 }
 
 NF_INLINE void nf_dma_write(struct nf_env *env, u64 addr, const void *bytes, u32 size)
 {
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(env->user, NF_OUT_DMA, addr, bytes, size);
 }
 
 NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
 {
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(env->user, NF_OUT_LOG, log, args, count * 8);
 }
 

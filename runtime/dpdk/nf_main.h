@@ -27,7 +27,6 @@
 
 struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 struct rte_mempool *nf_event_pool;
-bool nf_verify;
 
 static struct rte_mempool *nf_pool;
 static struct nf_worker *nf_workers[NF_WORKERS + 1];
@@ -65,7 +64,7 @@ static inline void nf_out(struct nf_worker *w, struct rte_mbuf *m, u32 fate, u32
             nf_tx_flush(w, port);
         return;
     }
-    if (nf_verify && fate == NF_SEND) {
+    if (NF_VERIFY && fate == NF_SEND) {
         u64 sequence = w->sequence;
         struct nf_carried *carried = rte_mbuf_to_priv(m);
         w->sequence = carried->sequence;
@@ -85,7 +84,7 @@ static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate
 {
     struct rte_mbuf *m = nf_mbuf_of(pkt);
 #if NF_FUSED
-    if (nf_verify) {
+    if (NF_VERIFY) {
         struct nf_carried *carried = rte_mbuf_to_priv(m);
         carried->sequence = w->sequence;
     }
@@ -101,7 +100,7 @@ static inline void nf_leave(struct nf_worker *w, struct nf_packet *pkt, u32 fate
 
 static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, const void *bytes, u32 size)
 {
-    if (nf_verify)
+    if (NF_VERIFY)
         nf_record(w, fate == NF_SEND ? NF_OUT_SEND : NF_OUT_HOST, port, bytes, size);
     struct rte_mbuf *m = rte_pktmbuf_alloc(nf_pool);
     void *to = m ? rte_pktmbuf_append(m, (u16)size) : NULL;
@@ -133,8 +132,8 @@ static inline void nf_finish_event(struct nf_worker *w)
         nf_queue_to(w, w->made_for[i], w->made[i]);
     }
     w->made_count = 0;
-#endif
     w->stats.events++;
+#endif
 }
 
 static inline void nf_packet_from(struct nf_packet *pkt, struct rte_mbuf *m, u32 port)
@@ -148,6 +147,8 @@ static inline void nf_packet_from(struct nf_packet *pkt, struct rte_mbuf *m, u32
     pkt->staged_len = 0;
     pkt->in_port = port;
     pkt->owner = m;
+    pkt->owner_data = pkt->data;
+    pkt->owner_end = pkt->end;
 }
 
 static inline u64 nf_nanoseconds(void)
@@ -308,15 +309,20 @@ static u32 nf_collect(struct nf_worker *io)
 static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event, u32 port, u64 now, u64 seed)
 {
 #if NF_FUSED
-    io->env.now = now;
-    io->env.seed = seed;
-    io->env.draws = 0;
-    io->sequence = nf_next_sequence++;
+    if (NF_USES_TIME)
+        io->env.now = now;
+    if (NF_USES_RANDOM) {
+        io->env.seed = seed;
+        io->env.draws = 0;
+    }
+    if (NF_VERIFY)
+        io->sequence = nf_next_sequence++;
     if (event == NF_ENTRY) {
         struct nf_packet pkt, *pointer = &pkt;
         nf_packet_from(&pkt, m, port);
         nf_enter(&io->env, &pointer);
-        nf_finish_event(io);
+        if (NF_SENDS_ITSELF)
+            nf_finish_event(io);
     } else {
         nf_dispatch(&io->env, event, rte_pktmbuf_mtod(m, void *));
         nf_finish_event(io);
@@ -362,16 +368,17 @@ static inline u32 nf_poll_ports(struct nf_worker *io)
         u64 now = NF_USES_TIME ? nf_nanoseconds() : 0;
         for (u32 i = 0; i < 3 && i < count; i++)
             rte_prefetch0(rte_pktmbuf_mtod(burst[i], void *));
+        u64 received = nf_received;
+        nf_received += count;
         for (u32 i = 0; i < count; i++) {
             if (i + 3 < count)
                 rte_prefetch0(rte_pktmbuf_mtod(burst[i + 3], void *));
-            nf_received++;
             if (unlikely(burst[i]->nb_segs > 1) && rte_pktmbuf_linearize(burst[i])) {
                 io->stats.lost++;
                 rte_pktmbuf_free(burst[i]);
                 continue;
             }
-            nf_input(io, burst[i], NF_ENTRY, port, now, nf_received * 0x9e3779b97f4a7c15u);
+            nf_input(io, burst[i], NF_ENTRY, port, now, (received + i) * 0x9e3779b97f4a7c15u);
         }
         total += count;
     }
@@ -397,6 +404,7 @@ static void nf_talk(struct nf_worker *io)
         inputs_end = inputs_end || nf_stop || (nf_limit && nf_received >= nf_limit);
         if (!inputs_end && nf_has_room()) {
             count = nf_events_at ? nf_next_event(io) : nf_poll_ports(io);
+            io->stats.events += NF_FUSED ? count : 0;
             inputs_end = nf_events_at && !count;
         }
 #if !NF_FUSED

@@ -73,8 +73,10 @@ struct nf_packet {
     u32 staged_len;
     u32 in_port;
     u32 spare;
-    /* The caller's own. */
+    /* The caller's own: whatever holds the packet, and where the frame lay when that was true for the last time. */
     void *owner;
+    u8 *owner_data;
+    u8 *owner_end;
 };
 
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };
@@ -364,28 +366,16 @@ NF_INLINE bool nf_refuse(struct nf_table *table)
     return false;
 }
 
-/* A key that is known not to be there. */
-NF_INLINE void *nf_new_entry(struct nf_table *table, const void *key, u32 size)
+NF_INLINE void *nf_hash_entry(struct nf_table *table, const void *key, u32 size, u32 hash)
 {
-    return nf_insert(table, key, nf_key_hash(key, size));
-}
-
-NF_INLINE void *nf_hash_entry(struct nf_table *table, const void *key, u32 size)
-{
-    u32 hash = nf_key_hash(key, size);
-    void *entry = nf_find_hashed(table, key, size, hash);
+    void *entry = nf_hash_find(table, key, size, hash);
     return entry ? entry : nf_insert(table, key, hash);
 }
 
-NF_INLINE void *nf_lru_entry(struct nf_table *table, const void *key, u32 size)
+NF_INLINE void *nf_lru_entry(struct nf_table *table, const void *key, u32 size, u32 hash)
 {
-    void *entry = nf_lru_find(table, key, size);
-    return entry ? entry : nf_insert(table, key, nf_key_hash(key, size));
-}
-
-NF_INLINE bool nf_delete(struct nf_table *table, const void *key, u32 size)
-{
-    return nf_remove(table, key, nf_key_hash(key, size));
+    void *entry = nf_lru_find(table, key, size, hash);
+    return entry ? entry : nf_insert(table, key, hash);
 }
 
 NF_INLINE bool nf_buf_append(u8 *buf, u32 *used, u32 capacity, const void *bytes, u32 size)

@@ -235,7 +235,7 @@ void *nf_lpm_find(struct nf_table *table, const void *key)
     unsigned char prefix[NF_MAX_KEY + 2];
     for (uint32_t i = 0; i < table->ordered; i++) {
         uint32_t hash = prefix_key(table, key, table->order[i], prefix);
-        void *value = nf_find_hashed(table, prefix, indexed_size(table), hash);
+        void *value = nf_hash_find(table, prefix, indexed_size(table), hash);
         if (value)
             return value;
     }
@@ -316,10 +316,10 @@ void *nf_table_get(struct nf_table *table, const void *key, const void *mask, ui
         return nf_array_find(table, array_index(key));
     case NF_HASH:
     case NF_LRU:
-        return nf_find_hashed(table, key, size, nf_key_hash(key, size));
+        return nf_hash_find(table, key, size, nf_key_hash(key, size));
     case NF_LPM:
         hash = prefix_key(table, key, detail, own);
-        return nf_find_hashed(table, own, size, hash);
+        return nf_hash_find(table, own, size, hash);
     case NF_TERNARY: {
         apply_mask(table, key, mask, own);
         uint32_t row = ternary_row(table, own, mask, detail);

@@ -168,20 +168,15 @@ static inline void nf_lru_touch(struct nf_table *table, const void *value)
     nf_lru_use(table, (uint32_t)((size_t)(entry - table->entries) / table->stride));
 }
 
-static inline void *nf_find_hashed(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+static inline void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
 {
     uint32_t found = nf_locate(table, key, size, hash);
     return found ? nf_value_of(table, nf_entry_at(table, found - 1)) : NULL;
 }
 
-static inline void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size)
+static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
 {
-    return nf_find_hashed(table, key, size, nf_key_hash(key, size));
-}
-
-static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size)
-{
-    uint32_t found = nf_locate(table, key, size, nf_key_hash(key, size));
+    uint32_t found = nf_locate(table, key, size, hash);
     if (!found)
         return NULL;
     if (table->newest != found - 1)

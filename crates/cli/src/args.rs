@@ -86,6 +86,23 @@ pub struct Planning {
     /// Stop the search after so long and give the best plan so far
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     pub timeout: Option<Duration>,
+    /// Go on searching when a plan has the ports' rate
+    #[arg(long)]
+    pub all_candidates: bool,
+}
+
+impl Default for Planning {
+    fn default() -> Planning {
+        Planning {
+            objective: "rate".to_string(),
+            pin: Vec::new(),
+            host_cores: 0,
+            frame: 256,
+            iterations: nicforge_planner::search::CANDIDATES,
+            timeout: None,
+            all_candidates: false,
+        }
+    }
 }
 
 #[derive(ClapArgs)]
@@ -189,6 +206,30 @@ pub enum Target {
     Interp,
     /// The Linux kernel's XDP hook
     Xdp,
+    /// A DPDK process: lcores joined by rings
+    Dpdk,
+}
+
+impl Target {
+    /// Its word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Interp => "interp",
+            Target::Xdp => "xdp",
+            Target::Dpdk => "dpdk",
+        }
+    }
+}
+
+/// Which pipeline of a program is meant.
+#[derive(Clone, Default, ClapArgs)]
+pub struct Planned {
+    /// Use the plan of a file, as `nicforge plan --json` prints it
+    #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
+    pub plan: Option<PathBuf>,
+    /// Use this candidate of the search instead of the best one; `nicforge plan --search` numbers them
+    #[arg(long, value_name = "N")]
+    pub candidate: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -221,6 +262,8 @@ pub struct Build {
     pub source: SourceOrList,
     #[arg(long, value_enum, default_value = "xdp")]
     pub target: Target,
+    #[command(flatten)]
+    pub planned: Planned,
     /// What to write
     #[arg(long, value_enum, default_value = "object")]
     pub emit: Emit,
@@ -263,6 +306,8 @@ pub struct Run {
     pub inputs: Inputs,
     #[arg(long, value_enum, default_value = "xdp")]
     pub target: Target,
+    #[command(flatten)]
+    pub planned: Planned,
     /// Write what the program sent to a capture (with several ports: one file per port, NAME.PORT.pcap)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -301,6 +346,8 @@ pub struct Verify {
     pub source: Source,
     #[command(flatten)]
     pub inputs: Inputs,
+    #[command(flatten)]
+    pub planned: Planned,
     #[arg(long, value_enum, default_value = "xdp")]
     pub target: Target,
     /// Print the result as JSON

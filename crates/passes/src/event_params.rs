@@ -1,18 +1,20 @@
 //! `event-params`: internal events carry what their handler needs, and no more.
 //!
-//! For every event between handlers, one parameter after the other, until none of the rules applies. A parameter goes if
+//! For every event between handlers, one parameter after the other, until none of the rules applies. A parameter
+//! goes if
 //!
 //! * the handler does not use it;
 //! * every place that generates the event gives it the same constant: the handler makes the constant itself;
 //! * every place gives it the value that it gives another parameter too;
-//! * every place computes it by the same cheap pure op from other parameters and constants: the handler computes it
-//!   (a tenth of a cycle against bytes to carry);
-//! * the handler uses it only in cheap pure ops with constants besides, and their results take fewer bytes than it does: the
-//!   places compute the results, which are carried instead. So a struct of which two members are read becomes these two.
+//! * every place computes it by the same cheap pure op from other parameters and constants: the handler computes
+//!   it (a tenth of a cycle against bytes to carry);
+//! * the handler uses it only in cheap pure ops with constants besides, and their results take fewer bytes than it
+//!   does: the places compute the results, which are carried instead. So a struct of which two members are read
+//!   becomes these two.
 //!
-//! Each rule takes bytes away from an event, so repeating them ends. Greedy: rules are tried in this order, parameters in
-//! theirs; the smallest set of values to carry is found when the handler is cut, this pass only follows what
-//! simplifying uncovers later, across any number of cuts. Packets always stay.
+//! Each rule takes bytes away from an event, so repeating them ends. Greedy: rules are tried in this order,
+//! parameters in theirs; the smallest set of values to carry is found when the handler is cut, this pass only
+//! follows what simplifying uncovers later, across any number of cuts. Packets always stay.
 
 use nicforge_ir::{
     BinOp, BlockId, Body, Direction, EventId, FuncId, HandlerId, Inst, InstId, Op, Param, Program, Span,

@@ -55,9 +55,8 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
     let mut used: BTreeMap<&str, &str> = BTreeMap::new();
     for stage in &plan.stages {
         let name = &stage.name;
-        for missing in
-            stage.handlers.iter().filter(|name| !program.handlers.values().any(|h| &h.name == *name))
-        {
+        let known = |name: &String| program.handlers.values().any(|handler| &handler.name == name);
+        if let Some(missing) = stage.handlers.iter().find(|handler| !known(handler)) {
             return refuse(file, format!("stage `{name}`: the planned program has no handler `{missing}`"));
         }
         let Some(group) = target.units.iter().find(|group| group.name == stage.group) else {

@@ -220,12 +220,7 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
                     slot: None,
                 })
                 .collect();
-            let reorder = steer.reorder
-                && candidate
-                    .instance
-                    .edges
-                    .iter()
-                    .any(|e| e.to == s && candidate.mapping.replicas[e.from] > 1);
+            let reorder = steer.reorder;
             let kind =
                 target.links.iter().find(|link| link.from == target.units[candidate.mapping.groups[s]].name);
             list.push(Edge {

@@ -1,25 +1,29 @@
 //! Cutting a handler in two: the same program with one more stage.
 //!
-//! A *cut* divides what a handler does into an upstream part, which keeps its name and event, and a downstream part. They
-//! are joined by an internal event whose parameters are the values that cross, and the packet. What the program means does
-//! not change: outputs, tables and counters are the same for any input.
+//! A *cut* divides what a handler does into an upstream part, which keeps its name and event, and a downstream
+//! part. They are joined by an internal event whose parameters are the values that cross, and the packet. What the
+//! program means does not change: outputs, tables and counters are the same for any input.
 //!
 //! The steps, each in its own file:
 //!
 //! 1. `nodes` takes the body apart: nodes, the conditions under which each runs, the ways out;
 //! 2. `graph` states which divisions are right and what they carry, as a network;
 //! 3. `choose` finds the division: balanced by an [`Objective`], with the fewest bytes carried;
-//! 4. `project` makes the two handlers;
+//! 4. `project` makes the two handlers, `restart` lets packets start over where that is allowed or needed;
 //! 5. the pass `event-params` and the simplifying passes clean up across the cut.
+//!
+//! Internal events are queued behind the handler that generates them and see the time and the random stream of the
+//! event from outside, so `now` may be asked in any stage. Random numbers are all drawn in one stage, in order,
+//! because a target has a stream per stage.
 //!
 //! # No if-conversion
 //!
-//! The published method (Alkali, NSDI '25, section 5) first turns control flow into guarded straight-line code, cuts that, and
-//! has to find the branches again; its prototype loses conditions on the way back. Here nodes stay where they are in
-//! the nested `if`s and conditions are dependences like others, so there is nothing to turn back: early returns are points in
-//! `nodes`, several exits are several places that generate the event, a loop is one node. What if-conversion would add is freedom to
-//! compute an op upstream although its condition is known downstream only; that freedom buys wasted work, except for table
-//! accesses, which must not be speculated anyway.
+//! The published method (Alkali, NSDI '25, section 5) first turns control flow into guarded straight-line code,
+//! cuts that, and has to find the branches again; its prototype loses conditions on the way back. Here nodes stay
+//! where they are in the nested `if`s and conditions are dependences like others, so there is nothing to turn
+//! back: early returns are points in `nodes`, several exits are several places that generate the event, a loop is
+//! one node. What if-conversion would add is freedom to compute an op upstream although its condition is known
+//! downstream only; that freedom buys wasted work, except for table accesses, which must not be speculated anyway.
 
 mod choose;
 mod crossing;
@@ -28,6 +32,7 @@ mod flow;
 mod graph;
 mod nodes;
 mod project;
+mod restart;
 mod weigh;
 
 use nicforge_ir::{
@@ -80,10 +85,11 @@ pub struct Options {
     pub balance: f64,
     /// Shares this far from it are as good; among them the fewest bytes win.
     pub tolerance: f64,
-    /// The event may go without the packet, behind what was done with it: for targets whose stages need not pass packets.
+    /// The event may go without the packet, behind what was done with it: for targets whose stages need not pass
+    /// packets.
     pub without_packet: bool,
-    /// Downstream may read the packet's headers again instead of being given them, where nothing changed the packet before. Each read
-    /// counts as this many carried bytes; `None`: never.
+    /// Downstream may read the packet's headers again instead of being given them, where nothing changed the
+    /// packet before. Each read counts as this many carried bytes; `None`: never.
     pub reread_bytes: Option<u32>,
 }
 
@@ -130,8 +136,8 @@ pub enum NoCut {
     Broken { handler: String, error: String },
 }
 
-/// Brings a program into the form that cuts well: functions inlined and everything simplified, but nothing copied for speed,
-/// as copies of a table access would have to stay together.
+/// Brings a program into the form that cuts well: functions inlined and everything simplified, but nothing copied
+/// for speed, as copies of a table access would have to stay together.
 ///
 /// # Errors
 ///
@@ -227,8 +233,8 @@ fn rule_sets(
     sets
 }
 
-/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in the event and the
-/// bounds checks of a variable one, in every stage behind.
+/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in
+/// the event and the bounds checks of a variable one, in every stage behind.
 const MOST_TRIED: usize = 4;
 const CURSOR_WORTH: i64 = 4;
 
@@ -248,10 +254,10 @@ fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::C
     program.handlers[handler].body = project::upstream(work, &choice.division, &down, event);
     let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
     let downstream = program.handlers.push(second);
-    let resets = project::resets_first(&program.handlers[downstream].body);
+    let resets = restart::resets_first(&program.handlers[downstream].body);
     if let Some(packet) = work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none()) {
         // Nobody looks at the cursor, so it may as well be the same everywhere.
-        project::reset_before(&mut program.handlers[handler].body, packet, event);
+        restart::reset_before(&mut program.handlers[handler].body, packet, event);
     }
     Stages { program, event, downstream }
 }

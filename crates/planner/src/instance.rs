@@ -273,7 +273,7 @@ pub fn op_weight(program: &Program, body: &Body, inst: InstId, target: &Target, 
     let costs = &target.costs[&group.costs];
     let own = cost::op_cycles(program, body, inst, costs, traffic);
     let table = shard::table_of(&body.insts[inst].op).map_or(0.0, |_| {
-        let memory = target.memories.iter().filter(|memory| memory.device == group.device).next_back();
+        let memory = target.memories.iter().rfind(|memory| memory.device == group.device);
         let ns = memory.map_or(0.0, |memory| cost::access_time(memory, 16.0, false).0);
         costs.table + ns * 1e-9 * group.clock.value / f64::from(group.threads)
     });

@@ -420,8 +420,7 @@ impl View {
             let mut load = Load { cycles: unit.cycles, ..Load::default() };
             let mut incast = Vec::new();
             for edge in &instance.edges {
-                let here = if edge.from == s { edge.to } else { edge.from };
-                if edge.from != s && edge.to != s || here > s && edge.to == s {
+                if edge.from != s && edge.to != s {
                     continue;
                 }
                 let link = instance.links[partial.groups[edge.from]][partial.groups[edge.to]]?;

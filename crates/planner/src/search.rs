@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use nicforge_ir::{HandlerId, Program, Verified, text, verify};
 use nicforge_plan::Step;
-use nicforge_target::{Target, cost};
+use nicforge_target::{LinkKind, Reorder, Target, cost};
 
 use crate::cut::{self, Objective, Options, Weights};
 use crate::instance::{self, Config};
@@ -25,6 +25,8 @@ pub struct Limits {
     /// Candidates that are mapped.
     pub candidates: u32,
     pub until: Option<Instant>,
+    /// Go on when the ports' rate is reached, to see other pipelines.
+    pub beyond_ceiling: bool,
 }
 
 /// Enough for every published program; the best plans come early.
@@ -96,7 +98,7 @@ pub fn search(
     let mut interrupted = false;
     // Every way out leaves the best candidate so far.
     while let Some(next) = search.most_promising(&open) {
-        if search.at_ceiling() {
+        if search.at_ceiling() && !limits.beyond_ceiling {
             break;
         }
         if search.candidates.len() as u32 >= limits.candidates {
@@ -133,6 +135,12 @@ impl Search<'_> {
         let stages = shard::stages(&program);
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
+        // Stages that share tables were merged; what lies between them would wait for itself.
+        let backwards = instance.edges.iter().any(|edge| edge.from > edge.to);
+        let can_reorder = self.target.links.iter().any(|link| link.reorder != Reorder::None);
+        if backwards || !can_reorder && steers.iter().any(|steer| steer.reorder) {
+            return None;
+        }
         let mapping = mapping::map(&instance, self.goal)?;
         let score = mapping::score(&instance, self.goal, &mapping);
         let number = self.candidates.len();
@@ -196,7 +204,9 @@ impl Search<'_> {
                 if self.candidates.len() as u32 >= most {
                     return fresh;
                 }
-                let options = Options { objective, balance, ..Options::default() };
+                // Packets stay with their events where frames cannot be sent from elsewhere.
+                let without_packet = self.target.links.iter().all(|link| link.kind != LinkKind::Cpumap);
+                let options = Options { objective, balance, without_packet, ..Options::default() };
                 let Ok(cut) = cut::cut(&candidate.program, handler, &weights, &options) else { continue };
                 let action =
                     format!("cut `{name}` by {}, {:.0} % upstream", objective.name(), balance * 100.0);

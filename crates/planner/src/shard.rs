@@ -12,9 +12,9 @@
 //! it keeps them together, that is, if what *it* is steered by is part of `Q`'s keys. Otherwise a reorder point is needed in front of `Q`
 //! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use nicforge_ir::{Direction, HandlerId, Op, Program, TableId};
+use nicforge_ir::{Body, Direction, HandlerId, InstId, Op, Program, TableId, Type};
 use nicforge_target::{Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
@@ -94,32 +94,42 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
     groups.into_iter().map(|(handlers, _)| handlers).collect()
 }
 
-/// Handlers so that senders come before receivers; those of outside events first.
+/// Handlers so that senders come before receivers; those of outside events in program order.
 fn order(program: &Program) -> Vec<HandlerId> {
-    let mut list: Vec<HandlerId> = Vec::new();
-    let mut open: Vec<HandlerId> = program
-        .handlers
-        .iter()
-        .filter(|(_, h)| program.events[h.event].direction != Direction::Internal)
-        .map(|(id, _)| id)
-        .collect();
-    while !open.is_empty() {
-        let handler = open.remove(0);
-        if list.contains(&handler) {
-            continue;
+    fn visit(
+        program: &Program,
+        handler: HandlerId,
+        seen: &mut BTreeSet<HandlerId>,
+        last: &mut Vec<HandlerId>,
+    ) {
+        if !seen.insert(handler) {
+            return;
         }
-        list.push(handler);
         let body = &program.handlers[handler].body;
+        let mut next: Vec<HandlerId> = Vec::new();
         body.for_each_inst(body.entry(), &mut |inst| {
-            if let Op::Generate { event, .. } = &body.insts[inst].op
-                && let Some(next) = program.handler_of(*event)
-            {
-                open.push(next);
+            if let Op::Generate { event, .. } = &body.insts[inst].op {
+                next.extend(program.handler_of(*event));
             }
         });
+        // What comes first is visited last, so that it stays first among equals when the list is turned round.
+        for receiver in next.into_iter().rev() {
+            visit(program, receiver, seen, last);
+        }
+        last.push(handler);
     }
-    list.extend(program.handlers.keys().filter(|handler| !list.contains(handler)).collect::<Vec<_>>());
-    list
+    let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction != Direction::Internal;
+    let entries: Vec<HandlerId> = program.handlers.keys().filter(outside).collect();
+    let (mut seen, mut last) = (BTreeSet::new(), Vec::new());
+    for handler in entries.into_iter().rev() {
+        visit(program, handler, &mut seen, &mut last);
+    }
+    let unreached: Vec<HandlerId> = program.handlers.keys().filter(|h| !seen.contains(h)).collect();
+    for handler in unreached {
+        visit(program, handler, &mut seen, &mut last);
+    }
+    last.reverse();
+    last
 }
 
 /// How a stage may be replicated.
@@ -146,17 +156,18 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
         return Ability::Single(format!("`{}` and `{}` share tables", name(first), name(second)));
     };
     let body = &program.handlers[handler].body;
-    let mut common: Option<(BTreeSet<Origin>, Site)> = None;
+    // Two events meet in an entry if their keys are equal member by member. So what decides the replica must be the same member of
+    // every key of one table; between tables it only has to be the same value.
+    let mut of_table: BTreeMap<TableId, (BTreeSet<(usize, Origin)>, InstId)> = BTreeMap::new();
     for site in touched(handler) {
-        let op = &body.insts[site.inst].op;
-        let table = table_of(op).map_or("", |table| &program.tables[table].name);
-        let place = program.place(body.insts[site.inst].span);
+        let Some(table) = table_of(&body.insts[site.inst].op) else { continue };
         let key = site.operands.first().cloned().unwrap_or(Shape::Other);
-        let leaves: BTreeSet<Origin> = key
+        let leaves: BTreeSet<(usize, Origin)> = key
             .leaves()
             .into_iter()
-            .filter(|leaf| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
-            .map(|leaf| leaf.undressed().clone())
+            .enumerate()
+            .filter(|(_, leaf)| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
+            .map(|(at, leaf)| (at, leaf.clone()))
             .collect();
         if leaves.is_empty() {
             let constant = key.leaves().iter().all(|leaf| matches!(leaf, Origin::Const(_)));
@@ -165,24 +176,89 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
             } else {
                 "by a key that is not a function of the event"
             };
-            return Ability::Single(format!("`{table}` is accessed {why} ({place})"));
+            let name = &program.tables[table].name;
+            return Ability::Single(format!(
+                "`{name}` is accessed {why} ({})",
+                place(program, body, site.inst)
+            ));
         }
+        let known = of_table.remove(&table);
+        let (both, first) = match known {
+            None => (leaves, site.inst),
+            Some((known, first)) => (known.intersection(&leaves).cloned().collect(), first),
+        };
+        if both.is_empty() {
+            let name = &program.tables[table].name;
+            return Ability::Single(format!(
+                "`{name}` is accessed by keys that have no member in common ({} and {})",
+                place(program, body, first),
+                place(program, body, site.inst)
+            ));
+        }
+        of_table.insert(table, (both, first));
+    }
+    let mut common: Option<(BTreeSet<Origin>, TableId, InstId)> = None;
+    for (table, (leaves, inst)) in of_table {
+        let leaves: BTreeSet<Origin> = leaves.into_iter().map(|(_, leaf)| leaf.undressed().clone()).collect();
         common = Some(match common {
-            None => (leaves, site),
-            Some((known, first)) => {
+            None => (leaves, table, inst),
+            Some((known, other, first)) => {
                 let both: BTreeSet<Origin> = known.intersection(&leaves).cloned().collect();
                 if both.is_empty() {
-                    let other = table_of(&body.insts[first.inst].op).map_or("", |t| &program.tables[t].name);
-                    let there = program.place(body.insts[first.inst].span);
                     return Ability::Single(format!(
-                        "the keys of `{other}` ({there}) and `{table}` ({place}) have nothing in common"
+                        "the keys of `{}` ({}) and `{}` ({}) have nothing in common",
+                        program.tables[other].name,
+                        place(program, body, first),
+                        program.tables[table].name,
+                        place(program, body, inst)
                     ));
                 }
-                (both, first)
+                (both, other, first)
             }
         });
     }
-    common.map_or(Ability::Free, |(leaves, _)| Ability::Sharded(leaves))
+    let Some((leaves, ..)) = common else { return Ability::Free };
+    if !leaves.iter().any(|leaf| varied(program, handler, leaf)) {
+        let names: Vec<String> = leaves.iter().map(|leaf| describe(program, handlers, leaf)).collect();
+        return Ability::Single(format!(
+            "all that its keys have in common is {}, which has few values",
+            names.join(", ")
+        ));
+    }
+    Ability::Sharded(leaves)
+}
+
+/// Whether a part of events is different enough between flows to spread them: types of protocols are not.
+fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
+    match leaf {
+        Origin::Frame { offset, bits, .. } => *bits >= 16 && *offset != 12,
+        Origin::Const(_) | Origin::Port => false,
+        Origin::Op {
+            name: "eq" | "ne" | "ult" | "ule" | "ugt" | "uge" | "slt" | "sle" | "sgt" | "sge",
+            ..
+        } => false,
+        Origin::Op { name: "select", of, .. } => of[1..].iter().any(|part| varied(program, handler, part)),
+        Origin::Op { bits, .. } => *bits >= 16,
+        Origin::Param { index, path } => {
+            let event = &program.events[program.handlers[handler].event];
+            let mut ty = event.params.get(*index as usize).map(|param| param.ty);
+            for step in path {
+                ty = match ty {
+                    Some(Type::Struct(id)) => {
+                        program.structs[id].fields.get(*step as usize).map(|field| field.ty)
+                    }
+                    Some(Type::Array(id)) => Some(program.arrays[id].elem),
+                    other => other,
+                };
+            }
+            ty.is_some_and(|ty| program.size_of(ty) >= 2)
+        }
+        Origin::Value { .. } => true,
+    }
+}
+
+fn place(program: &Program, body: &Body, inst: InstId) -> String {
+    program.place(body.insts[inst].span)
 }
 
 /// What steering decided for a stage.
@@ -193,7 +269,7 @@ pub struct Steer {
     pub by: BTreeSet<Origin>,
     /// The same in terms of the packet that entered, where it can be said so.
     pub entry: BTreeSet<Origin>,
-    /// Events must be put back into arrival order before it.
+    /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
     pub reorder: bool,
     /// Replicas it may have.
     pub most: u32,
@@ -261,8 +337,10 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         };
         let together =
             |before: &Steer| before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
-        let ordered = unordered(s) || !state || list.iter().all(together);
-        if !ordered && !reorder {
+        // Events that come by ways of different lengths overtake one another whatever they are steered by.
+        let one_way = senders(program, stages, s) <= 1;
+        let ordered = unordered(s) || !state || (one_way && list.iter().all(together));
+        if !ordered && !reorder && one_way {
             // No reorder point here: what comes before must not be replicated.
             for before in &mut list {
                 let single = before.most == 1 || (!before.entry.is_empty() && before.entry.is_subset(&keys));
@@ -276,14 +354,52 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
                 }
             }
         }
+        let ordered = ordered || (one_way && !reorder);
         let most = match &ability {
             Ability::Single(_) => 1,
             _ => limit(s),
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
-        list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered && reorder, most });
+        list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered, most });
+    }
+    // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
+    // several senders give it has to sort it too.
+    for s in (0..stages.len()).rev() {
+        if !list[s].reorder {
+            continue;
+        }
+        for before in 0..s {
+            let feeds = sends_to(program, &stages[before], &stages[s]);
+            let mixes = senders(program, stages, before) > 1
+                || (0..before).any(|b| list[b].most > 1 && sends_to(program, &stages[b], &stages[before]));
+            if feeds && mixes {
+                list[before].reorder = true;
+            }
+        }
     }
     list
+}
+
+/// Whether one stage sends events to another.
+fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) -> bool {
+    from.iter().any(|h| {
+        let body = &program.handlers[*h].body;
+        let mut found = false;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            if let Op::Generate { event, .. } = &body.insts[inst].op {
+                found |= program.handler_of(*event).is_some_and(|handler| to.contains(&handler));
+            }
+        });
+        found
+    })
+}
+
+/// Stages that send to a stage; the outside counts as one.
+fn senders(program: &Program, stages: &[Vec<HandlerId>], s: usize) -> usize {
+    let outside = takes_packets(program, &stages[s]);
+    let others =
+        (0..stages.len()).filter(|other| *other != s && sends_to(program, &stages[*other], &stages[s]));
+    others.count() + usize::from(outside)
 }
 
 fn takes_packets(program: &Program, handlers: &[HandlerId]) -> bool {

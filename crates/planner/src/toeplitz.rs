@@ -52,7 +52,7 @@ fn key(port: &PortFields) -> [u8; KEY] {
         let one = if all {
             SYMMETRIC >> (15 - bit % 16) & 1 == 1
         } else {
-            bit >= 31 && bit < INPUT * 8 && (bit - 31..=bit).all(|input| visible[input])
+            (31..INPUT * 8).contains(&bit) && (bit - 31..=bit).all(|input| visible[input])
         };
         if one {
             key[bit / 8] |= 0x80 >> (bit % 8);

@@ -1,5 +1,5 @@
-//! Every example, cut by every objective at three balances and again into up to four stages: on its own traffic, the
-//! interpreter gives what the uncut program gives.
+//! Every example, cut by every objective at three balances and again into up to four stages: on its own traffic,
+//! the interpreter gives what the uncut program gives.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other; `NAME.expect` is what must come out.
-//! Each is also run, before and after. `NICFORGE_BLESS=1` writes what comes out.
+//! `tests/fixtures/NAME.air` says on its first line which cuts to make, one behind the other; `NAME.expect` is
+//! what must come out. Each is also run, before and after. `NICFORGE_BLESS=1` writes what comes out.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{behaviour, cut_with, difference, shared_table, text};
 use nicforge_ir::generate::events;
 use nicforge_ir::text::parse;
 use nicforge_ir::verify;
-use nicforge_planner::cut::{Objective, Options, cursor_at_event, prepare};
+use nicforge_planner::cut::{Objective, Options, crossing, cursor_at_event, prepare};
 
 /// The text after the cuts that the first line asks for: `// cut objective=tables balance=0.5 handler=net_recv
 /// packet=always reread=2; cut …`.
@@ -62,6 +62,10 @@ fn run(text_before: &str) -> Result<String, String> {
                 None => "no constant cursor".to_string(),
             }
         ));
+        for value in crossing(&cut.program, cut.downstream) {
+            let maker = value.made_by.unwrap_or_else(|| "its own event".to_string());
+            notes.push_str(&format!("//   {} ({} bytes) from {maker}\n", value.name, value.bytes));
+        }
         program = cut.program;
     }
     Ok(notes + &text(&program))

@@ -4,6 +4,7 @@ use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_passes::{PassManager, registry};
 use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::dpdk::DpdkProgram;
 
 use crate::args::{Build, Emit, Source, Target};
 use crate::context::{Failure, Runtime};
@@ -37,6 +38,10 @@ pub fn run(args: Build) -> Result<(), Failure> {
     out::notes(&loaded.warnings);
     if args.emit == Emit::Air {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
+    }
+
+    if args.target == Target::Dpdk && matches!(args.emit, Emit::C | Emit::Object) {
+        return dpdk(&args, &loaded);
     }
 
     let mut manager = PassManager::new();
@@ -75,6 +80,21 @@ pub fn run(args: Build) -> Result<(), Failure> {
         .map_err(|e| Failure::of(e.fault(), e))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}.o", compiled.name).into());
     std::fs::write(&path, object).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    outln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// The source of a DPDK application, or the application itself.
+fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
+    let job = super::pipelines::dpdk(&args.planned, &loaded.program)?;
+    let app = DpdkProgram::new(&job.program, &job.pipeline)
+        .map_err(|e| super::pipelines::failure(&job.program, e))?;
+    if args.emit == Emit::C {
+        return write(args, app.artifact().source.as_bytes());
+    }
+    let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
+    let built = app.path(false).map_err(|e| super::pipelines::failure(&job.program, e))?;
+    std::fs::copy(built, &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
     Ok(())
 }

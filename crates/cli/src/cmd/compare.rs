@@ -1,7 +1,7 @@
 //! The interpreter beside a target: expected outputs, and where they differ.
 
 use nicforge_ir::interp::Interp;
-use nicforge_ir::{InputEvent, Output, Program, TableBackend, json};
+use nicforge_ir::{Entry, InputEvent, Output, Program, TableBackend, TableId, json};
 use nicforge_run::live::Streams;
 use serde_json::Value;
 
@@ -103,33 +103,32 @@ pub fn tables(
     got: &dyn TableBackend,
     result: &mut Agreement,
 ) -> Result<(), Failure> {
-    for (id, table) in &program.tables {
+    for id in program.tables.keys() {
         let fail = |e: nicforge_ir::TableError| Failure::environment(e.to_string());
         let (want, got) = (want.dump(id).map_err(fail)?, got.dump(id).map_err(fail)?);
         result.tables += 1;
-        let lru = table.kind == nicforge_ir::TableKind::Lru;
-        let missing: Vec<_> = want.iter().filter(|e| !got.contains(e)).collect();
-        let surplus: Vec<_> = if lru && want.len() as u32 >= table.capacity {
-            Vec::new()
-        } else {
-            got.iter().filter(|e| !want.contains(e)).collect()
-        };
-        if missing.is_empty() && surplus.is_empty() {
-            result.matching_tables += 1;
-            continue;
-        }
-        for (kind, list) in [("missing", missing), ("unexpected", surplus)] {
-            for entry in list.iter().take(3) {
-                let text = format!(
-                    "{} -> {}",
-                    json::key_value(program, id, &entry.key),
-                    json::value(program, table.value, &entry.value)
-                );
-                result.differ(format!("table {}: {kind} {text}", table.name));
-            }
-        }
+        let lines = table_differences(program, id, &want, &got);
+        result.matching_tables += usize::from(lines.is_empty());
+        lines.into_iter().for_each(|line| result.differ(line));
     }
     Ok(())
+}
+
+/// Entries that one table has and the other has not, a few of each kind. A full LRU table may hold more than asked for.
+pub fn table_differences(program: &Program, id: TableId, want: &[Entry], got: &[Entry]) -> Vec<String> {
+    let table = &program.tables[id];
+    let full = table.kind == nicforge_ir::TableKind::Lru && want.len() as u32 >= table.capacity;
+    let missing: Vec<_> = want.iter().filter(|e| !got.contains(e)).collect();
+    let surplus: Vec<_> = if full { Vec::new() } else { got.iter().filter(|e| !want.contains(e)).collect() };
+    let mut lines = Vec::new();
+    for (kind, list) in [("missing", missing), ("unexpected", surplus)] {
+        for entry in list.iter().take(3) {
+            let (key, value) =
+                (json::key_value(program, id, &entry.key), json::value(program, table.value, &entry.value));
+            lines.push(format!("table {}: {kind} {key} -> {value}", table.name));
+        }
+    }
+    lines
 }
 
 /// An output in one line.

@@ -7,6 +7,7 @@ mod explain;
 mod matrix;
 mod metrics;
 mod new;
+mod pipelines;
 mod plan;
 mod reload;
 mod run;
@@ -15,6 +16,7 @@ mod table;
 mod targets;
 mod trace;
 mod verify;
+mod verify_dpdk;
 
 use crate::args::{Args, Command};
 use crate::context::Failure;

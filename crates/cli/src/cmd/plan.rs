@@ -7,12 +7,12 @@ use nicforge_plan::{self as plans, Objective, Plan, Replication, Steering};
 use nicforge_planner::assemble;
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
-use nicforge_planner::search::{self, Limits};
+use nicforge_planner::search::{self, Found, Limits};
 use nicforge_target::{Target, Traffic, support};
 use serde_json::{Value, json};
 
 use super::matrix;
-use crate::args::{self, Planning};
+use crate::args::{self, Planned, Planning};
 use crate::context::{Failure, Runtime};
 use crate::{interrupt, out, program};
 
@@ -83,6 +83,23 @@ pub fn read(file: &str, content: &str, source: &Program, target: &Target) -> Res
     Ok(plan)
 }
 
+/// The plan that `--plan` or `--candidate` mean, or the best one.
+pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
+    if let Some(path) = &planned.plan {
+        let file = path.display().to_string();
+        let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
+        return read(&file, &content, source, target);
+    }
+    let planning = Planning::default();
+    let (found, config) = candidates(source, target, &planning, planned.candidate.is_some())?;
+    let number = planned.candidate.unwrap_or(found.best);
+    if number >= found.candidates.len() {
+        let last = found.candidates.len() - 1;
+        return Err(Failure::usage(format!("--candidate {number}: the search has candidates 0 to {last}")));
+    }
+    Ok(assemble::plan(source, target, &config, Objective::Rate, &found, number))
+}
+
 /// The objective a word stands for.
 fn objective(text: &str) -> Result<(Objective, Goal), Failure> {
     Ok(match text.split_once('@') {
@@ -144,6 +161,19 @@ pub fn find(
     target: &Target,
     planning: &Planning,
 ) -> Result<(Plan, bool), Failure> {
+    let (found, config) = candidates(source, target, planning, planning.all_candidates)?;
+    let (objective, _) = objective(&planning.objective)?;
+    let plan = assemble::plan(source, target, &config, objective, &found, found.best);
+    Ok((plan, found.interrupted))
+}
+
+/// All candidates of a search.
+fn candidates(
+    source: &Verified<Program>,
+    target: &Target,
+    planning: &Planning,
+    beyond_ceiling: bool,
+) -> Result<(Found, Config), Failure> {
     let missing = support::missing(source, target);
     if let Some(first) = missing.first() {
         return Err(Failure::user(format!(
@@ -153,18 +183,17 @@ pub fn find(
             first.what
         )));
     }
-    let (objective, goal) = objective(&planning.objective)?;
+    let (_, goal) = objective(&planning.objective)?;
     let goal = match goal {
         Goal::Energy { .. } => Goal::Energy { base: target.power.nic_base.value },
         other => other,
     };
     let config = config(planning, source, target)?;
     let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
-    let limits = Limits { candidates: planning.iterations.max(1), until };
+    let limits = Limits { candidates: planning.iterations.max(1), until, beyond_ceiling };
     let found = search::search(source, target, &config, goal, limits, &interrupt::stopped)
         .map_err(|e| Failure::user(e.to_string()))?;
-    let plan = assemble::plan(source, target, &config, objective, &found, found.best);
-    Ok((plan, found.interrupted))
+    Ok((found, config))
 }
 
 fn mpps(rate: f64) -> String {

@@ -3,11 +3,13 @@
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, Output, Program};
+use nicforge_plan::Plan;
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use serde_json::json;
 
 use super::compare::{self, Agreement};
+use super::verify_dpdk;
 use crate::args::{Target, Verify};
 use crate::context::{Failure, Runtime};
 use crate::{events, program};
@@ -18,8 +20,12 @@ pub fn run(args: Verify) -> Result<(), Failure> {
     let loaded = program::load(&args.source, &runtime)?;
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
-    if args.target == Target::Interp {
-        return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
+    match args.target {
+        Target::Interp => {
+            return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
+        }
+        Target::Dpdk => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
+        Target::Xdp => {}
     }
     let compiled = program::lower(&loaded.program)?;
     let artifact =
@@ -64,11 +70,11 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         }
     }
     compare::tables(&loaded.program, &interp, &tables, &mut result)?;
-    report(&args, &result, beyond);
+    report(&args, &result, beyond, None);
     if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
-fn differences(program: &Program, want: &[Output], got: &[Output]) -> String {
+pub fn differences(program: &Program, want: &[Output], got: &[Output]) -> String {
     if let ([Output::Send { port: a, frame: x }], [Output::Send { port: b, frame: y }]) = (want, got)
         && a == b
     {
@@ -81,14 +87,20 @@ fn differences(program: &Program, want: &[Output], got: &[Output]) -> String {
     format!("expected {}; got {}", list(want), list(got))
 }
 
-fn report(args: &Verify, result: &Agreement, beyond: usize) {
+/// Prints a comparison; `plan` says what ran where that is not obvious.
+pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Plan>) {
+    let target = args.target.name();
     if args.json {
-        let value = json!({
-            "schema": "nicforge/verify", "version": 1, "target": "xdp",
+        let mut value = json!({
+            "schema": "nicforge/verify", "version": 1, "target": target,
             "ok": result.complete(), "events": result.events, "matching": result.matching,
             "tables": result.tables, "matching_tables": result.matching_tables,
             "beyond_target": beyond, "differences": result.differences,
         });
+        if let Some(plan) = plan {
+            let stages = plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
+            value["stages"] = stages.collect();
+        }
         outln!("{value:#}");
         return;
     }
@@ -100,8 +112,12 @@ fn report(args: &Verify, result: &Agreement, beyond: usize) {
             "{beyond} events are beyond what the kernel takes (frames under {SMALLEST_FRAME} or over {LARGEST_TEST_FRAME} bytes) and were left out"
         );
     }
+    let stages = plan.map_or(String::new(), |plan| {
+        let list: Vec<String> = plan.stages.iter().map(|s| format!("{} x{}", s.name, s.replicas)).collect();
+        format!(" ({})", list.join(", "))
+    });
     outln!(
-        "xdp matches the reference: {} of {} events, {} of {} tables",
+        "{target}{stages} matches the reference: {} of {} events, {} of {} tables",
         result.matching,
         result.events,
         result.matching_tables,

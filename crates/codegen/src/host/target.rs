@@ -132,6 +132,22 @@ fn log(e: &mut H<'_, '_>, format: &str, args: &[ValueId]) {
     e.line(&format!("nf_log(env, {id}, (const u64[]){{{list}}}, {});", args.len()));
 }
 
+/// The C variable with the hash of a key, which all tables of one key share: hashing is what costs most in a lookup.
+fn hash_of(e: &mut H<'_, '_>, table: TableId, key: ValueId, indent: &str) -> String {
+    if let Some((_, name)) = e.state.hashes.iter().find(|(value, _)| *value == key) {
+        return name.clone();
+    }
+    let size = e.program.size_of(e.program.tables[table].key);
+    let wanted = if e.vars.is_inline(key) { "key" } else { e.vars.name(key) };
+    let name = e.names.fresh(&format!("{wanted}_hash"));
+    let line = format!("{indent}u32 {name} = nf_key_hash({}, {size});", e.address(key));
+    e.line(&line);
+    if indent.is_empty() {
+        e.state.hashes.push((key, name.clone()));
+    }
+    name
+}
+
 /// Sends an entry's byte string as a packet and empties it.
 fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, port: Option<ValueId>) {
     let ok = e.body.insts[inst].results[0];
@@ -275,10 +291,14 @@ impl Target for Host<'_> {
         let ty = Self::entry_type(e, table);
         let def = &e.program.tables[table];
         let size = e.program.size_of(def.key);
+        let hashed = |e: &mut E<'_, Self>, function: &str| {
+            let hash = hash_of(e, table, key, "");
+            format!("{function}({map}, {}, {size}, {hash})", e.address(key))
+        };
         let call = match def.kind {
             TableKind::Array => format!("nf_array_find({map}, {})", e.text(key)),
-            TableKind::Hash => format!("nf_hash_find({map}, {}, {size})", e.address(key)),
-            TableKind::Lru => format!("nf_lru_find({map}, {}, {size})", e.address(key)),
+            TableKind::Hash => hashed(e, "nf_hash_find"),
+            TableKind::Lru => hashed(e, "nf_lru_find"),
             TableKind::Lpm => format!("nf_lpm_find({map}, {})", e.address(key)),
             TableKind::Ternary => format!("nf_ternary_find({map}, {})", e.address(key)),
         };
@@ -304,14 +324,19 @@ impl Target for Host<'_> {
         let def = &e.program.tables[table];
         let (size, known) = (e.program.size_of(def.key), e.state.entry(table, key).is_some());
         let make = match def.kind {
-            _ if known => "nf_new_entry",
-            TableKind::Lru => "nf_lru_entry",
-            _ => "nf_hash_entry",
+            _ if known => None,
+            TableKind::Lru => Some("nf_lru_entry"),
+            _ => Some("nf_hash_entry"),
         };
+        let hash = hash_of(e, table, key, indent);
         let map = e.dialect.target.uses(table);
         let (ty, fresh) = (Self::entry_type(e, table), e.names.fresh(&format!("{map}_new")));
-        let call = format!("{indent}{ty} *{fresh} = {make}({map}, {}, {size});", e.address(key));
-        e.line(&call);
+        let key = e.address(key);
+        let call = match make {
+            None => format!("nf_insert({map}, {key}, {hash})"),
+            Some(make) => format!("{make}({map}, {key}, {size}, {hash})"),
+        };
+        e.line(&format!("{indent}{ty} *{fresh} = {call};"));
         trace(e, "NF_WRITES", table, indent);
         let to = tables::value_of(e, table, &fresh);
         let name = packet::variable(e, value);
@@ -321,9 +346,9 @@ impl Target for Host<'_> {
     }
 
     fn create(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
-        let size = e.program.size_of(e.program.tables[table].key);
         let map = e.dialect.target.uses(table);
-        format!("nf_new_entry({map}, {}, {size})", e.address(key))
+        let hash = hash_of(e, table, key, "");
+        format!("nf_insert({map}, {}, {hash})", e.address(key))
     }
 
     fn refuse(e: &mut E<'_, Self>, table: TableId) -> String {
@@ -331,10 +356,10 @@ impl Target for Host<'_> {
     }
 
     fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
-        let size = e.program.size_of(e.program.tables[table].key);
         let map = e.dialect.target.uses(table);
+        let hash = hash_of(e, table, key, "");
         trace(e, "NF_WRITES", table, "");
-        format!("nf_delete({map}, {}, {size})", e.address(key))
+        format!("nf_remove({map}, {}, {hash})", e.address(key))
     }
 
     fn commute(

@@ -311,8 +311,9 @@ impl<T: Target> Dialect for InPlace<T> {
             .collect();
         let wire = a.wire.iter().filter(|w| b.wire.contains(w)).cloned().collect();
         let recent = a.recent.iter().filter(|r| b.recent.contains(r)).cloned().collect();
+        let hashes = a.hashes.iter().filter(|h| b.hashes.contains(h)).cloned().collect();
         let (pinned, proved) = (a.pinned, a.proved.min(b.proved));
-        let state = State { cursor: a.cursor, emits: a.emits, proved, entries, wire, pinned, recent };
+        let state = State { cursor: a.cursor, emits: a.emits, proved, entries, wire, pinned, recent, hashes };
         Joined { state, first, second }
     }
 

@@ -59,6 +59,8 @@ pub struct State {
     pub pinned: bool,
     /// The entry that was used last in each table, where an entry's uses count.
     pub recent: Vec<(TableId, String)>,
+    /// C variables that hold the hash of a key, where tables with the same key share it.
+    pub hashes: Vec<(ValueId, String)>,
 }
 
 impl Default for State {
@@ -71,6 +73,7 @@ impl Default for State {
             wire: Vec::new(),
             pinned: false,
             recent: Vec::new(),
+            hashes: Vec::new(),
         }
     }
 }

@@ -105,7 +105,8 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     NF_BLOCK(6);
     ip.ttl = (u8)(ttl - 1);
     u32 src = ip.src;
-    t_stats_at *flows_entry = nf_hash_find(flows, &src, 4);
+    u32 src_hash = nf_key_hash(&src, 4);
+    t_stats_at *flows_entry = nf_hash_find(flows, &src, 4, src_hash);
     NF_READS(0, 20);
     struct t_stats s NF_LOCAL = {0};
     if (flows_entry)
@@ -118,7 +119,7 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
         NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
         NF_PUT((u8 *)&(*flows_entry) + 8, s.bytes);
     } else {
-        t_stats_at *flows_new = nf_new_entry(flows, &src, 4);
+        t_stats_at *flows_new = nf_insert(flows, &src, src_hash);
         NF_WRITES(0, 20);
         if (flows_new)
             NF_PUT(&(*flows_new), s);

@@ -90,7 +90,8 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     }
     NF_BLOCK(2);
     u16 tag = e_at->type;
-    u32 *recent_entry = nf_lru_find(recent, &tag, 2);
+    u32 tag_hash = nf_key_hash(&tag, 2);
+    u32 *recent_entry = nf_lru_find(recent, &tag, 2, tag_hash);
     NF_READS(1, 6);
     pkt->cursor = (u32)14;
     pkt->staged_len = 0;
@@ -128,10 +129,11 @@ NF_HANDLER void nf_handler_l3(struct nf_env *env, const struct nf_event_l3 *even
         return;
     }
     NF_BLOCK(5);
-    u32 *recent_entry = nf_lru_find(recent, &tag, 2);
+    u32 tag_hash = nf_key_hash(&tag, 2);
+    u32 *recent_entry = nf_lru_find(recent, &tag, 2, tag_hash);
     NF_READS(1, 6);
     if (!recent_entry)
-        recent_entry = nf_new_entry(recent, &tag, 2);
+        recent_entry = nf_insert(recent, &tag, tag_hash);
     NF_WRITES(1, 6);
     if (recent_entry)
         (*recent_entry) = (u32)((u64)(*recent_entry) + (u64)(1u));
@@ -183,7 +185,8 @@ NF_HANDLER void nf_handler_note(struct nf_env *env, const struct nf_event_note *
     u32 flow NF_LOCAL = event->flow;
     bool big NF_LOCAL = event->big;
     NF_BLOCK(8);
-    t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4);
+    u32 flow_hash = nf_key_hash(&flow, 4);
+    t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4, flow_hash);
     NF_READS(0, 20);
     struct t_seen s NF_LOCAL = {0};
     if (flows_entry)
@@ -202,7 +205,7 @@ NF_HANDLER void nf_handler_note(struct nf_env *env, const struct nf_event_note *
         NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
         NF_PUT((u8 *)&(*flows_entry) + 8, s.last);
     } else {
-        t_seen_at *flows_new = nf_new_entry(flows, &flow, 4);
+        t_seen_at *flows_new = nf_insert(flows, &flow, flow_hash);
         NF_WRITES(0, 20);
         if (flows_new)
             NF_PUT(&(*flows_new), s);
@@ -226,7 +229,8 @@ NF_HANDLER void nf_handler_done(struct nf_env *env, const struct nf_event_done *
 
     u32 flow NF_LOCAL = event->flow;
     NF_BLOCK(9);
-    t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4);
+    u32 flow_hash = nf_key_hash(&flow, 4);
+    t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4, flow_hash);
     NF_READS(0, 20);
     bool hit = flows_entry != 0;
     struct t_seen s NF_LOCAL = {0};

@@ -1,20 +1,22 @@
 //! Choosing a division: balanced as asked, then as few bytes carried as possible.
 //!
-//! Nodes that must lie in one stage by the rules of [`super::graph`] form groups (the strongly connected components of the
-//! "if this, then that" graph, Tarjan 1972). A division is settled by which groups lie upstream: a set closed under the
-//! rules. Pure nodes follow by a smallest cut, which is exact.
+//! Nodes that must lie in one stage by the rules of [`super::graph`] form groups (the strongly connected
+//! components of the "if this, then that" graph, Tarjan 1972). A division is settled by which groups lie upstream:
+//! a set closed under the rules. Pure nodes follow by a smallest cut, which is exact.
 //!
-//! *Exact.* If there are at most [`MOST_SETS`] closed sets, all are looked at: each one's share is estimated by the nodes
-//! it needs, and the [`MOST_CUTS`] that come closest to the wanted share get their smallest cut. Handlers are mostly straight, so this is
-//! the rule.
+//! *Exact.* If there are at most [`MOST_SETS`] closed sets, all are looked at: each one's share is estimated by
+//! the nodes it needs, and the [`MOST_CUTS`] that come closest to the wanted share get their smallest cut.
+//! Handlers are mostly straight, so this is the rule.
 //!
-//! *Otherwise* (many independent branches) the closed sets looked at are the prefixes of one topological order, the one that
-//! prefers what stands first in the program.
+//! *Otherwise* (many independent branches) the closed sets looked at are the prefixes of one topological order,
+//! the one that prefers what stands first in the program.
 //!
-//! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are none, the one closest to
-//! the wanted share. Ties: closer to the share, then the set found first. Nothing is random and no order depends on
-//! addresses or hashes, so a program always gives the same cut. Work: at most 2·[`MOST_CUTS`] maximum flows, and
-//! [`MOST_SETS`] times groups steps.
+//! Of the divisions within the tolerance the one that carries the fewest bytes wins; if there are none, the one
+//! closest to the wanted share. Ties: closer to the share, then the set found first. Nothing is random and no
+//! order depends on addresses or hashes, so a program always gives the same cut. Nothing here is parametric: a
+//! sweep of weights in the network would find only divisions on the convex hull of share and bytes, and closed
+//! sets are few. Work: for each of at most three sets of rules [`MOST_CUTS`] maximum flows and [`MOST_SETS`] times
+//! groups steps.
 
 use super::Options;
 use super::flow::SOURCE;

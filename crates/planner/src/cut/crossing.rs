@@ -10,14 +10,15 @@ pub struct Crossing {
     pub name: String,
     /// Bytes in the event; 0 for the packet handle.
     pub bytes: u32,
-    /// The op that makes it, as αIR text, at the first place that generates the event with more than a constant; `None` if it comes in with
-    /// that stage's own event.
+    /// The op that makes it, as αIR text, at the first place that generates the event with more than a constant;
+    /// `None` if it comes in with that stage's own event.
     pub made_by: Option<String>,
     /// Where the user wrote that op.
     pub span: Span,
 }
 
-/// What each parameter of the event is that `handler` reacts to, in order. For an event from outside nothing made them.
+/// What each parameter of the event is that `handler` reacts to, in order. For an event from outside nothing made
+/// them.
 pub fn crossing(program: &Program, handler: HandlerId) -> Vec<Crossing> {
     let event = program.handlers[handler].event;
     let mut found: Vec<Crossing> = program.events[event]

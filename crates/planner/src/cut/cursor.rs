@@ -1,10 +1,11 @@
 //! Where a packet's cursor stands when an event hands it on.
 //!
-//! The packet brings its cursor and its emitted bytes along; code generators want both as constants. A forward walk over each
-//! handler that generates the event follows them: `extract` and `skip` by a constant move the cursor if they succeed, which is
-//! known in the arms of an `if` on their result (or its complement); where two ways meet, what differs is unknown. Handlers of
-//! internal events start where their own event stands. The handler graph has no cycles in planned programs; in one that has,
-//! nothing is known. Linear in the size of the handlers on the way.
+//! The packet brings its cursor and its emitted bytes along; code generators want both as constants. A forward
+//! walk over each handler that generates the event follows them: `extract` and `skip` by a constant move the
+//! cursor if they succeed, which is known in the arms of an `if` on their result (or its complement); where two
+//! ways meet, what differs is unknown. Handlers of internal events start where their own event stands. The handler
+//! graph has no cycles in planned programs; in one that has, nothing is known. Linear in the size of the handlers
+//! on the way.
 
 use cranelift_entity::SecondaryMap;
 use nicforge_ir::{BlockId, Body, Direction, EventId, Op, Program, Type, UnOp, ValueId};
@@ -26,8 +27,8 @@ struct Known {
     emitted: Option<u32>,
 }
 
-/// Where the packet of `event` stands, if that is the same on every path that generates the event; `None` if it is not or if the
-/// event carries no packet or nobody generates it.
+/// Where the packet of `event` stands, if that is the same on every path that generates the event; `None` if it is
+/// not or if the event carries no packet or nobody generates it.
 pub fn cursor_at_event(program: &Program, event: EventId) -> Option<Cursor> {
     let cursor = at_event(program, event, &mut Vec::new())?;
     Some(Cursor { consumed: cursor.consumed?, emitted: cursor.emitted? })

@@ -1,9 +1,9 @@
 //! Minimum cuts: Dinic's maximum flow (E. A. Dinic, Soviet Math. Doklady 11, 1970).
 //!
-//! Breadth-first layers from the source, then augmenting paths within the layers until none is left; when the sink is
-//! not reached any more the flow is maximal and equals the smallest cut. At most V phases of at most V·E steps; the
-//! networks here need a handful of phases. Edges are searched in the order in which they were added, so the same network
-//! always gives the same cut.
+//! Breadth-first layers from the source, then augmenting paths within the layers until none is left; when the sink
+//! is not reached any more the flow is maximal and equals the smallest cut. At most V phases of at most V·E steps;
+//! the networks here need a handful of phases. Edges are searched in the order in which they were added, so the
+//! same network always gives the same cut.
 
 use std::collections::VecDeque;
 
@@ -106,8 +106,8 @@ impl Network {
         layer
     }
 
-    /// Pushes along one path within the layers; how much, 0 if there is no path left. Without recursion: paths are as
-    /// long as programs.
+    /// Pushes along one path within the layers; how much, 0 if there is no path left. Without recursion: paths are
+    /// as long as programs.
     fn augment(&mut self, layers: &[usize], next: &mut [usize]) -> i64 {
         let mut path: Vec<usize> = Vec::new();
         let mut at = SOURCE;

@@ -1,11 +1,11 @@
 //! What a cut divides: the handler's body in working form, its nodes, and what binds them to each other.
 //!
-//! *Working form*: where a body ends in `if … { A } else { B }; return`, both arms get a `return` of their own, again and
-//! again. Paths that end apart can then end in different stages, and nothing was copied.
+//! *Working form*: where a body ends in `if … { A } else { B }; return`, both arms get a `return` of their own,
+//! again and again. Paths that end apart can then end in different stages, and nothing was copied.
 //!
-//! A *node* is what lies wholly in one stage: an instruction, a whole loop, or one result of an `if`. A *point* stands for
-//! the conditions under which control comes to a place: those of the `if`s around it and those that decide about every
-//! early `return` before it. An *exit* is a `return` outside of loops.
+//! A *node* is what lies wholly in one stage: an instruction, a whole loop, or one result of an `if`. A *point*
+//! stands for the conditions under which control comes to a place: those of the `if`s around it and those that
+//! decide about every early `return` before it. An *exit* is a `return` outside of loops.
 //!
 //! Two places *share a path* if one run of the handler may pass both: their ways from the entry region part at two
 //! instructions of one region, and the earlier one does not leave on the way back to that region.
@@ -268,8 +268,9 @@ impl Work {
         left
     }
 
-    /// How probable the first arm is: as annotated; an arm that leaves is taken once in ten times (static prediction
-    /// after Ball and Larus, "Branch Prediction for Free", PLDI 1993: guards rarely fire); else both alike.
+    /// How probable the first arm is: as annotated; an arm that leaves is taken once in ten times (static
+    /// prediction after Ball and Larus, "Branch Prediction for Free", PLDI 1993: guards rarely fire); else both
+    /// alike.
     fn probability(&self, then: BlockId, other: BlockId, likely: Option<f32>) -> f64 {
         if let Some(likely) = likely {
             return likely as f64;
@@ -380,7 +381,8 @@ impl Work {
     }
 }
 
-/// Calls `visit` on every instruction of a region and the regions inside, with whether its own region ends in `return`.
+/// Calls `visit` on every instruction of a region and the regions inside, with whether its own region ends in
+/// `return`.
 fn for_each_with_end(body: &Body, block: BlockId, visit: &mut impl FnMut(InstId, bool)) {
     let leaves = matches!(body.terminator(block).map(|end| &end.op), Some(Op::Return(_)));
     for &inst in &body.blocks[block].insts {

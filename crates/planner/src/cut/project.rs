@@ -2,18 +2,19 @@
 //!
 //! Both are the handler's body in working form, with the same nested `if`s, projected on the nodes of one stage.
 //!
-//! *Upstream* keeps its nodes and those `if`s whose place and condition it knows; what follows the others is downstream work
-//! altogether. Every `return` behind which downstream work may remain generates the event. A value that crosses is visible
-//! there, or is handed out of the `if`s it stands in (zero from arms without it), or could not have been computed on the
-//! paths to there and goes as zero.
+//! *Upstream* keeps its nodes and those `if`s whose place and condition it knows; what follows the others is
+//! downstream work altogether. Every `return` behind which downstream work may remain generates the event. A value
+//! that crosses is visible there, or is handed out of the `if`s it stands in (zero from arms without it), or could
+//! not have been computed on the paths to there and goes as zero.
 //!
-//! *Downstream* keeps its nodes; every other value it uses, conditions included, becomes a parameter. An arm whose exits never
-//! generate the event cannot be entered, so the condition of its `if` is a constant. Simplifying then shows which parameters
-//! are needed.
+//! *Downstream* keeps its nodes; every other value it uses, conditions included, becomes a parameter. An arm whose
+//! exits never generate the event cannot be entered, so the condition of its `if` is a constant. Simplifying then
+//! shows which parameters are needed. Where the packet is read again, it starts by putting the cursor back
+//! (`restart`), and what both stages do to the cursor stands in both.
 //!
-//! Right because a run takes the same way through both: downstream sees the same conditions, and on that way each node runs
-//! in one stage in the same order, or is pure and may run in both. What the rules of [`super::graph`] keep is that
-//! everything with an effect that was before something else with one still is.
+//! Right because a run takes the same way through both: downstream sees the same conditions, and on that way each
+//! node runs in one stage in the same order, or is pure and may run in both. What the rules of [`super::graph`]
+//! keep is that everything with an effect that was before something else with one still is.
 
 use cranelift_entity::SecondaryMap;
 use nicforge_ir::{BlockId, Body, EventId, InstId, Op, Param, Program, Type, Value, ValueDef, ValueId};
@@ -23,6 +24,7 @@ use nicforge_passes::rewrite::{Replacements, new_inst, zero_of};
 use super::crossing::name_of;
 use super::graph::Division;
 use super::nodes::{NodeId, What, Work};
+use super::restart::start_over;
 
 /// For each exit's region, whether its `return` generates the event.
 pub fn generating(work: &Work, division: &Division) -> SecondaryMap<BlockId, bool> {
@@ -145,65 +147,6 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
     let params = named_params(&body);
     let crossing = kept.into_iter().map(|(_, value)| value).collect();
     Downstream { body, crossing, takes_packet: packet.is_some(), params }
-}
-
-/// Puts the cursor of a packet where it was when the cut handler started.
-fn start_over(body: &mut Body, packet: ValueId, consumed: u32) {
-    let entry = body.entry();
-    let first = body.blocks[entry].insts.iter().find(|inst| !body.insts[**inst].op.effects().is_pure());
-    if first.is_some_and(|inst| matches!(body.insts[*inst].op, Op::Reset { .. })) {
-        return;
-    }
-    let span = Default::default();
-    let mut added = vec![new_inst(body, Op::Reset { pkt: packet }, &[], span)];
-    if consumed > 0 {
-        let len = new_inst(body, Op::Int(consumed as u64), &[Type::U32], span);
-        let value = body.insts[len].results[0];
-        added.extend([len, new_inst(body, Op::Skip { pkt: packet, len: value }, &[Type::BOOL], span)]);
-    }
-    body.blocks[entry].insts.splice(0..0, added);
-}
-
-/// Whether every path through a handler that looks at its packet resets it first, so that nobody cares where the cursor
-/// was when the handler started.
-pub fn resets_first(body: &Body) -> bool {
-    let entry = body.entry();
-    let packet = body.blocks[entry].params.iter().copied().find(|v| body.ty(*v) == Type::Packet);
-    packet.is_some_and(|packet| resets_in(body, packet, entry, false).is_some())
-}
-
-/// Walks a region; whether the packet was reset at its end, `None` if something looked at it before.
-fn resets_in(body: &Body, packet: ValueId, block: BlockId, mut reset: bool) -> Option<bool> {
-    for &inst in &body.blocks[block].insts {
-        match &body.insts[inst].op {
-            Op::Reset { .. } => reset = true,
-            Op::Drop { .. } | Op::InPort { .. } => {}
-            Op::If { then, other, .. } => {
-                let first = resets_in(body, packet, *then, reset)?;
-                let second = resets_in(body, packet, *other, reset)?;
-                reset = first && second;
-            }
-            Op::Loop { body: region, .. } => {
-                resets_in(body, packet, *region, reset)?;
-            }
-            Op::Return(_) => return Some(true),
-            op if op.operands().contains(&packet) && !reset => return None,
-            _ => {}
-        }
-    }
-    Some(reset)
-}
-
-/// Resets the packet before every place of a handler that generates the event.
-pub fn reset_before(body: &mut Body, packet: ValueId, event: EventId) {
-    let blocks: Vec<BlockId> = body.blocks.keys().collect();
-    for block in blocks {
-        let is_site = |inst: &InstId| matches!(body.insts[*inst].op, Op::Generate { event: generated, .. } if generated == event);
-        if let Some(at) = body.blocks[block].insts.iter().position(is_site) {
-            let reset = new_inst(body, Op::Reset { pkt: packet }, &[], Default::default());
-            body.blocks[block].insts.insert(at, reset);
-        }
-    }
 }
 
 /// Whether control at the start of a region may come to an exit that generates, for the region and those inside;

@@ -9,10 +9,10 @@ use super::{Objective, Weights};
 /// The weight of every node. A table's weight lies on the nodes that access it, in equal parts.
 ///
 /// * `State`: bytes of the tables (capacity times key, value and byte string);
-/// * `Instructions`: cycles per event: how often a node runs, estimated, times the cycles of its ops; a loop counts all
-///   its trips;
-/// * `Tables`: 1 for each mutable table, a quarter for one that only the control plane fills, as it can be
-///   in several memories at once.
+/// * `Instructions`: cycles per event: how often a node runs, estimated, times the cycles of its ops; a loop
+///   counts all its trips;
+/// * `Tables`: 1 for each mutable table, a quarter for one that only the control plane fills, as it can be in
+///   several memories at once.
 pub fn weigh(program: &Program, work: &Work, weights: &Weights, objective: Objective) -> Vec<f64> {
     if objective == Objective::Instructions {
         let cycles = |node: &super::nodes::Node| match node.what {

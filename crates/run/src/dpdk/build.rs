@@ -26,8 +26,8 @@ fn flags() -> Result<Vec<String>, DpdkError> {
     Ok(text.split_whitespace().map(|flag| flag.replacen("-I", "-isystem", 1)).collect())
 }
 
-/// Builds the application `app` in a directory of its own.
-pub fn build(source: &str) -> Result<tempfile::TempDir, DpdkError> {
+/// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
+pub fn build(source: &str, verify: bool) -> Result<tempfile::TempDir, DpdkError> {
     let flags = flags()?;
     let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
@@ -45,6 +45,7 @@ pub fn build(source: &str) -> Result<tempfile::TempDir, DpdkError> {
         "-o",
         "app",
     ]);
+    clang.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
     let ran = clang.args(flags).output();
     let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, source })?;
     if ran.status.success() { Ok(dir) } else { Err(refused(dir, CLANG, &ran.stderr).into()) }

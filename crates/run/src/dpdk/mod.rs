@@ -9,6 +9,7 @@ mod build;
 mod files;
 mod verify;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -132,27 +133,36 @@ pub struct Ports {
 pub struct DpdkProgram {
     artifact: DpdkArtifact,
     program: Program,
-    dir: tempfile::TempDir,
+    /// Executables for ports and for [`DpdkProgram::run`], built when they are first needed.
+    live: OnceCell<tempfile::TempDir>,
+    verify: OnceCell<tempfile::TempDir>,
 }
 
 /// Processes of this one get names of their own.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl DpdkProgram {
-    /// Generates and builds a program whose calls are all inlined.
-    pub fn build(program: &Verified<Program>, pipeline: &Pipeline) -> Result<DpdkProgram, DpdkError> {
+    /// Generates a program whose calls are all inlined. It is compiled when it first runs: for ports without any trace of
+    /// what [`DpdkProgram::run`] writes down.
+    pub fn new(program: &Verified<Program>, pipeline: &Pipeline) -> Result<DpdkProgram, DpdkError> {
         let artifact = generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
-        let dir = build::build(&artifact.source)?;
-        Ok(DpdkProgram { artifact, program: (**program).clone(), dir })
+        let (live, verify) = (OnceCell::new(), OnceCell::new());
+        Ok(DpdkProgram { artifact, program: (**program).clone(), live, verify })
     }
 
     pub fn artifact(&self) -> &DpdkArtifact {
         &self.artifact
     }
 
-    /// The executable.
-    pub fn path(&self) -> PathBuf {
-        self.dir.path().join("app")
+    /// The executable, built if it is not there yet.
+    pub fn path(&self, verify: bool) -> Result<PathBuf, DpdkError> {
+        let cell = if verify { &self.verify } else { &self.live };
+        if cell.get().is_none() {
+            let dir = build::build(&self.artifact.source, verify)?;
+            // Nobody else can have set it: the cell is not shared between threads.
+            let _ = cell.set(dir);
+        }
+        Ok(cell.get().map(|dir| dir.path().join("app")).unwrap_or_default())
     }
 
     /// Runs input events in order, as fast as they are done.
@@ -204,9 +214,10 @@ impl DpdkProgram {
         let lcores = if workers == 1 { 1 } else { workers + 1 };
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let lcores: Vec<String> = (0..lcores).map(|lcore| format!("{lcore}@{}", lcore % cpus)).collect();
+        let path = self.path(own.iter().any(|(option, _)| *option == "--nf-outputs"))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("nicforge-{}-{number}", std::process::id());
-        let mut command = Command::new(self.path());
+        let mut command = Command::new(&path);
         command.args([
             "--no-huge",
             "-m",
@@ -227,7 +238,7 @@ impl DpdkProgram {
             command.arg(option).arg(at(name));
         }
         let ran = command.stdin(Stdio::null()).output();
-        let ran = ran.map_err(|source| DpdkError::Io { path: self.path(), source })?;
+        let ran = ran.map_err(|source| DpdkError::Io { path, source })?;
         if ran.status.success() {
             return Ok(());
         }

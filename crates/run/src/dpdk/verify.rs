@@ -43,7 +43,7 @@ pub fn verify_dpdk(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
-    let app = DpdkProgram::build(compiled, pipeline)?;
+    let app = DpdkProgram::new(compiled, pipeline)?;
     let run = app.run(events, entries)?;
     let mut found = Vec::new();
     let mut interp = Interp::new(program);

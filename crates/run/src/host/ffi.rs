@@ -15,6 +15,8 @@ pub struct Packet {
     pub in_port: u32,
     pub spare: u32,
     pub owner: *mut c_void,
+    pub owner_data: *mut u8,
+    pub owner_end: *mut u8,
 }
 
 /// One thing a handler did, when it was built to count (`struct nf_trace_item`).

@@ -147,6 +147,8 @@ impl HostProgram {
             in_port: 0,
             spare: 0,
             owner: std::ptr::null_mut(),
+            owner_data: std::ptr::null_mut(),
+            owner_end: std::ptr::null_mut(),
         });
         let env = Box::new(Env {
             now: 0,

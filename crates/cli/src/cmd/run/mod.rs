@@ -2,6 +2,7 @@
 
 mod control;
 mod dev;
+mod dpdk;
 mod interp;
 mod live;
 mod reload;
@@ -17,12 +18,13 @@ pub fn run(args: Run) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&args.source, &runtime)?;
     out::notes(&loaded.warnings);
-    if args.target == Target::Interp && !args.dev.is_empty() {
+    if args.target != Target::Xdp && !args.dev.is_empty() {
         return Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"));
     }
     interrupt::stop_in_order();
     match (args.target, args.dev.is_empty()) {
         (Target::Interp, _) => interp::run(&args, &loaded),
+        (Target::Dpdk, _) => dpdk::run(&args, &loaded),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
     }

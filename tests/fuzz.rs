@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Mutations of each file.
-const MUTATIONS: u64 = 2000;
+const MUTATIONS: u64 = 1000;
 
 /// The files of folders beside this crate, with those endings.
 fn corpus(folder: &str, endings: &[&str]) -> Vec<(PathBuf, Vec<u8>)> {
@@ -87,14 +87,14 @@ fn replay(files: &[(PathBuf, Vec<u8>)], target: impl Fn(&[u8])) {
 
 #[test]
 fn air() {
-    let mut files = corpus("../ir/src/text", &["air"]);
-    files.extend(corpus("../passes/tests/fixtures", &["air"]));
+    let mut files = corpus("../crates/ir/src/text", &["air"]);
+    files.extend(corpus("../crates/passes/tests/fixtures", &["air"]));
     replay(&files, nicforge_ir::text::fuzz);
 }
 
 #[test]
 fn pcap() {
-    let files = corpus("tests/corpus/pcap", &["pcap", "pcapng"]);
+    let files = corpus("corpus/pcap", &["pcap", "pcapng"]);
     replay(&files, nicforge_run::pcap::fuzz_pcap);
     let path = Path::new("whole");
     let read = files.iter().filter(|(_, bytes)| nicforge_run::pcap::parse(path, bytes).is_ok()).count();
@@ -104,7 +104,7 @@ fn pcap() {
 #[test]
 fn tables() {
     let program = nicforge_ir::text::parse(include_str!("corpus/tables.air")).unwrap();
-    let files = corpus("tests/corpus/tables", &["toml", "json"]);
+    let files = corpus("corpus/tables", &["toml", "json"]);
     replay(&files, |bytes| nicforge_run::control::fuzz_tables(&program, bytes));
     for (path, bytes) in &files {
         // The first byte, white space here, is the target's choice of the format.
@@ -112,5 +112,22 @@ fn tables() {
         let read = nicforge_run::control::parse_tables(&program, path, text);
         let mistakes = path.ends_with("mistakes.toml");
         assert_eq!(read.is_err(), mistakes, "{:?}", read.map_err(|error| error.to_string()));
+    }
+}
+
+#[test]
+fn specs() {
+    replay(&corpus("../targets", &["toml"]), nicforge_target::load::fuzz);
+}
+
+#[test]
+fn plans() {
+    let files = corpus("corpus/plans", &["json"]);
+    replay(&files, nicforge_plan::check::fuzz);
+    let panic = nicforge_target::find("panic").unwrap();
+    for (path, bytes) in &files {
+        let file = path.display().to_string();
+        let plan = nicforge_plan::parse(&file, std::str::from_utf8(bytes).unwrap()).unwrap();
+        nicforge_plan::check(&file, &plan, &panic).unwrap();
     }
 }

@@ -1,0 +1,122 @@
+//! A capture through a planned DPDK process.
+
+use nicforge_ir::{Input, Output};
+use nicforge_run::dpdk::{DpdkRun, verify_dpdk};
+use serde_json::{Value, json};
+
+use super::summary::{Summary, TableSize};
+use crate::args::Run;
+use crate::cmd::compare::{Agreement, describe};
+use crate::cmd::pipelines::{self, Job};
+use crate::context::Failure;
+use crate::events;
+use crate::program::Loaded;
+
+/// Plans, builds, runs and reports, with the interpreter beside it.
+pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+    let program = &*loaded.program;
+    let list = events::captures(&args.inputs, program, &loaded.path)?;
+    let entries = events::tables(&args.inputs, program, &loaded.path)?;
+    let (job, reference) = pipelines::dpdk(&args.planned, &loaded.program)?.with_room(&loaded.program)?;
+    let (run, differences) = verify_dpdk(&reference, &job.program, &job.pipeline, &entries, &list)
+        .map_err(|e| pipelines::failure(&job.program, e))?;
+    let setting =
+        format!("{} stages, {} lcores and one for ports", job.plan.stages.len(), job.pipeline.workers());
+    let mut summary = Summary::new("dpdk", setting, program);
+    let mut sent = vec![Vec::new(); program.ports as usize];
+    for (i, (event, outputs)) in list.iter().zip(&run.outputs).enumerate() {
+        match event.input {
+            Input::Net { .. } => summary.packets_in += 1,
+            Input::Host { .. } => summary.messages_in += 1,
+        }
+        for output in outputs {
+            summary.count(program, output);
+            if args.events {
+                outln!("{}: {}", i + 1, describe(program, output));
+            }
+            if let Output::Send { port, frame } = output
+                && let Some(list) = sent.get_mut(*port as usize)
+            {
+                list.push((event.time_ns, frame.clone()));
+            }
+        }
+    }
+    summary.drops.retain(|drop| drop.1 > 0);
+    summary.tables = program
+        .tables
+        .iter()
+        .map(|(id, table)| TableSize {
+            name: table.name.clone(),
+            kind: table.kind.name(),
+            entries: run.tables.get(&id).map_or(0, Vec::len),
+            capacity: table.capacity,
+        })
+        .collect();
+    let wrong = |table: bool| {
+        differences
+            .iter()
+            .filter(|d| matches!(d, nicforge_run::dpdk::Difference::Table { .. }) == table)
+            .count()
+    };
+    summary.agreement = Some(Agreement {
+        events: list.len(),
+        matching: list.len().saturating_sub(wrong(false)),
+        tables: program.tables.len(),
+        matching_tables: program.tables.len().saturating_sub(wrong(true)),
+        differences: Vec::new(),
+    });
+    if let Some(out) = &args.out {
+        events::write(out, &sent)?;
+    }
+    if args.json {
+        let mut value = summary.json(program);
+        value["stages"] = stages(&job, &run);
+        outln!("{value:#}");
+    } else {
+        summary.show(program, false, args.metrics);
+        print_stages(&job, &run);
+    }
+    if differences.is_empty() { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+/// Statistics of every stage, its replicas together.
+fn stages(job: &Job, run: &DpdkRun) -> Value {
+    let row = |(at, stage): (usize, &nicforge_plan::Stage)| {
+        let workers = run.stats.workers.iter().filter(|worker| worker.stage == Some(at));
+        let (mut events, mut cycles, mut depth, mut full, mut lost) = (0u64, 0u64, 0u64, 0u64, 0u64);
+        for worker in workers {
+            events += worker.events;
+            cycles += worker.cycles;
+            depth = depth.max(worker.depth);
+            full += worker.full;
+            lost += worker.lost;
+        }
+        json!({
+            "name": stage.name, "replicas": stage.replicas, "events": events,
+            "cycles_per_event": if events > 0 { cycles as f64 / events as f64 } else { 0.0 },
+            "queue_depth_max": depth, "waits_for_full_queue": full, "lost": lost,
+        })
+    };
+    Value::Array(job.plan.stages.iter().enumerate().map(row).collect())
+}
+
+fn print_stages(job: &Job, run: &DpdkRun) {
+    let Value::Array(rows) = stages(job, run) else { return };
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let text = |key: &str| row[key].to_string().trim_matches('"').to_string();
+            let cycles = format!("{:.0}", row["cycles_per_event"].as_f64().unwrap_or(0.0));
+            vec![
+                text("name"),
+                text("replicas"),
+                text("events"),
+                cycles,
+                text("queue_depth_max"),
+                text("lost"),
+            ]
+        })
+        .collect();
+    let head = ["stage", "replicas", "events", "cycles/event", "deepest queue", "lost"];
+    outln!("{}", crate::text::table(&head, &cells).trim_end());
+}

@@ -1,0 +1,53 @@
+//! From a plan to the pipeline that code generators for processes take.
+
+use nicforge_ir::{Direction, HandlerId, Program};
+use nicforge_plan::{Plan, PortFields, Steering as Planned};
+
+use crate::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
+
+/// The pipeline of a plan; `program` is the plan's own.
+///
+/// # Errors
+/// What in the plan does not fit the program.
+pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
+    let handler = |name: &String| {
+        let found = program.handlers.iter().find(|(_, handler)| &handler.name == name);
+        found.map(|(id, _)| id).ok_or_else(|| format!("the planned program has no handler `{name}`"))
+    };
+    let mut stages = Vec::new();
+    for stage in &plan.stages {
+        let handlers: Vec<HandlerId> = stage.handlers.iter().map(handler).collect::<Result<_, _>>()?;
+        let ordered = plan.edges.iter().any(|edge| edge.to == stage.name && edge.reorder.is_some());
+        stages.push(PipeStage { handlers, replicas: stage.replicas, ordered });
+    }
+    let mut steering = Vec::new();
+    for edge in &plan.edges {
+        let Some(event) = program.event_named(&edge.event) else {
+            return Err(format!("the planned program has no event `{}`", edge.event));
+        };
+        let by = match &edge.steering {
+            Planned::One | Planned::RoundRobin => SteerBy::RoundRobin,
+            Planned::Key { param } => {
+                let params = &program.events[event].params;
+                let at = params.iter().position(|p| &p.name == param);
+                let at = at.ok_or_else(|| format!("event `{}` has no parameter `{param}`", edge.event))?;
+                SteerBy::Params(vec![(at, vec![])])
+            }
+            Planned::Header { fields } | Planned::Rss { fields, .. } => SteerBy::FrameByPort(by_port(fields)),
+        };
+        let inside = program.events[event].direction == Direction::Internal;
+        if inside || by != SteerBy::RoundRobin {
+            steering.push(Steering { event, by });
+        }
+    }
+    Ok(Pipeline { stages, steering, ordered_output: false })
+}
+
+fn by_port(fields: &[PortFields]) -> Vec<Vec<(u32, u32)>> {
+    let ports = fields.iter().map(|port| port.port + 1).max().unwrap_or(0);
+    let mut list = vec![Vec::new(); ports as usize];
+    for port in fields {
+        list[port.port as usize] = port.fields.iter().map(|field| (field.offset, field.bytes)).collect();
+    }
+    list
+}
