@@ -164,7 +164,7 @@ impl Handlers for InterpHandlers<'_> {
             let event = pending.event;
             let steer = self.steer.get(&event);
             let steer = steer.map_or(0, |param| io::hash(0, &self.interp.argument_bytes(&pending, *param)));
-            let bytes = pending.packets.first().map(|packet| packet.frame_bytes() as u32);
+            let bytes = pending.packets.first().map(|packet| packet.size() as u32);
             let message = self.store(Waiting { pending, time_ns, seed });
             trace.effects.push(Effect::Generate { event, message, steer, bytes });
         }

@@ -12,6 +12,8 @@ mod plan;
 mod reload;
 mod run;
 mod sim;
+mod sim_host;
+mod sim_print;
 mod table;
 mod targets;
 mod trace;

@@ -64,9 +64,9 @@ impl Packet {
         self.cursor = 0;
     }
 
-    /// Bytes of the frame as it would leave now.
-    pub fn frame_bytes(&self) -> usize {
-        self.emitted.len() + self.rest().len()
+    /// Bytes it takes up in memory, read ones and emitted ones included.
+    pub fn size(&self) -> usize {
+        self.emitted.len() + self.data.len()
     }
 
     /// The frame as it leaves.

@@ -122,10 +122,13 @@ pub fn resize(frame: &[u8], bytes: u32) -> Vec<u8> {
         return frame.to_vec();
     }
     let tcp = frame[ETH + 9] == 6;
-    let headers = if tcp { 34 + usize::from(frame[46] >> 4) * 4 } else { 42 };
+    let headers = match frame.get(46) {
+        Some(offset) if tcp => 34 + usize::from(*offset >> 4) * 4,
+        _ => 42,
+    };
     // Bytes behind the packet are padding of the link.
     let packet = ETH + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
-    if bytes < headers || frame.len() < headers {
+    if bytes < headers || frame.len() < headers || headers < if tcp { 54 } else { 42 } {
         return frame.to_vec();
     }
     let mut out = frame[..packet.clamp(headers, frame.len())].to_vec();

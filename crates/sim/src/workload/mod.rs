@@ -1,10 +1,12 @@
 //! What comes in: frames and when they come.
 
+mod accept;
 mod frames;
 mod replay;
 mod syntax;
 mod synthetic;
 
+pub use accept::accepted;
 pub use frames::{Templates, plain};
 pub use replay::{Replay, Timed};
 pub use syntax::{Arrivals, Rate, Sizes, Spec, fuzz, parse, parse_rate, parse_rates};
