@@ -435,17 +435,24 @@ impl<'a> Engine<'a> {
             return self.finish(number);
         };
         let unit = context.unit;
-        let blocked = access.gate != NO_GATE && context.holds[access.gate as usize].blocked;
-        context.parked = blocked;
+        let blocked = self.issue(number, access);
+        let context = &mut self.contexts[number as usize];
         context.gave_way = blocked || !access.blocking;
         if context.gave_way {
             self.give_way(unit);
         }
-        if blocked {
-            return Ok(());
+        Ok(())
+    }
+
+    /// Starts an access, or waits for its entry; whether it waits.
+    fn issue(&mut self, number: u32, access: Access) -> bool {
+        let context = &mut self.contexts[number as usize];
+        context.parked = access.gate != NO_GATE && context.holds[access.gate as usize].blocked;
+        if context.parked {
+            return true;
         }
         self.access(number, access);
-        Ok(())
+        false
     }
 
     /// An access starts: its turn at the memory, then the latency.
@@ -474,12 +481,14 @@ impl<'a> Engine<'a> {
         let next = context.segments[context.at as usize];
         let gave_way = context.gave_way;
         self.release(number, at);
-        if !gave_way {
-            self.process(number);
-        } else if next.processor_ps == 0 && next.access.is_none() {
-            self.finish(number)?;
-        } else {
-            self.want(number)?;
+        match next.access {
+            _ if !gave_way => self.process(number),
+            _ if next.processor_ps > 0 => self.want(number)?,
+            // Nothing to compute: no need to wait for the processor.
+            Some(access) => {
+                self.issue(number, access);
+            }
+            None => self.finish(number)?,
         }
         // Whoever waited for an entry of this context goes on.
         while let Some(next) = self.woken.pop() {

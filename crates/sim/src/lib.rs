@@ -21,6 +21,8 @@ mod reorder;
 pub mod report;
 mod stats;
 mod steer;
+#[cfg(test)]
+mod tests;
 pub mod workload;
 
 use std::time::Instant;

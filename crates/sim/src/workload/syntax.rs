@@ -215,3 +215,72 @@ pub fn fuzz(data: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_read() {
+        let spec = parse("rate=100G, size=64..1500,flows=7,zipf=1.1,burst=3,tcp,poisson,seed=9").unwrap();
+        let want = Spec {
+            rate: Some(Rate::Wire(1e11)),
+            sizes: Sizes::Between(64, 1500),
+            flows: 7,
+            zipf: 1.1,
+            burst: 3,
+            arrivals: Arrivals::Poisson,
+            tcp: true,
+            seed: 9,
+        };
+        assert_eq!(spec, want);
+        assert_eq!(parse_rate("10.5Mpps"), Ok(Rate::Frames(10.5e6)));
+        assert_eq!(parse_rate("40Gbit/s"), Ok(Rate::Wire(4e10)));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_the_remedy() {
+        let errors = ["speed=3", "rate", "rate=fast", "size=9", "size=90..80", "flows=0", "tcp=1", "zipf=-1"];
+        let messages: Vec<String> = errors.iter().map(|text| parse(text).unwrap_err()).collect();
+        assert_eq!(
+            messages,
+            [
+                format!("workload: there is no `speed`; there are {WORDS}"),
+                format!("workload: `rate` needs a value; there are {WORDS}"),
+                "`fast` is no rate: write bits per second as 100G, or frames per second as 10Mpps".to_string(),
+                "workload: `size=9`: expected bytes without CRC from 42 to 9600, a range as 64..1500, imix, or capture"
+                    .to_string(),
+                "workload: `size=90..80`: expected bytes without CRC from 42 to 9600, a range as 64..1500, imix, or \
+                 capture"
+                    .to_string(),
+                "workload: `flows=0`: expected a number from 1 to 16777216".to_string(),
+                format!("workload: `tcp` takes no value; there are {WORDS}"),
+                "workload: `zipf=-1`: expected an exponent from 0 to 10".to_string(),
+            ]
+        );
+    }
+
+    #[test]
+    fn traces_of_rates_are_read_and_checked() {
+        let list = parse_rates("time,rate\n0,10G\n# night\n1.5,2000000\n2,0\n").unwrap();
+        assert_eq!(list, [(0.0, Rate::Wire(1e10)), (1.5, Rate::Frames(2e6)), (2.0, Rate::Frames(0.0))]);
+        assert_eq!(parse_rates("1,2\n1,3").unwrap_err(), "line 2: `1,3`: times must grow");
+        assert!(parse_rates("").is_err());
+    }
+
+    /// Bytes made from the syntax's own pieces, and from noise.
+    #[test]
+    fn no_text_is_too_strange() {
+        let pieces =
+            ["rate=", "10G", ",", "..", "size=", "pps", "k", "-", "é", "\n", "1e999", "imix", "=", "0", "#"];
+        let mut random = crate::random::Random::new(1);
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..random.below(9) {
+                text.push_str(pieces[random.below(pieces.len() as u64) as usize]);
+            }
+            fuzz(text.as_bytes());
+            fuzz(&random.next().to_le_bytes());
+        }
+    }
+}
