@@ -132,8 +132,7 @@ fn examples_do_the_same_in_stages() {
             let name = format!("{} candidate {number}", example.name);
             let cut = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
             let compiled = compiled(&cut);
-            let pipeline =
-                pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let pipeline = pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
             match run(&example.program, &compiled, &pipeline, &example.entries, &example.events) {
                 Ok((run, found)) => {
                     assert!(found.is_empty(), "{name}: {} differences, {:?}", found.len(), found[0]);
@@ -164,9 +163,8 @@ fn random_programs_do_the_same_in_two_stages() {
     if skipped() {
         return;
     }
-    let setting = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-    };
+    let setting =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     let first = setting("NICFORGE_RANDOM_SEED", 0);
     let count = setting("NICFORGE_RANDOM_PROGRAMS", 30);
     let (mut ran, mut seed) = (0, first);
@@ -233,7 +231,11 @@ fn skewed(count: usize) -> Vec<InputEvent> {
 
 fn stage(program: &Program, name: &str, replicas: u32) -> PipeStage {
     let found = program.handlers.iter().find(|(_, h)| h.name == name);
-    PipeStage { handlers: vec![found.unwrap_or_else(|| panic!("no handler {name}")).0], replicas, ordered: false }
+    PipeStage {
+        handlers: vec![found.unwrap_or_else(|| panic!("no handler {name}")).0],
+        replicas,
+        ordered: false,
+    }
 }
 
 /// Keyed state in a replicated stage: an update that got lost or came too early would change the state that every later

@@ -82,8 +82,9 @@ struct nf_packet {
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };
 
 /* What a handler did, in order. BLOCK: straight line number id of the program ran (the artifact lists its ops). READ
- * and WRITE: table id, amount bytes of key and value. BYTES: amount bytes of the frame or of a byte string were summed
- * or copied by an op whose size is known at run time only. */
+ * and WRITE: table id, amount is a hash of the key, never 0; WRITE with amount 0 is of the entry that the table was last
+ * asked for. BYTES: amount bytes of the frame or of a byte string were summed or copied by an op whose size is known at
+ * run time only. */
 struct nf_trace_item {
     u16 kind;
     u16 id;
@@ -190,13 +191,15 @@ NF_INLINE void nf_trace(struct nf_env *env, u16 kind, u16 id, u32 amount)
         trace->lost++;
 }
 #define NF_BLOCK(id) nf_trace(env, NF_TRACE_BLOCK, (id), 1)
-#define NF_READS(id, bytes) nf_trace(env, NF_TRACE_READ, (id), (bytes))
-#define NF_WRITES(id, bytes) nf_trace(env, NF_TRACE_WRITE, (id), (bytes))
+#define NF_READS(id, key, size) nf_trace(env, NF_TRACE_READ, (id), nf_key_hash((key), (size)) | 1)
+#define NF_WRITES(id, key, size) nf_trace(env, NF_TRACE_WRITE, (id), nf_key_hash((key), (size)) | 1)
+#define NF_WRITES_LAST(id) nf_trace(env, NF_TRACE_WRITE, (id), 0)
 #define NF_BYTES(bytes) nf_trace(env, NF_TRACE_BYTES, 0, (bytes))
 #else
 #define NF_BLOCK(id) ((void)0)
-#define NF_READS(id, bytes) ((void)0)
-#define NF_WRITES(id, bytes) ((void)0)
+#define NF_READS(id, key, size) ((void)0)
+#define NF_WRITES(id, key, size) ((void)0)
+#define NF_WRITES_LAST(id) ((void)0)
 #define NF_BYTES(bytes) ((void)0)
 #endif
 

@@ -45,6 +45,8 @@ pub enum Command {
     Targets(Targets),
     /// Find the pipeline, replicas and memories that suit a program on a target
     Plan(Plan),
+    /// Simulate a planned program on a NIC: rates, latency, queues, power
+    Sim(Sim),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
     /// Write one HTML page with source, plans and what limits them, target by target
@@ -141,6 +143,65 @@ pub struct Report {
     /// Where to write it (default: NAME.html)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub struct Sim {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Name of a target, or a .toml file
+    #[arg(long, value_name = "TARGET")]
+    pub target: String,
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Simulate a plan from a file instead of searching
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// What is offered: bits per second on the wire as 100G, or frames per second as 10Mpps (default: one port's line)
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<String>,
+    /// Traffic: size=256|imix|64..1500|capture, flows=N, zipf=S, burst=N, poisson, udp, tcp, seed=N, separated by commas
+    #[arg(long, value_name = "WHAT", default_value = "")]
+    pub workload: String,
+    /// Send the capture as it is instead, at --rate if there is one
+    #[arg(long, conflicts_with_all = ["workload", "rates"])]
+    pub replay: bool,
+    /// Follow a trace of rates: lines `seconds,rate`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "sweep", "find_max"])]
+    pub rates: Option<PathBuf>,
+    /// Simulated time
+    #[arg(long, value_name = "TIME", value_parser = simulated, default_value = "2ms", conflicts_with = "packets")]
+    pub duration: f64,
+    /// Offer so many frames, and see them through
+    #[arg(long, value_name = "N")]
+    pub packets: Option<u64>,
+    /// Seed of the traffic
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Simulate once for each value: rate=10G..100G/10G, or flows=1..4096*4 (/ adds, * multiplies)
+    #[arg(long, value_name = "NAME=FROM..TO/STEP", conflicts_with = "find_max")]
+    pub sweep: Option<String>,
+    /// Find the greatest rate with a loss below 0.1 %
+    #[arg(long)]
+    pub find_max: bool,
+    /// Run handlers in the interpreter instead of as compiled code
+    #[arg(long)]
+    pub interpreted: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A simulated time with its unit, in seconds.
+fn simulated(text: &str) -> Result<f64, String> {
+    let time = nicforge_target::quantity::Time::parse(text)?.value * 1e-9;
+    if time > 0.0 && time <= 3600.0 {
+        Ok(time)
+    } else {
+        Err("expected a time above 0, up to 3600 s".to_string())
+    }
 }
 
 #[derive(ClapArgs)]

@@ -39,26 +39,46 @@ fn a_browser_shows_the_report() {
     let status = Command::new(env!("CARGO_BIN_EXE_nicforge"))
         .arg("report")
         .arg(&example)
-        .args(["--target", "agilio-cx", "--target", "bluefield2", "--target", "panic", "--iterations", "12", "-o"])
+        .args([
+            "--target",
+            "agilio-cx",
+            "--target",
+            "bluefield2",
+            "--target",
+            "panic",
+            "--iterations",
+            "12",
+            "-o",
+        ])
         .arg(&page)
         .status()
         .unwrap();
     assert!(status.success());
     let text = std::fs::read_to_string(&page).unwrap();
-    let loads = ["src=", "href=\"http", "url(", "<link", "@import"].into_iter().find(|what| text.contains(what));
+    let loads =
+        ["src=", "href=\"http", "url(", "<link", "@import"].into_iter().find(|what| text.contains(what));
     assert_eq!(loads.filter(|what| *what != "url(" || text.replace("url(#tip)", "").contains("url(")), None);
     std::fs::write(&page, text.replace("</head>", &format!("{MEASURE}</head>"))).unwrap();
     let output = Command::new(browser)
-        .args(["--no-sandbox", "--disable-gpu", "--window-size=1200,900", "--virtual-time-budget=2000", "--dump-dom"])
+        .args([
+            "--no-sandbox",
+            "--disable-gpu",
+            "--window-size=1200,900",
+            "--virtual-time-budget=2000",
+            "--dump-dom",
+        ])
         .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
         .arg(format!("file://{}", page.display()))
         .output()
         .unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
-    let title = shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or_default();
+    let title =
+        shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or_default();
     // nf_chain needs two ports, which PANIC has not: its row says so instead of a plan.
     assert_eq!(title, "rows 3 graphs 2 out 0 wide false hidden false chosen 2");
-    for words in ["lacks 2 network ports", "limited by", "connections", "why not elsewhere", "generate stack_recv"] {
+    for words in
+        ["lacks 2 network ports", "limited by", "connections", "why not elsewhere", "generate stack_recv"]
+    {
         assert!(shown.contains(words), "the page does not say `{words}`");
     }
 }

@@ -25,6 +25,7 @@ mod control;
 mod exec;
 mod packet;
 mod shapes;
+mod step;
 mod store;
 mod trace;
 
@@ -39,6 +40,7 @@ use crate::verify::{MAX_FRAME, Verified};
 
 pub use packet::Packet;
 pub use shapes::{Part, Shapes};
+pub use step::{Pending, Stepped};
 pub use trace::{Access, BodyOf, NoTrace, Step, Tracer};
 
 use store::Store;

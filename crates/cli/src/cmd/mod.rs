@@ -13,6 +13,9 @@ mod plan;
 mod reload;
 mod report;
 mod run;
+mod sim;
+mod sim_host;
+mod sim_print;
 mod table;
 mod targets;
 mod trace;
@@ -40,6 +43,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::New(args) => new::run(args),
         Command::Targets(args) => targets::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
     }

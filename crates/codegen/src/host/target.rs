@@ -164,11 +164,11 @@ fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, por
     e.line("}");
 }
 
-/// Notes an access of a table for the timing model.
-fn trace(e: &mut H<'_, '_>, what: &str, table: TableId, indent: &str) {
-    let def = &e.program.tables[table];
-    let bytes = e.program.size_of(def.key) + e.program.size_of(def.value);
-    e.line(&format!("{indent}{what}({}, {bytes});", table.as_u32()));
+/// Notes an access of a table under a key for the timing model.
+fn trace(e: &mut H<'_, '_>, what: &str, table: TableId, key: ValueId, indent: &str) {
+    let size = e.program.size_of(e.program.tables[table].key);
+    let key = e.address(key);
+    e.line(&format!("{indent}{what}({}, {key}, {size});", table.as_u32()));
 }
 
 impl Target for Host<'_> {
@@ -303,7 +303,7 @@ impl Target for Host<'_> {
             TableKind::Ternary => format!("nf_ternary_find({map}, {})", e.address(key)),
         };
         e.line(&format!("{ty} *{name} = {call};"));
-        trace(e, "NF_READS", table, "");
+        trace(e, "NF_READS", table, key, "");
         used(e, table, name);
     }
 
@@ -317,7 +317,7 @@ impl Target for Host<'_> {
     }
 
     fn written(e: &mut E<'_, Self>, table: TableId, indent: &str) {
-        trace(e, "NF_WRITES", table, indent);
+        e.line(&format!("{indent}NF_WRITES_LAST({});", table.as_u32()));
     }
 
     fn insert(e: &mut E<'_, Self>, table: TableId, key: ValueId, value: ValueId, indent: &str) -> String {
@@ -331,13 +331,13 @@ impl Target for Host<'_> {
         let hash = hash_of(e, table, key, indent);
         let map = e.dialect.target.uses(table);
         let (ty, fresh) = (Self::entry_type(e, table), e.names.fresh(&format!("{map}_new")));
-        let key = e.address(key);
+        let at = e.address(key);
         let call = match make {
-            None => format!("nf_insert({map}, {key}, {hash})"),
-            Some(make) => format!("{make}({map}, {key}, {size}, {hash})"),
+            None => format!("nf_insert({map}, {at}, {hash})"),
+            Some(make) => format!("{make}({map}, {at}, {size}, {hash})"),
         };
         e.line(&format!("{indent}{ty} *{fresh} = {call};"));
-        trace(e, "NF_WRITES", table, indent);
+        trace(e, "NF_WRITES", table, key, indent);
         let to = tables::value_of(e, table, &fresh);
         let name = packet::variable(e, value);
         e.line(&format!("{indent}if ({fresh})"));
@@ -358,7 +358,7 @@ impl Target for Host<'_> {
     fn delete(e: &mut E<'_, Self>, table: TableId, key: ValueId) -> String {
         let map = e.dialect.target.uses(table);
         let hash = hash_of(e, table, key, "");
-        trace(e, "NF_WRITES", table, "");
+        trace(e, "NF_WRITES", table, key, "");
         format!("nf_remove({map}, {}, {hash})", e.address(key))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cranelift_entity::EntityRef;
 
+use super::step::{Pending, Stepped};
 use super::store::Inserted;
 use super::trace::{Access, BodyOf, Step, Tracer};
 use super::{Eviction, InterpError, Packet, Shapes, State, Val, arith};
@@ -84,6 +85,27 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
 
     pub fn set_event(&mut self, time_ns: u64, seed: u64, max_steps: u64) {
         (self.time_ns, self.seed, self.max_steps) = (time_ns, seed, max_steps);
+    }
+
+    pub fn set_drawn(&mut self, drawn: u64) {
+        self.drawn = drawn;
+    }
+
+    /// Runs a handler; the internal events it generated are handed out with their packets.
+    pub fn step(mut self, handler: HandlerId, args: Vec<Val>) -> Result<Stepped, InterpError> {
+        self.handler(handler, args)?;
+        let mut generated = Vec::with_capacity(self.queue.len());
+        while let Some((event, mut args)) = self.queue.pop_front() {
+            let mut packets = Vec::new();
+            for arg in &mut args {
+                if let Val::Packet(_) = arg {
+                    packets.push(self.take_packet(arg));
+                    *arg = Val::Packet(packets.len() as u32 - 1);
+                }
+            }
+            generated.push(Pending { event, args, packets, drawn: self.drawn });
+        }
+        Ok(Stepped { outputs: self.outputs, generated })
     }
 
     /// Runs a handler, then those of the internal events, first in first out.

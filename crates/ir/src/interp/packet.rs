@@ -64,6 +64,11 @@ impl Packet {
         self.cursor = 0;
     }
 
+    /// Bytes it takes up in memory, read ones and emitted ones included.
+    pub fn size(&self) -> usize {
+        self.emitted.len() + self.data.len()
+    }
+
     /// The frame as it leaves.
     pub fn into_frame(self) -> Vec<u8> {
         let mut frame = self.emitted;

@@ -1,0 +1,76 @@
+//! Compiled handlers for the simulator: `nicforge_run`'s stepper behind `nicforge_sim`'s interface.
+
+use nicforge_ir::{EventId, Program, TableId, Verified};
+use nicforge_run::host::{HostOptions, HostProgram, StepEffect, Stepper};
+use nicforge_sim::{Effect, HandlerError, Handlers, Line, Message, Step, Trace};
+
+use crate::context::Failure;
+
+/// A program in this process that counts what it does.
+pub struct Compiled<'p> {
+    program: &'p Verified<Program>,
+    stepper: Stepper,
+}
+
+impl<'p> Compiled<'p> {
+    /// Generates, compiles and loads. `keep`: outputs are kept.
+    pub fn new(program: &'p Verified<Program>, keep: bool) -> Result<Compiled<'p>, Failure> {
+        let options = HostOptions { count: true, ..HostOptions::default() };
+        let built = HostProgram::build_with(program, options).map_err(|e| Failure::of(e.fault(), e))?;
+        Ok(Compiled { program, stepper: Stepper::new(built, keep) })
+    }
+
+    /// The program with its tables and outputs.
+    pub fn stepper(&mut self) -> &mut Stepper {
+        &mut self.stepper
+    }
+}
+
+impl Handlers for Compiled<'_> {
+    fn lines(&self) -> Vec<Line> {
+        let blocks = self.stepper.artifact().blocks.iter();
+        blocks.map(|block| Line { handler: block.handler, insts: block.insts.clone() }).collect()
+    }
+
+    fn steer_by(&mut self, event: EventId, param: usize) {
+        self.stepper.steer_by(self.program, event, param);
+    }
+
+    fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message {
+        Message(self.stepper.arrive(port, frame, time_ns, seed))
+    }
+
+    fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError> {
+        let effects = self.stepper.run(message.0).iter().map(effect);
+        trace.effects.extend(effects);
+        for item in self.stepper.trace() {
+            let table = TableId::from_u32(item.id.into());
+            trace.steps.push(match item.kind {
+                1 => Step::Line(item.id.into()),
+                2 => Step::Read { table, key: item.amount },
+                3 => Step::Write { table, key: (item.amount != 0).then_some(item.amount) },
+                _ => continue,
+            });
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self, message: Message) {
+        self.stepper.discard(message.0);
+    }
+}
+
+fn effect(effect: &StepEffect) -> Effect {
+    match *effect {
+        StepEffect::Generate { event, message, steer, bytes } => {
+            Effect::Generate { event, message: Message(message), steer, bytes }
+        }
+        StepEffect::Send { port, bytes } => Effect::Send { port, bytes },
+        StepEffect::Drop { reason } => Effect::Drop { reason },
+        StepEffect::NoRoom => Effect::NoRoom,
+        StepEffect::Stack { bytes } => Effect::Stack { bytes },
+        StepEffect::Host { bytes } => Effect::Host { bytes },
+        StepEffect::Made { port, bytes } => Effect::Made { port, bytes },
+        StepEffect::ToHost { bytes } => Effect::ToHost { bytes },
+    }
+}

@@ -1,0 +1,419 @@
+//! A program in this process, one handler at a time, for those who decide themselves when an internal event arrives.
+//!
+//! Many packets are under way at once: each has a buffer of its own, taken from a free list. Events between handlers wait as the
+//! bytes the generated code made of them, pointer to the packet included, until they are run or forgotten.
+
+use std::ffi::c_void;
+
+use nicforge_codegen::host::HostArtifact;
+use nicforge_ir::{EventId, Output, ReasonId, Type, Verified, io};
+
+use super::ffi::{Env, Hooks, Packet, TraceItem};
+use super::{HEADROOM, HostProgram};
+
+/// Room behind a frame, for headers that do not fit in front.
+const TAILROOM: usize = 256;
+/// Frames up to this size share buffers.
+const USUAL: usize = 2048;
+/// No packet goes with the event.
+const NONE: u32 = u32::MAX;
+
+/// What left a handler. Lengths are in bytes, messages are numbers for [`Stepper::run`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepEffect {
+    /// An internal event; `steer` is a hash of the parameter of [`Stepper::steer_by`], `bytes` the size of the packet it carries.
+    Generate {
+        event: EventId,
+        message: u32,
+        steer: u32,
+        bytes: Option<u32>,
+    },
+    Send {
+        port: u32,
+        bytes: u32,
+    },
+    Drop {
+        reason: ReasonId,
+    },
+    /// The packet had no room for its headers.
+    NoRoom,
+    Stack {
+        bytes: u32,
+    },
+    Host {
+        bytes: u32,
+    },
+    /// A frame made of a table's byte string, to a port or to the host side.
+    Made {
+        port: Option<u32>,
+        bytes: u32,
+    },
+    /// A message to the host side or a DMA write.
+    ToHost {
+        bytes: u32,
+    },
+}
+
+/// A program whose handlers are run one by one.
+pub struct Stepper {
+    program: HostProgram,
+    slots: Vec<Box<Slot>>,
+    state: Box<State>,
+    staged_bytes: usize,
+    net_recv: Option<EventId>,
+}
+
+/// A packet with its buffer.
+struct Slot {
+    packet: Packet,
+    buffer: Vec<u8>,
+    // Written through `packet` only.
+    _staged: Vec<u8>,
+}
+
+/// What the hooks see.
+struct State {
+    messages: Vec<Message>,
+    free_messages: Vec<u32>,
+    free_slots: Vec<u32>,
+    effects: Vec<StepEffect>,
+    /// By event: place of the bytes to hash.
+    steer: Vec<Option<(usize, usize)>>,
+    reasons: u32,
+    /// Of the message that runs.
+    time_ns: u64,
+    seed: u64,
+    outputs: Option<Vec<Output>>,
+}
+
+#[derive(Default)]
+struct Message {
+    event: u32,
+    slot: u32,
+    params: Vec<u8>,
+    time_ns: u64,
+    seed: u64,
+    draws: u64,
+}
+
+impl State {
+    fn message(&mut self) -> u32 {
+        self.free_messages.pop().unwrap_or_else(|| {
+            self.messages.push(Message::default());
+            self.messages.len() as u32 - 1
+        })
+    }
+
+    fn keep(&mut self, output: impl FnOnce() -> Output) {
+        if let Some(outputs) = &mut self.outputs {
+            outputs.push(output());
+        }
+    }
+}
+
+impl Stepper {
+    /// Takes a program over. `keep`: what leaves is kept for [`Stepper::outputs`].
+    pub fn new(program: HostProgram, keep: bool) -> Stepper {
+        let events = program.artifact.event_sizes.len();
+        let state = State {
+            messages: Vec::new(),
+            free_messages: Vec::new(),
+            free_slots: Vec::new(),
+            effects: Vec::new(),
+            steer: vec![None; events],
+            reasons: program.artifact.reasons.len() as u32 - 1,
+            time_ns: 0,
+            seed: 0,
+            outputs: keep.then(Vec::new),
+        };
+        let mut stepper = Stepper {
+            staged_bytes: program.artifact.staged_bytes.max(1) as usize,
+            net_recv: program.net_recv,
+            program,
+            slots: Vec::new(),
+            state: Box::new(state),
+        };
+        stepper.program.env.hooks = &HOOKS;
+        stepper.program.env.user = (&raw mut *stepper.state).cast();
+        stepper
+    }
+
+    /// The program with its tables.
+    pub fn program(&mut self) -> &mut HostProgram {
+        &mut self.program
+    }
+
+    /// What the program was generated as.
+    pub fn artifact(&self) -> &HostArtifact {
+        self.program.artifact()
+    }
+
+    /// What left the program so far, if it is kept; logs apart.
+    pub fn outputs(&self) -> &[Output] {
+        self.state.outputs.as_deref().unwrap_or_default()
+    }
+
+    /// From now on internal events of this kind come with a hash of this parameter.
+    pub fn steer_by(&mut self, program: &Verified<nicforge_ir::Program>, event: EventId, param: usize) {
+        let size = |ty| if ty == Type::Packet { 8 } else { program.size_of(ty) as usize };
+        let params = &program.events[event].params;
+        let at = params.iter().take(param).map(|p| size(p.ty)).sum();
+        self.state.steer[event.as_u32() as usize] = params.get(param).map(|p| (at, size(p.ty)));
+    }
+
+    /// A frame that came in by a port, as a message.
+    pub fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> u32 {
+        let number = self.state.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::new(self.staged_bytes));
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[number as usize];
+        slot.fill(number, port, frame);
+        let packet: *mut Packet = &mut slot.packet;
+        let message = self.state.message();
+        let data = &mut self.state.messages[message as usize];
+        data.event = self.net_recv.map_or(u32::MAX, EventId::as_u32);
+        (data.slot, data.time_ns, data.seed, data.draws) = (number, time_ns, seed, 0);
+        data.params.clear();
+        data.params.extend_from_slice(&(packet as usize).to_ne_bytes());
+        message
+    }
+
+    /// Runs the handler of a message, which is then no more; what left it, in order.
+    pub fn run(&mut self, message: u32) -> &[StepEffect] {
+        let state = &mut *self.state;
+        state.effects.clear();
+        let data = &mut state.messages[message as usize];
+        let params = std::mem::take(&mut data.params);
+        let event = data.event;
+        let env = &mut *self.program.env;
+        (env.now, env.seed, env.draws) = (data.time_ns, data.seed, data.draws);
+        (state.time_ns, state.seed) = (data.time_ns, data.seed);
+        (self.program.trace.count, self.program.trace.lost) = (0, 0);
+        self.program.call(event, params.as_ptr().cast());
+        let drawn = self.program.env.draws;
+        let state = &mut *self.state;
+        for effect in &state.effects {
+            if let StepEffect::Generate { message, .. } = effect {
+                state.messages[*message as usize].draws = drawn;
+            }
+        }
+        state.messages[message as usize].params = params;
+        state.free_messages.push(message);
+        &self.state.effects
+    }
+
+    /// What the last handler executed; empty unless built to count.
+    pub fn trace(&self) -> &[TraceItem] {
+        self.program.trace()
+    }
+
+    /// Forgets all messages, and what was kept of outputs; tables stay.
+    pub fn reset(&mut self) {
+        let state = &mut *self.state;
+        state.free_messages = (0..state.messages.len() as u32).collect();
+        state.free_slots = (0..self.slots.len() as u32).collect();
+        if let Some(outputs) = &mut state.outputs {
+            outputs.clear();
+        }
+    }
+
+    /// Forgets a message and its packet.
+    pub fn discard(&mut self, message: u32) {
+        let slot = self.state.messages[message as usize].slot;
+        if slot != NONE {
+            self.state.free_slots.push(slot);
+        }
+        self.state.free_messages.push(message);
+    }
+}
+
+impl Slot {
+    fn new(staged_bytes: usize) -> Box<Slot> {
+        let mut staged = vec![0u8; staged_bytes];
+        let nothing = std::ptr::null_mut();
+        let packet = Packet {
+            data: nothing,
+            end: nothing,
+            head: nothing,
+            tail: nothing,
+            staged: staged.as_mut_ptr(),
+            cursor: 0,
+            staged_len: 0,
+            in_port: 0,
+            spare: 0,
+            owner: std::ptr::null_mut(),
+            owner_data: nothing,
+            owner_end: nothing,
+        };
+        Box::new(Slot { packet, buffer: Vec::new(), _staged: staged })
+    }
+
+    fn fill(&mut self, number: u32, port: u32, frame: &[u8]) {
+        let size = HEADROOM + frame.len().max(USUAL) + TAILROOM;
+        if self.buffer.len() < size {
+            self.buffer = vec![0; size];
+        }
+        self.buffer[HEADROOM..HEADROOM + frame.len()].copy_from_slice(frame);
+        let packet = &mut self.packet;
+        packet.head = self.buffer.as_mut_ptr();
+        // SAFETY: the buffer is at least as long as headroom, frame and tailroom.
+        unsafe {
+            packet.tail = packet.head.add(self.buffer.len());
+            packet.data = packet.head.add(HEADROOM);
+            packet.end = packet.data.add(frame.len());
+        }
+        (packet.cursor, packet.staged_len, packet.in_port) = (0, 0, port);
+        packet.owner = std::ptr::without_provenance_mut(number as usize);
+    }
+}
+
+static HOOKS: Hooks = Hooks {
+    send,
+    stack,
+    host,
+    drop: drop_packet,
+    send_bytes,
+    host_bytes,
+    host_msg,
+    dma_write,
+    log,
+    generate,
+};
+
+/// # Safety
+/// `user` of the environment must be a stepper's state that nobody else uses during the call.
+unsafe fn state<'a>(env: *mut Env) -> &'a mut State {
+    // SAFETY: as the caller promises.
+    unsafe { &mut *(*env).user.cast() }
+}
+
+/// Gives the packet's buffer back; the length of its frame.
+///
+/// # Safety
+/// The packet must be a slot's that the generated code has finished.
+unsafe fn take(state: &mut State, pkt: *const Packet) -> u32 {
+    // SAFETY: data and end lie in one buffer, in this order.
+    unsafe {
+        state.free_slots.push((*pkt).owner.addr() as u32);
+        (*pkt).end.offset_from((*pkt).data) as u32
+    }
+}
+
+/// # Safety
+/// `size` bytes must lie at `at`.
+unsafe fn bytes<'a>(at: *const c_void, size: u32) -> &'a [u8] {
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts(at.cast::<u8>(), size as usize) }
+}
+
+/// # Safety
+/// As [`take`].
+unsafe fn frame(pkt: *const Packet) -> Vec<u8> {
+    // SAFETY: data and end lie in one buffer, in this order.
+    unsafe { bytes((*pkt).data.cast(), (*pkt).end.offset_from((*pkt).data) as u32).to_vec() }
+}
+
+unsafe extern "C" fn send(env: *mut Env, pkt: *mut Packet, port: u32) {
+    // SAFETY: generated code calls with the environment it was given and its packet.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::Send { port, frame: frame(pkt) });
+        let bytes = take(state, pkt);
+        state.effects.push(StepEffect::Send { port, bytes });
+    }
+}
+
+unsafe extern "C" fn stack(env: *mut Env, pkt: *mut Packet) {
+    // SAFETY: see `send`.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::Stack { frame: frame(pkt) });
+        let bytes = take(state, pkt);
+        state.effects.push(StepEffect::Stack { bytes });
+    }
+}
+
+unsafe extern "C" fn host(env: *mut Env, pkt: *mut Packet) {
+    // SAFETY: see `send`.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::HostPacket { frame: frame(pkt) });
+        let bytes = take(state, pkt);
+        state.effects.push(StepEffect::Host { bytes });
+    }
+}
+
+unsafe extern "C" fn drop_packet(env: *mut Env, pkt: *mut Packet, reason: u32) {
+    // SAFETY: see `send`.
+    unsafe {
+        let state = state(env);
+        // A frame without room has no data pointer any more: only its buffer counts.
+        state.free_slots.push((*pkt).owner.addr() as u32);
+        if reason == state.reasons {
+            state.effects.push(StepEffect::NoRoom);
+        } else {
+            let reason = ReasonId::from_u32(reason);
+            state.keep(|| Output::Drop { reason });
+            state.effects.push(StepEffect::Drop { reason });
+        }
+    }
+}
+
+unsafe extern "C" fn send_bytes(env: *mut Env, port: u32, at: *const c_void, size: u32) {
+    // SAFETY: generated code calls with bytes of a table's entry.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::Send { port, frame: bytes(at, size).to_vec() });
+        state.effects.push(StepEffect::Made { port: Some(port), bytes: size });
+    }
+}
+
+unsafe extern "C" fn host_bytes(env: *mut Env, at: *const c_void, size: u32) {
+    // SAFETY: see `send_bytes`.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::HostPacket { frame: bytes(at, size).to_vec() });
+        state.effects.push(StepEffect::Made { port: None, bytes: size });
+    }
+}
+
+unsafe extern "C" fn host_msg(env: *mut Env, at: *const c_void, size: u32) {
+    // SAFETY: generated code calls with bytes of a variable.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::HostMessage { bytes: bytes(at, size).to_vec() });
+        state.effects.push(StepEffect::ToHost { bytes: size });
+    }
+}
+
+unsafe extern "C" fn dma_write(env: *mut Env, addr: u64, at: *const c_void, size: u32) {
+    // SAFETY: generated code calls with bytes of the frame.
+    unsafe {
+        let state = state(env);
+        state.keep(|| Output::DmaWrite { addr, data: bytes(at, size).to_vec() });
+        state.effects.push(StepEffect::ToHost { bytes: size });
+    }
+}
+
+unsafe extern "C" fn log(_env: *mut Env, _log: u32, _args: *const u64, _count: u32) {}
+
+unsafe extern "C" fn generate(env: *mut Env, event: u32, params: *const c_void, size: u32, pkt: *mut Packet) {
+    // SAFETY: generated code calls with the event's parameters, and its packet or null.
+    unsafe {
+        let state = state(env);
+        let message = state.message();
+        let (time_ns, seed) = (state.time_ns, state.seed);
+        let made = &mut state.messages[message as usize];
+        made.params.clear();
+        made.params.extend_from_slice(bytes(params, size));
+        (made.event, made.time_ns, made.seed) = (event, time_ns, seed);
+        let packet = pkt.as_ref();
+        made.slot = packet.map_or(NONE, |packet| packet.owner.addr() as u32);
+        let steer = state.steer[event as usize].and_then(|(at, size)| made.params.get(at..at + size));
+        let steer = steer.map_or(0, |bytes| io::hash(0, bytes));
+        let bytes = packet.map(|packet| packet.end.offset_from(packet.data) as u32 + packet.staged_len);
+        let event = EventId::from_u32(event);
+        state.effects.push(StepEffect::Generate { event, message, steer, bytes });
+    }
+}

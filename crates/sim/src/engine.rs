@@ -1,0 +1,790 @@
+//! The event loop.
+//!
+//! # What is simulated
+//!
+//! A frame occupies the wire of its port, passes the ports' packet rate, and waits in the queue of the unit that steering chooses.
+//! A free thread of the unit takes it up: its handler is executed for real, at once, and what it did becomes a list of segments,
+//! processor time that ends in a memory access or in the end of the handler. The segments are then played: the processor of a
+//! unit serves one thread at a time, first come first served; an access waits until its entry is free ([`keys`](crate::keys)), then
+//! for its turn at the memory, then for the latency, while the processor serves other threads unless the memory blocks. At the end
+//! frames go to the wires, and events to the queues of other stages, which may be full: then they are lost or the thread waits, as
+//! the link is. Hardware pipelines take up an event per interval and finish it a latency later.
+//!
+//! # Why execution and timing may be apart
+//!
+//! Handlers are run in the order in which threads take them up. Events of one steering key are taken up by one unit, in order of
+//! arrival, and events that touch the same entry of a mutable table from several threads play their accesses in the order in which
+//! they were executed. So no result depends on anything the timing decides later.
+//!
+//! # Cost
+//!
+//! A binary heap of 16-byte keys; contexts, messages and packets come from free lists. Nothing is allocated per event once the busiest
+//! moment has been seen. Segments that nobody else can see the borders of are merged: a unit with one thread and memories without a
+//! bandwidth limit takes one heap event per packet.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::context::{Access, Context, NO_GATE, Segment};
+use crate::handlers::{Effect, Handlers, Message, Trace};
+use crate::keys::Keys;
+use crate::model::{Crossing, Model, SimError};
+use crate::reorder::Reorder;
+use crate::stats::{Place, Stats};
+use crate::workload::{Arrival, Workload};
+use crate::{Options, price};
+
+/// What the heap holds: time in picoseconds, then order of scheduling, then what happens.
+type Key = u128;
+
+/// What happens: the processor is done with a segment of a context; a context's access is over; a pipeline takes the next event; a
+/// pipeline's event is over; a message arrives at its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Ran = 0,
+    Accessed = 1,
+    Ready = 2,
+    Finished = 3,
+    Arrived = 4,
+}
+
+const WHAT_BITS: u32 = 3;
+const INDEX_BITS: u32 = 25;
+const ORDER_BITS: u32 = 36;
+
+/// An event in front of a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    pub message: Message,
+    pub root: u32,
+    pub unit: u32,
+    /// Event of the program, and bytes of its packet.
+    pub event: u32,
+    pub bytes: u32,
+    /// Sending stage; the number of stages for the ports.
+    pub from: u32,
+}
+
+/// A packet from outside and everything that came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Root {
+    /// When its first bit could have been on the wire.
+    pub at: u64,
+    /// Events of it that are not finished.
+    pub live: u32,
+    /// Its number among the accepted ones.
+    pub sequence: u64,
+}
+
+/// A unit while it runs.
+struct Unit {
+    queue: VecDeque<Item>,
+    /// Room promised to messages on their way.
+    promised: u32,
+    free_threads: u32,
+    /// Someone has the processor, or the pipeline is not ready.
+    busy: bool,
+    /// Contexts that wait for the processor.
+    ready: VecDeque<u32>,
+    /// Contexts that wait for room in the queue.
+    senders: VecDeque<u32>,
+}
+
+/// A simulation under way.
+pub struct Engine<'a> {
+    model: &'a Model,
+    handlers: &'a mut dyn Handlers,
+    options: &'a Options<'a>,
+    now: u64,
+    order: u64,
+    heap: BinaryHeap<Reverse<Key>>,
+    units: Vec<Unit>,
+    turns: Vec<u32>,
+    contexts: Vec<Context>,
+    free_contexts: Vec<u32>,
+    flights: Vec<Item>,
+    free_flights: Vec<u32>,
+    roots: Vec<Root>,
+    free_roots: Vec<u32>,
+    accepted: u64,
+    keys: Keys,
+    woken: Vec<u32>,
+    /// When each memory server is free again, in picoseconds with fraction.
+    servers: Vec<f64>,
+    wires_in: Vec<u64>,
+    wires_out: Vec<u64>,
+    mac: f64,
+    host_link: [f64; 2],
+    reorder: Vec<Reorder>,
+    trace: Trace,
+    pub stats: Stats,
+}
+
+impl<'a> Engine<'a> {
+    pub fn new(
+        model: &'a Model,
+        handlers: &'a mut dyn Handlers,
+        options: &'a Options<'a>,
+        reasons: usize,
+    ) -> Engine<'a> {
+        let unit = |unit: &crate::model::UnitModel| Unit {
+            queue: VecDeque::new(),
+            promised: 0,
+            free_threads: model.stages[unit.stage].threads,
+            busy: false,
+            ready: VecDeque::new(),
+            senders: VecDeque::new(),
+        };
+        Engine {
+            handlers,
+            options,
+            now: 0,
+            order: 0,
+            heap: BinaryHeap::new(),
+            units: model.units.iter().map(unit).collect(),
+            turns: vec![0; model.events.len()],
+            contexts: Vec::new(),
+            free_contexts: Vec::new(),
+            flights: Vec::new(),
+            free_flights: Vec::new(),
+            roots: Vec::new(),
+            free_roots: Vec::new(),
+            accepted: 0,
+            keys: Keys::default(),
+            woken: Vec::new(),
+            servers: vec![0.0; model.servers.len()],
+            wires_in: vec![0; model.ports.count],
+            wires_out: vec![0; model.ports.count],
+            mac: 0.0,
+            host_link: [0.0; 2],
+            reorder: model.reorders.iter().map(|_| Reorder::default()).collect(),
+            trace: Trace::default(),
+            stats: Stats::new(model, reasons),
+            model,
+        }
+    }
+
+    /// Runs until the workload, the time or the patience of the user ends.
+    pub fn run(&mut self, workload: &mut dyn Workload) -> Result<(), SimError> {
+        let end = self.options.duration_ps.unwrap_or(u64::MAX);
+        let warm = self.options.warm_up_ps;
+        let mut warming = warm > 0;
+        let mut pending = self.fetch(workload);
+        let mut rounds = 0u32;
+        loop {
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(1024) && (self.options.stop)() {
+                self.stats.interrupted = true;
+                break;
+            }
+            let next_event = self.heap.peek().map(|key| (key.0 >> 64) as u64);
+            let next_frame = pending.map(|(at, _)| at);
+            let frame_first = match (next_frame, next_event) {
+                (None, None) => break,
+                (Some(frame), Some(event)) => frame <= event,
+                (frame, _) => frame.is_some(),
+            };
+            let at = if frame_first { next_frame } else { next_event }.unwrap_or(u64::MAX);
+            if at > end {
+                self.now = end;
+                break;
+            }
+            if pending.is_none() && !self.options.drain {
+                break;
+            }
+            self.now = at;
+            if warming && at >= warm {
+                warming = false;
+                self.stats.start(at);
+            }
+            if frame_first {
+                if let Some((_, arrival)) = pending {
+                    self.accept(&arrival, workload.frame())?;
+                }
+                pending = self.fetch(workload);
+            } else if let Some(Reverse(key)) = self.heap.pop() {
+                self.happen(key)?;
+            }
+        }
+        self.stats.end(self.now);
+        self.stats.close_units(self.model);
+        Ok(())
+    }
+
+    /// Takes frames from the workload until one gets through the wire; when it is there completely.
+    fn fetch(&mut self, workload: &mut dyn Workload) -> Option<(u64, Arrival)> {
+        loop {
+            let arrival = workload.next()?;
+            let ports = &self.model.ports;
+            let port = arrival.port as usize % ports.count;
+            let wire = ports.wire_ps(arrival.bytes);
+            let start = arrival.at.max(self.wires_in[port]);
+            // As many frames as a receive queue holds wait outside; more is lost there.
+            let patience = wire.saturating_mul(u64::from(self.options.wire_depth));
+            if start - arrival.at > patience {
+                self.stats.offered(arrival.bytes);
+                self.stats.lost(Place::Wire);
+                continue;
+            }
+            let mut done = start + wire;
+            self.wires_in[port] = done;
+            if let Some(apart) = ports.frame_ps {
+                self.mac = self.mac.max(done as f64);
+                if self.mac - done as f64 > apart * f64::from(self.options.wire_depth) {
+                    self.stats.offered(arrival.bytes);
+                    self.stats.lost(Place::PacketRate);
+                    continue;
+                }
+                done = self.mac as u64;
+                self.mac += apart;
+            }
+            return Some((done.max(self.now), arrival));
+        }
+    }
+
+    /// A frame is there: it waits in front of a unit, or is lost.
+    fn accept(&mut self, arrival: &Arrival, frame: &[u8]) -> Result<(), SimError> {
+        self.stats.offered(arrival.bytes);
+        self.stats.event();
+        let event = self.model.entry.as_u32() as usize;
+        let Some(entry) = &self.model.events[event] else { return Ok(()) };
+        let stage = &self.model.stages[entry.stage];
+        let replica = entry.steer.frame(arrival.port, frame, stage.replicas, &mut self.turns[event]);
+        let unit = stage.first_unit + replica as usize;
+        if self.units[unit].queue.len() as u32 + self.units[unit].promised >= stage.depth {
+            self.stats.lost(Place::Receive(entry.stage));
+            return Ok(());
+        }
+        let message = self.handlers.arrive(arrival.port, frame, arrival.time_ns, arrival.seed);
+        let root = Root { at: arrival.at, live: 1, sequence: self.accepted };
+        self.accepted += 1;
+        let root = match self.free_roots.pop() {
+            Some(at) => {
+                self.roots[at as usize] = root;
+                at
+            }
+            None => {
+                self.roots.push(root);
+                self.roots.len() as u32 - 1
+            }
+        };
+        for point in &mut self.reorder {
+            point.enter(self.accepted - 1);
+        }
+        let item = Item {
+            message,
+            root,
+            unit: unit as u32,
+            event: event as u32,
+            bytes: arrival.bytes,
+            from: self.model.stages.len() as u32,
+        };
+        self.push(item)
+    }
+
+    fn schedule(&mut self, at: u64, what: What, index: u32) {
+        self.order += 1;
+        let low = (self.order & ((1 << ORDER_BITS) - 1)) << (INDEX_BITS + WHAT_BITS)
+            | u64::from(index) << WHAT_BITS
+            | what as u64;
+        self.heap.push(Reverse(u128::from(at) << 64 | u128::from(low)));
+    }
+
+    fn happen(&mut self, key: Key) -> Result<(), SimError> {
+        self.stats.event();
+        let low = key as u64;
+        let index = (low >> WHAT_BITS) as u32 & ((1 << INDEX_BITS) - 1);
+        match low & ((1 << WHAT_BITS) - 1) {
+            0 => self.ran(index),
+            1 => self.accessed(index),
+            2 => {
+                self.units[index as usize].busy = false;
+                self.feed(index)
+            }
+            3 => self.finish(index),
+            _ => {
+                let item = self.flights[index as usize];
+                self.free_flights.push(index);
+                let stage = self.model.units[item.unit as usize].stage;
+                if item.from != stage as u32 {
+                    self.units[item.unit as usize].promised -= 1;
+                }
+                self.push(item)
+            }
+        }
+    }
+
+    /// An event waits in front of its unit.
+    fn push(&mut self, item: Item) -> Result<(), SimError> {
+        let unit = &mut self.units[item.unit as usize];
+        unit.queue.push_back(item);
+        let stage = self.model.units[item.unit as usize].stage;
+        self.stats.queued(self.now, stage, 1, unit.queue.len());
+        self.feed(item.unit)
+    }
+
+    /// Lets free threads of a unit take up what waits.
+    fn feed(&mut self, unit: u32) -> Result<(), SimError> {
+        let at = unit as usize;
+        let stage = self.model.units[at].stage;
+        let pipeline = self.model.stages[stage].interval_ps;
+        loop {
+            let state = &mut self.units[at];
+            let able = if pipeline.is_some() { !state.busy } else { state.free_threads > 0 };
+            if !able {
+                return Ok(());
+            }
+            let Some(item) = state.queue.pop_front() else { return Ok(()) };
+            self.stats.queued(self.now, stage, -1, state.queue.len());
+            let waiting = state.senders.pop_front();
+            self.start(item, stage)?;
+            if let Some(context) = waiting {
+                self.finish(context)?;
+            }
+            for point in 0..self.reorder.len() {
+                if self.model.reorders[point].stage == stage {
+                    self.flush(point)?;
+                    self.wake(point)?;
+                }
+            }
+        }
+    }
+
+    /// A thread takes up an event: the handler runs, its trace becomes segments.
+    fn start(&mut self, item: Item, stage: usize) -> Result<(), SimError> {
+        self.stats.event();
+        let mut trace = std::mem::take(&mut self.trace);
+        trace.clear();
+        let ran = self.handlers.run(item.message, &mut trace);
+        ran.map_err(|e| SimError::Handler {
+            number: self.accepted,
+            at_ns: self.now / 1000,
+            reason: e.to_string(),
+        })?;
+        let number = match self.free_contexts.pop() {
+            Some(number) => number,
+            None => {
+                self.contexts.push(Context::default());
+                self.contexts.len() as u32 - 1
+            }
+        };
+        let context = &mut self.contexts[number as usize];
+        context.play(self.model, item, stage, &trace);
+        std::mem::swap(&mut context.effects, &mut trace.effects);
+        self.trace = trace;
+        for hold in 0..self.contexts[number as usize].holds.len() {
+            let key = self.contexts[number as usize].holds[hold].key;
+            if let Some((context, at)) = self.keys.take(key, (number, hold as u32)) {
+                self.contexts[context as usize].holds[at as usize].next = Some((number, hold as u32));
+                self.contexts[number as usize].holds[hold].blocked = true;
+            }
+        }
+        self.stats.begun(self.now, item.unit as usize, stage);
+        match self.model.stages[stage].interval_ps {
+            Some(interval) => {
+                let total = self.contexts[number as usize].total_ps();
+                self.units[item.unit as usize].busy = true;
+                self.stats.ran(stage, interval);
+                self.schedule(self.now + interval, What::Ready, item.unit);
+                self.schedule(self.now + total.max(interval), What::Finished, number);
+                Ok(())
+            }
+            None => {
+                self.units[item.unit as usize].free_threads -= 1;
+                self.want(number)
+            }
+        }
+    }
+
+    /// A context wants the processor for its next segment.
+    fn want(&mut self, number: u32) -> Result<(), SimError> {
+        let unit = self.contexts[number as usize].unit;
+        let state = &mut self.units[unit as usize];
+        if state.busy {
+            state.ready.push_back(number);
+            return Ok(());
+        }
+        state.busy = true;
+        self.process(number);
+        Ok(())
+    }
+
+    /// The processor works on a context's segment.
+    fn process(&mut self, number: u32) {
+        let context = &self.contexts[number as usize];
+        let segment = context.segments[context.at as usize];
+        self.stats.ran(context.stage as usize, segment.processor_ps);
+        self.schedule(self.now + segment.processor_ps, What::Ran, number);
+    }
+
+    /// The processor is free for the next context.
+    fn give_way(&mut self, unit: u32) {
+        let state = &mut self.units[unit as usize];
+        match state.ready.pop_front() {
+            Some(next) => self.process(next),
+            None => state.busy = false,
+        }
+    }
+
+    fn ran(&mut self, number: u32) -> Result<(), SimError> {
+        let context = &mut self.contexts[number as usize];
+        let Segment { access, .. } = context.segments[context.at as usize];
+        let Some(access) = access else {
+            let unit = context.unit;
+            self.give_way(unit);
+            return self.finish(number);
+        };
+        let unit = context.unit;
+        let blocked = self.issue(number, access);
+        let context = &mut self.contexts[number as usize];
+        context.gave_way = blocked || !access.blocking;
+        if context.gave_way {
+            self.give_way(unit);
+        }
+        Ok(())
+    }
+
+    /// Starts an access, or waits for its entry; whether it waits.
+    fn issue(&mut self, number: u32, access: Access) -> bool {
+        let context = &mut self.contexts[number as usize];
+        context.parked = access.gate != NO_GATE && context.holds[access.gate as usize].blocked;
+        if context.parked {
+            return true;
+        }
+        self.access(number, access);
+        false
+    }
+
+    /// An access starts: its turn at the memory, then the latency.
+    fn access(&mut self, number: u32, access: Access) {
+        let mut begins = self.now;
+        if let Some(server) = access.server {
+            let free = &mut self.servers[server as usize];
+            let start = free.max(self.now as f64);
+            let operation = self.model.servers[server as usize].operation_ps;
+            *free = start + f64::from(access.operations) * operation;
+            begins = start as u64;
+            let waited = begins - self.now;
+            self.stats.memory(server as usize, f64::from(access.operations) * operation, waited);
+        }
+        if access.blocking {
+            let stage = self.contexts[number as usize].stage as usize;
+            self.stats.ran(stage, begins + access.latency_ps - self.now);
+        }
+        self.schedule(begins + access.latency_ps, What::Accessed, number);
+    }
+
+    fn accessed(&mut self, number: u32) -> Result<(), SimError> {
+        let context = &mut self.contexts[number as usize];
+        let at = context.at;
+        context.at += 1;
+        let next = context.segments[context.at as usize];
+        let gave_way = context.gave_way;
+        self.release(number, at);
+        match next.access {
+            _ if !gave_way => self.process(number),
+            _ if next.processor_ps > 0 => self.want(number)?,
+            // Nothing to compute: no need to wait for the processor.
+            Some(access) => {
+                self.issue(number, access);
+            }
+            None => self.finish(number)?,
+        }
+        // Whoever waited for an entry of this context goes on.
+        while let Some(next) = self.woken.pop() {
+            let context = &mut self.contexts[next as usize];
+            context.parked = false;
+            if let Some(access) = context.segments[context.at as usize].access {
+                self.access(next, access);
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries whose last access this was are free for the next context.
+    fn release(&mut self, number: u32, segment: u32) {
+        for hold in 0..self.contexts[number as usize].holds.len() {
+            let held = self.contexts[number as usize].holds[hold];
+            if held.last != segment {
+                continue;
+            }
+            match held.next {
+                Some((next, at)) => {
+                    let context = &mut self.contexts[next as usize];
+                    context.holds[at as usize].blocked = false;
+                    let waits_for = context.segments[context.at as usize].access.map(|access| access.gate);
+                    if context.parked && waits_for == Some(at as u8) {
+                        self.woken.push(next);
+                    }
+                }
+                None => self.keys.give_back(held.key, (number, hold as u32)),
+            }
+        }
+    }
+
+    /// A handler is over: what it made goes on its way, as far as there is room.
+    fn finish(&mut self, number: u32) -> Result<(), SimError> {
+        loop {
+            let context = &mut self.contexts[number as usize];
+            let (root, stage, unit) = (context.root, context.stage as usize, context.unit);
+            let Some(effect) = context.effects.get(context.done as usize).copied() else { break };
+            context.done += 1;
+            match effect {
+                Effect::Generate { event, message, steer, bytes } => {
+                    let item = self.route(event.as_u32(), message, steer, bytes, root, stage, unit);
+                    if !self.send(item, number, stage)? {
+                        self.contexts[number as usize].done -= 1;
+                        return Ok(());
+                    }
+                }
+                other => self.leave(other, root, stage),
+            }
+        }
+        let context = &mut self.contexts[number as usize];
+        let (root, stage, unit) = (context.root, context.stage as usize, context.unit);
+        self.free_contexts.push(number);
+        self.stats.finished(self.now, unit as usize, stage);
+        self.settle(root, stage)?;
+        if self.model.stages[stage].interval_ps.is_none() {
+            self.units[unit as usize].free_threads += 1;
+            return self.feed(unit);
+        }
+        Ok(())
+    }
+
+    /// One event of a root is over.
+    fn settle(&mut self, root: u32, stage: usize) -> Result<(), SimError> {
+        let state = &mut self.roots[root as usize];
+        state.live -= 1;
+        let (sequence, live) = (state.sequence, state.live);
+        if live == 0 {
+            self.free_roots.push(root);
+        }
+        for point in 0..self.reorder.len() {
+            if stage < self.model.reorders[point].stage {
+                self.reorder[point].less(sequence);
+                self.flush(point)?;
+                self.wake(point)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn route(
+        &mut self,
+        event: u32,
+        message: Message,
+        steer: u32,
+        bytes: Option<u32>,
+        root: u32,
+        stage: usize,
+        unit: u32,
+    ) -> Item {
+        let to = self.model.events[event as usize].as_ref();
+        let unit = match to {
+            Some(to) if to.stage != stage => {
+                let receiver = &self.model.stages[to.stage];
+                let replica = to.steer.event(steer, receiver.replicas, &mut self.turns[event as usize]);
+                (receiver.first_unit + replica as usize) as u32
+            }
+            _ => unit,
+        };
+        Item { message, root, unit, event, bytes: bytes.unwrap_or(0), from: stage as u32 }
+    }
+
+    /// Sends an event to a unit; whether it could be.
+    fn send(&mut self, item: Item, context: u32, stage: usize) -> Result<bool, SimError> {
+        let Some(to) = &self.model.events[item.event as usize] else {
+            self.handlers.discard(item.message);
+            return Ok(true);
+        };
+        let Some(link) = to.from.get(stage).and_then(Option::as_ref) else {
+            // To its own stage: the same unit runs it next.
+            self.roots[item.root as usize].live += 1;
+            self.more(item.root, stage);
+            self.fly(item, self.now);
+            return Ok(true);
+        };
+        let room = self.has_room(item.unit);
+        let sequence = self.roots[item.root as usize].sequence;
+        match to.reorder {
+            Some(point) if !self.reorder[point].admits(sequence, self.window(to.stage)) => {
+                self.reorder[point].waiting.push_back(context);
+                return Ok(false);
+            }
+            // A stage that comes earlier in the plan might wait for this one: such events always have room.
+            None if !room && to.stage > stage => {
+                if link.lossy {
+                    self.stats.lost_frame(Place::Link(to.stage), item.bytes > 0);
+                    self.handlers.discard(item.message);
+                    return Ok(true);
+                }
+                self.units[item.unit as usize].senders.push_back(context);
+                return Ok(false);
+            }
+            _ => {}
+        }
+        let mut arrives = self.now + link.latency_ps;
+        if let Some((way, bytes)) = link.crosses {
+            arrives = self.cross(way, bytes + item.bytes) + link.latency_ps;
+        }
+        self.roots[item.root as usize].live += 1;
+        self.more(item.root, to.stage);
+        match to.reorder {
+            Some(point) => {
+                self.reorder[point].hold(sequence, item, arrives);
+                self.flush(point)?;
+            }
+            None => {
+                self.units[item.unit as usize].promised += 1;
+                self.fly(item, arrives);
+            }
+        }
+        Ok(true)
+    }
+
+    fn has_room(&self, unit: u32) -> bool {
+        let state = &self.units[unit as usize];
+        let depth = self.model.stages[self.model.units[unit as usize].stage].depth;
+        state.queue.len() as u32 + state.promised < depth
+    }
+
+    /// Packets that may be open in front of a reordered stage.
+    fn window(&self, stage: usize) -> u64 {
+        let stage = &self.model.stages[stage];
+        u64::from(stage.depth) * u64::from(stage.replicas)
+    }
+
+    /// A root has one more event at a stage.
+    fn more(&mut self, root: u32, stage: usize) {
+        let sequence = self.roots[root as usize].sequence;
+        for (state, point) in self.reorder.iter_mut().zip(&self.model.reorders) {
+            if stage < point.stage {
+                state.more(sequence);
+            }
+        }
+    }
+
+    /// Messages whose turn it is leave a reorder point; senders that were too far ahead may go on.
+    fn flush(&mut self, point: usize) -> Result<(), SimError> {
+        while let Some(item) = self.reorder[point].front() {
+            if !self.has_room(item.unit) {
+                break;
+            }
+            if let Some((item, at)) = self.reorder[point].leave(self.now) {
+                self.units[item.unit as usize].promised += 1;
+                self.fly(item, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Senders that were too far ahead of a reorder point try again, each once.
+    fn wake(&mut self, point: usize) -> Result<(), SimError> {
+        for _ in 0..self.reorder[point].waiting.len() {
+            let Some(context) = self.reorder[point].waiting.pop_front() else { break };
+            self.finish(context)?;
+        }
+        Ok(())
+    }
+
+    fn fly(&mut self, item: Item, at: u64) {
+        let number = match self.free_flights.pop() {
+            Some(number) => {
+                self.flights[number as usize] = item;
+                number
+            }
+            None => {
+                self.flights.push(item);
+                self.flights.len() as u32 - 1
+            }
+        };
+        self.schedule(at, What::Arrived, number);
+    }
+
+    /// When so many bytes are through the host link.
+    fn cross(&mut self, way: Crossing, bytes: u32) -> u64 {
+        let Some(link) = &self.model.host_link else { return self.now };
+        let free = &mut self.host_link[way as usize];
+        *free = free.max(self.now as f64) + f64::from(bytes) * 8.0 * link.bit_ps;
+        self.stats.crossed(way, f64::from(bytes) * 8.0 * link.bit_ps);
+        *free as u64
+    }
+
+    /// Something leaves the program.
+    fn leave(&mut self, effect: Effect, root: u32, stage: usize) {
+        self.stats.event();
+        let on_host = self.model.stages[stage].device == nicforge_target::Device::Host;
+        let started = self.roots[root as usize].at;
+        match effect {
+            Effect::Generate { .. } => {}
+            Effect::Send { port, bytes } => {
+                self.transmit(port, bytes, started, on_host, true);
+            }
+            Effect::Made { port: Some(port), bytes } => self.transmit(port, bytes, started, on_host, false),
+            Effect::Drop { reason } => {
+                self.stats.dropped(reason.as_u32() as usize);
+            }
+            Effect::NoRoom => {
+                self.stats.lost(Place::NoRoom);
+            }
+            Effect::Stack { bytes } | Effect::Host { bytes } => {
+                let at = if on_host { self.now } else { self.hand_to_host(bytes) };
+                self.stats.passed(matches!(effect, Effect::Stack { .. }), at - started);
+            }
+            Effect::Made { port: None, bytes } | Effect::ToHost { bytes } => {
+                if !on_host {
+                    self.hand_to_host(bytes);
+                }
+                self.stats.message();
+            }
+        }
+    }
+
+    fn hand_to_host(&mut self, bytes: u32) -> u64 {
+        let latency = self.model.host_link.as_ref().map_or(0, |link| link.latency_ps);
+        self.cross(Crossing::ToHost, bytes) + latency
+    }
+
+    /// A frame goes to the wire of a port.
+    fn transmit(&mut self, port: u32, bytes: u32, started: u64, on_host: bool, packet: bool) {
+        let ports = &self.model.ports;
+        let Some(free) = self.wires_out.get(port as usize).copied() else {
+            self.stats.lost_frame(Place::NoPort, packet);
+            return;
+        };
+        let wire = ports.wire_ps(bytes);
+        // The ports of a target without a host link are on the host.
+        let from = if on_host && self.model.host_link.is_some() {
+            let latency = self.model.host_link.as_ref().map_or(0, |link| link.latency_ps);
+            self.cross(Crossing::ToNic, bytes) + latency
+        } else {
+            self.now
+        };
+        let begins = free.max(from);
+        if begins - from > wire.saturating_mul(u64::from(self.options.wire_depth)) {
+            self.stats.lost_frame(Place::Transmit, packet);
+            return;
+        }
+        self.wires_out[port as usize] = begins + wire;
+        self.stats.sent(bytes, begins + wire - started, packet);
+    }
+
+    /// Packets that wait or are being worked on, counted where they are.
+    pub fn in_flight(&self) -> u64 {
+        let packet = |item: &&Item| item.bytes > 0;
+        let queued: usize = self.units.iter().map(|unit| unit.queue.iter().filter(packet).count()).sum();
+        let flying = (0..self.flights.len()).filter(|n| !self.free_flights.contains(&(*n as u32)));
+        let flying = flying.filter(|n| self.flights[*n].bytes > 0).count();
+        let held: usize = self.reorder.iter().map(|point| point.held().filter(packet).count()).sum();
+        let working = (0..self.contexts.len()).filter(|n| !self.free_contexts.contains(&(*n as u32)));
+        let working: u64 = working.map(|n| self.contexts[n].packets()).sum();
+        (queued + flying + held) as u64 + working
+    }
+}
+
+/// Payload bytes of a packet, for the price of a line.
+pub fn payload(bytes: u32) -> f64 {
+    if bytes == 0 { 0.0 } else { price::payload(bytes) }
+}

@@ -1,0 +1,60 @@
+//! The greatest rate without loss.
+//!
+//! Bisection of the offered rate until the interval is within a share of its upper end: RFC 2544's throughput test with a loss
+//! that is small instead of none, since a simulated start or a burst may cost a few packets at any rate.
+
+use crate::report::Report;
+use crate::workload::Rate;
+
+/// Loss below this share counts as none.
+pub const LOSS: f64 = 0.001;
+/// The interval at the end, as a share of the rate.
+pub const WITHIN: f64 = 0.005;
+
+/// The greatest rate at or below `most` with a loss below `loss`, and its report; nothing if no rate tried was so slow. `run`
+/// simulates one rate.
+///
+/// # Errors
+/// What `run` says.
+pub fn max<E>(
+    most: Rate,
+    loss: f64,
+    within: f64,
+    mut run: impl FnMut(Rate) -> Result<Report, E>,
+) -> Result<Option<(Rate, Report)>, E> {
+    let at = |value: f64| match most {
+        Rate::Wire(_) => Rate::Wire(value),
+        Rate::Frames(_) => Rate::Frames(value),
+    };
+    let (Rate::Wire(top) | Rate::Frames(top)) = most;
+    let report = run(most)?;
+    if report.loss < loss {
+        return Ok(Some((most, report)));
+    }
+    // What came out under overload is near what can come out without.
+    let mut best = None;
+    let (mut low, mut high) = (0.0, top);
+    let mut next = top * (1.0 - report.loss).max(0.01);
+    while high - low > within * high {
+        let report = run(at(next))?;
+        if report.interrupted {
+            break;
+        }
+        if report.loss < loss {
+            low = next;
+            best = Some((at(next), report));
+        } else {
+            high = next;
+        }
+        // The first guess is good: its surroundings are tried before halves.
+        next = match (low, high) {
+            (0.0, _) => high * 0.9,
+            _ if high - low > 0.1 * high => (low * 1.02).min((low + high) / 2.0),
+            _ => (low + high) / 2.0,
+        };
+        if high < top * 1e-6 {
+            break;
+        }
+    }
+    Ok(best)
+}

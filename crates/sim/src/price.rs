@@ -1,0 +1,109 @@
+//! What lines of a handler and accesses to tables cost, from `target::cost` and nowhere else.
+//!
+//! Ops over the payload cost something per byte. `cost::op_cycles` is linear in the payload, which it takes to be the frame without
+//! 42 bytes of headers, so two evaluations give base and slope, and a line is then priced for the packet that is there.
+
+use nicforge_ir::{Body, BufSource, InstId, Op, Program, TableId};
+use nicforge_target::cost::{self, Traffic};
+use nicforge_target::{Memory, OpCosts, UnitGroup};
+
+use crate::handlers::Line;
+
+/// Frame bytes that `cost::op_cycles` does not count as payload.
+const HEADERS: f64 = 42.0;
+/// The shortest frame whose payload it counts as it is.
+const SHORTEST: u32 = 64;
+/// Far enough from the shortest for an exact slope.
+const LONGER: u32 = SHORTEST + 1024;
+
+/// Cycles of a line, and the bytes it moves to or from byte strings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinePrice {
+    pub cycles: f64,
+    pub byte_cycles: f64,
+    /// Table, constant bytes, bytes per byte of payload.
+    pub stored: Option<(TableId, f64, f64)>,
+    /// A table whose byte string is sent: every byte is read once.
+    pub read_back: Option<TableId>,
+}
+
+/// Payload bytes of a frame as the cost model counts them.
+pub fn payload(frame_bytes: u32) -> f64 {
+    f64::from(frame_bytes.max(SHORTEST)) - HEADERS
+}
+
+impl LinePrice {
+    /// Sums up the ops of a line.
+    pub fn new(program: &Program, line: &Line, costs: &OpCosts) -> LinePrice {
+        let body = &program.handlers[line.handler].body;
+        let at = |inst: InstId, frame_bytes: u32| {
+            let traffic = Traffic { frame_bytes, ..Traffic::default() };
+            cost::op_cycles(program, body, inst, costs, traffic)
+        };
+        let mut price = LinePrice::default();
+        for inst in &line.insts {
+            let (short, long) = (at(*inst, SHORTEST), at(*inst, LONGER));
+            let slope = (long - short) / f64::from(LONGER - SHORTEST);
+            price.byte_cycles += slope;
+            price.cycles += short - slope * payload(SHORTEST);
+            price.note_buffers(program, body, *inst);
+        }
+        price
+    }
+
+    fn note_buffers(&mut self, program: &Program, body: &Body, inst: InstId) {
+        match &body.insts[inst].op {
+            Op::BufAppend { table, source, .. } => {
+                let (_, constant, per_byte) = self.stored.get_or_insert((*table, 0.0, 0.0));
+                match source {
+                    BufSource::Packet { .. } => *per_byte += 1.0,
+                    BufSource::Value(value) => *constant += f64::from(program.size_of(body.ty(*value))),
+                }
+            }
+            Op::BufGenerate { table, .. } => self.read_back = Some(*table),
+            _ => {}
+        }
+    }
+}
+
+/// What accesses to a table cost a stage.
+#[derive(Clone, Debug)]
+pub struct TablePrice {
+    /// Index of the target's memory.
+    pub memory: usize,
+    pub read_ns: f64,
+    pub write_ns: f64,
+    /// Operations of the memory that one access is.
+    pub operations: f64,
+    /// Nanoseconds and operations per byte of byte strings.
+    pub byte_ns: f64,
+    pub byte_operations: f64,
+    /// Cycles of the search, once per key.
+    pub search: f64,
+    pub blocking: bool,
+}
+
+impl TablePrice {
+    pub fn new(program: &Program, table: TableId, memory: &Memory, at: usize, costs: &OpCosts) -> TablePrice {
+        let bytes = f64::from(program.size_of(program.tables[table].value).max(1));
+        let (read_ns, operations) = cost::access_time(memory, bytes, false);
+        let (write_ns, _) = cost::access_time(memory, bytes, true);
+        let chunk = memory.access.last().map_or(1.0, |step| f64::from(step.bytes));
+        let (burst, _) = cost::access_time(memory, chunk, true);
+        TablePrice {
+            memory: at,
+            read_ns,
+            write_ns,
+            operations,
+            byte_ns: burst / chunk,
+            byte_operations: memory.operation_bytes.map_or(0.0, |width| 1.0 / f64::from(width)),
+            search: if memory.associative { 0.0 } else { costs.table },
+            blocking: memory.blocking,
+        }
+    }
+}
+
+/// Picoseconds of a cycle.
+pub fn cycle_ps(group: &UnitGroup) -> f64 {
+    1e12 / group.clock.value
+}

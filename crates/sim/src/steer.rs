@@ -1,0 +1,167 @@
+//! Which replica an event goes to.
+
+use nicforge_plan::{PortFields, Steering};
+
+use crate::random::mix;
+
+/// Bytes of a Toeplitz key.
+const KEY: usize = 40;
+/// Bytes of its input: addresses and ports of IPv4.
+const INPUT: usize = 12;
+/// Where that input lies in a frame without tags and options.
+const INPUT_AT: usize = 26;
+
+/// A plan's steering, ready to be computed per packet.
+#[derive(Clone, Debug)]
+pub enum Steer {
+    One,
+    RoundRobin,
+    /// By the hash that came with the event.
+    Key,
+    /// By bytes of the frame, per port.
+    Header(Vec<PortFields>),
+    /// By receive-side scaling, per port.
+    Rss(Vec<Toeplitz>),
+}
+
+impl Steer {
+    /// # Errors
+    /// A Toeplitz key that is not 40 bytes of hexadecimal.
+    pub fn new(steering: &Steering) -> Result<Steer, String> {
+        Ok(match steering {
+            Steering::One => Steer::One,
+            Steering::RoundRobin => Steer::RoundRobin,
+            Steering::Key { .. } => Steer::Key,
+            Steering::Header { fields } => Steer::Header(fields.clone()),
+            Steering::Rss { keys, .. } => {
+                Steer::Rss(keys.iter().map(|key| Toeplitz::parse(key)).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// The replica of a frame that came in, of `replicas`; `turn` is the stage's own count of round robin.
+    pub fn frame(&self, port: u32, frame: &[u8], replicas: u32, turn: &mut u32) -> u32 {
+        match self {
+            Steer::One | Steer::Key => 0,
+            Steer::RoundRobin => next_turn(turn, replicas),
+            Steer::Header(ports) => {
+                let Some(of_port) = ports.iter().find(|fields| fields.port == port) else { return 0 };
+                let mut hash = 0u64;
+                for field in &of_port.fields {
+                    let at = field.offset as usize;
+                    let bytes = frame.get(at..at + field.bytes as usize).unwrap_or_default();
+                    for byte in bytes {
+                        hash = hash << 8 | u64::from(*byte) | hash >> 56;
+                    }
+                    hash = mix(hash);
+                }
+                spread(hash as u32, replicas)
+            }
+            // The low bits choose the queue, as in the indirection table of a card.
+            Steer::Rss(ports) => ports.get(port as usize).map_or(0, |key| key.hash(frame) % replicas),
+        }
+    }
+
+    /// The replica of an internal event whose steering hash is `hash`.
+    pub fn event(&self, hash: u32, replicas: u32, turn: &mut u32) -> u32 {
+        match self {
+            Steer::One => 0,
+            Steer::RoundRobin => next_turn(turn, replicas),
+            Steer::Key | Steer::Header(_) | Steer::Rss(_) => spread(mix(u64::from(hash)) as u32, replicas),
+        }
+    }
+}
+
+fn next_turn(turn: &mut u32, replicas: u32) -> u32 {
+    *turn = if *turn + 1 >= replicas { 0 } else { *turn + 1 };
+    *turn
+}
+
+/// A hash to a number below `replicas`.
+fn spread(hash: u32, replicas: u32) -> u32 {
+    ((u64::from(hash) * u64::from(replicas)) >> 32) as u32
+}
+
+/// A Toeplitz hash with one table per input byte, since exclusive or of the windows under a byte's bits depends on the byte
+/// alone (Microsoft's receive-side scaling specification says which windows).
+#[derive(Clone, Debug)]
+pub struct Toeplitz {
+    tables: Vec<[u32; 256]>,
+}
+
+impl Toeplitz {
+    fn parse(text: &str) -> Result<Toeplitz, String> {
+        let wrong = || format!("`{text}` is no Toeplitz key: it must be {KEY} bytes in hexadecimal");
+        if text.len() != 2 * KEY || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut key = [0u8; KEY];
+        for (n, byte) in key.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).map_err(|_| wrong())?;
+        }
+        let bit = |n: usize| u32::from(key[n / 8] >> (7 - n % 8) & 1);
+        let window = |at: usize| (0..32).fold(0u32, |window, n| window << 1 | bit(at + n));
+        let mut tables = vec![[0u32; 256]; INPUT];
+        for (n, table) in tables.iter_mut().enumerate() {
+            for (byte, entry) in table.iter_mut().enumerate() {
+                let ones = (0..8).filter(|b| byte >> (7 - b) & 1 == 1);
+                *entry = ones.fold(0, |hash, b| hash ^ window(n * 8 + b));
+            }
+        }
+        Ok(Toeplitz { tables })
+    }
+
+    /// The hash of a frame. What is no IPv4 over Ethernet, or a fragment, hashes to 0: cards give it to the first queue. Without
+    /// ports it is by addresses alone.
+    pub fn hash(&self, frame: &[u8]) -> u32 {
+        let ipv4 = frame.len() >= INPUT_AT + 8 && frame[12..14] == [8, 0];
+        if !ipv4 || u16::from_be_bytes([frame[20], frame[21]]) & 0x3fff != 0 {
+            return 0;
+        }
+        let ports = matches!(frame[23], 6 | 17) && frame[14] == 0x45 && frame.len() >= INPUT_AT + INPUT;
+        let length = if ports { INPUT } else { 8 };
+        let input = &frame[INPUT_AT..INPUT_AT + length];
+        input.iter().zip(&self.tables).fold(0, |hash, (byte, table)| hash ^ table[usize::from(*byte)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nicforge_plan::HeaderField;
+
+    /// The verification suite of Microsoft's specification: 66.9.149.187:2794 to 161.142.100.80:1766 hashes to 0x51ccc178.
+    #[test]
+    fn toeplitz_of_the_specification() {
+        let key = "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa";
+        let toeplitz = Toeplitz::parse(key).unwrap();
+        let mut frame = vec![0u8; 60];
+        frame[12] = 8;
+        frame[14] = 0x45;
+        frame[23] = 6;
+        frame[26..30].copy_from_slice(&[66, 9, 149, 187]);
+        frame[30..34].copy_from_slice(&[161, 142, 100, 80]);
+        frame[34..36].copy_from_slice(&2794u16.to_be_bytes());
+        frame[36..38].copy_from_slice(&1766u16.to_be_bytes());
+        assert_eq!(toeplitz.hash(&frame), 0x51cc_c178);
+        frame[23] = 1;
+        assert_eq!(toeplitz.hash(&frame), 0x323e_8fc2);
+        assert_eq!(toeplitz.hash(&frame[..20]), 0);
+    }
+
+    #[test]
+    fn header_fields_spread_evenly_and_stay() {
+        let field = HeaderField { name: "src".into(), offset: 26, bytes: 4 };
+        let steer = Steer::Header(vec![PortFields { port: 0, fields: vec![field] }]);
+        let mut count = [0u32; 6];
+        for n in 0..6000u32 {
+            let mut frame = vec![0u8; 60];
+            frame[26..30].copy_from_slice(&n.to_be_bytes());
+            let first = steer.frame(0, &frame, 6, &mut 0);
+            frame[34] = n as u8;
+            assert_eq!(first, steer.frame(0, &frame, 6, &mut 0));
+            count[first as usize] += 1;
+        }
+        assert!(count.iter().all(|c| (900..1100).contains(c)), "{count:?}");
+    }
+}
