@@ -497,6 +497,8 @@ fn required_rate(text: &str) -> Result<RequiredRate, String> {
 /// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
+    /// Plans of five applications on four NICs, in the simulator
+    Alkali,
     /// Worst-case throughput on an Agilio CX
     Nfp,
 }

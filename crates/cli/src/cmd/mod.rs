@@ -20,6 +20,7 @@ mod table;
 mod targets;
 mod trace;
 mod validate;
+mod validate_alkali;
 mod verify;
 mod verify_dpdk;
 mod verify_xdp;

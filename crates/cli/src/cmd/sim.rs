@@ -243,7 +243,7 @@ impl<'a> Simulation<'a> {
 }
 
 /// Removes all entries.
-fn empty(program: &Program, tables: &mut dyn TableBackend) -> Result<(), Failure> {
+pub fn empty(program: &Program, tables: &mut dyn TableBackend) -> Result<(), Failure> {
     let fail = |e: nicforge_ir::TableError| Failure::environment(e.to_string());
     for table in program.tables.keys() {
         for entry in tables.dump(table).map_err(fail)? {

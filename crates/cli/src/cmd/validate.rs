@@ -12,6 +12,7 @@ use nicforge_bound::search::By;
 use nicforge_isa::nfp::cost;
 use serde_json::json;
 
+use super::validate_alkali;
 use crate::args::{Suite, Validate};
 use crate::cmd::bound::{self, load};
 use crate::context::Failure;
@@ -19,17 +20,18 @@ use crate::text::table;
 use crate::{interrupt, out};
 
 /// Source, case, metric; published, ours.
-struct Row {
-    source: &'static str,
-    case: String,
-    metric: &'static str,
-    published: f64,
-    ours: f64,
+pub struct Row {
+    pub source: &'static str,
+    pub case: String,
+    pub metric: &'static str,
+    pub published: f64,
+    pub ours: f64,
 }
 
 impl Row {
     fn error(&self) -> f64 {
-        self.ours / self.published - 1.0
+        // Verdicts are 0 or 1.
+        if self.published == 0.0 { self.ours } else { self.ours / self.published - 1.0 }
     }
 }
 
@@ -42,6 +44,11 @@ const PUBLISHED: &str = include_str!("../../../../docs/validation/nfp_published.
 pub fn run(args: Validate) -> Result<(), Failure> {
     let rows = match args.suite {
         Suite::Nfp => nfp()?,
+        Suite::Alkali => validate_alkali::rows()?,
+    };
+    let suite = match args.suite {
+        Suite::Nfp => "nfp",
+        Suite::Alkali => "alkali",
     };
     if args.json {
         let list: Vec<_> = rows
@@ -53,7 +60,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
                 })
             })
             .collect();
-        outln!("{:#}", json!({ "schema": "nicforge/validate", "version": 1, "suite": "nfp", "rows": list }));
+        outln!("{:#}", json!({ "schema": "nicforge/validate", "version": 1, "suite": suite, "rows": list }));
         return Ok(());
     }
     let show = |row: &Row| {

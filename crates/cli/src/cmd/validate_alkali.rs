@@ -1,0 +1,239 @@
+//! `nicforge validate alkali`: the five applications of Alkali (NSDI'25) on its four NICs, planned and simulated.
+//!
+//! Rates are the greatest that the simulator passes with less than 0.1 % loss, offered at equal distances in frames of 256 bytes, up to
+//! the port's line. Cells that the paper gives as "line rate" or below it are compared as 1 or 0. Rows marked `calibrated` served to choose
+//! costs in `targets/`; the FPGA's reassembly and JSQ need parts that this version's `u280` has not.
+
+use std::path::Path;
+
+use include_dir::{Dir, include_dir};
+use nicforge_ir::{Input, InputEvent, Program, Verified};
+use nicforge_plan::{Objective, Plan};
+use nicforge_planner::assemble;
+use nicforge_planner::instance::{self, Config};
+use nicforge_planner::mapping::Goal;
+use nicforge_planner::search::{CANDIDATES, Limits, search};
+use nicforge_sim::workload::{Rate, Replay, Timed};
+use nicforge_sim::{Options, find};
+use nicforge_target::{Target, support};
+
+use super::sim_host::Compiled;
+use super::validate::Row;
+use super::{matrix, sim};
+use crate::args::Source;
+use crate::context::{Failure, Runtime};
+use crate::{interrupt, program};
+
+static PROGRAMS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs/validation/alkali");
+
+/// Frames of a simulated run; queues hold some per cent of them.
+const FRAMES: u32 = 60_000;
+const FRAME_BYTES: usize = 256;
+
+/// The paper's cell for an application on a NIC.
+enum Cell {
+    LineRate,
+    Below,
+    /// Gbit/s of frames.
+    Rate(f64),
+}
+
+/// Application, its flows, and per NIC what the paper says (section 6); a rate that a cost was chosen by is calibrated.
+const CELLS: [(&str, u32, &[(&str, Cell, bool)]); 5] = [
+    (
+        "l2_forward",
+        64,
+        &[
+            ("agilio-cx", Cell::LineRate, false),
+            ("bluefield2", Cell::LineRate, false),
+            ("u280", Cell::LineRate, false),
+            ("panic", Cell::LineRate, false),
+        ],
+    ),
+    (
+        "flextoe_rx",
+        4096,
+        &[
+            ("agilio-cx", Cell::LineRate, false),
+            ("bluefield2", Cell::LineRate, true),
+            ("u280", Cell::LineRate, false),
+            ("panic", Cell::Below, false),
+        ],
+    ),
+    (
+        "nf_chain",
+        4096,
+        &[
+            ("agilio-cx", Cell::LineRate, false),
+            ("bluefield2", Cell::Rate(50.0), true),
+            ("u280", Cell::LineRate, false),
+        ],
+    ),
+    (
+        "rpc_reassembly",
+        16,
+        &[
+            ("agilio-cx", Cell::Rate(22.0), true),
+            ("bluefield2", Cell::Rate(57.0), true),
+            ("panic", Cell::Rate(19.73), true),
+        ],
+    ),
+    (
+        "jsq",
+        1,
+        &[
+            ("agilio-cx", Cell::Below, false),
+            ("bluefield2", Cell::Below, false),
+            ("panic", Cell::Below, false),
+        ],
+    ),
+];
+
+/// State placement on Agilio for one flow, Mpps: application, memory of all tables (none: ours), published.
+const PLACEMENTS: [(&str, Option<&str>, f64); 6] = [
+    ("flextoe_rx", Some("emem"), 1.05),
+    ("flextoe_rx", Some("cls"), 2.06),
+    ("flextoe_rx", None, 6.28),
+    ("nf_chain", Some("emem"), 0.86),
+    ("nf_chain", Some("cls"), 3.34),
+    ("nf_chain", None, 4.43),
+];
+
+/// All rows.
+pub fn rows() -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    for (name, flows, cells) in &CELLS {
+        let program = load(name)?;
+        let traffic = traffic(name, *flows);
+        for (nic, cell, calibrated) in *cells {
+            if interrupt::stopped() {
+                return Ok(rows);
+            }
+            let target = matrix::find(nic)?;
+            if !support::missing(&program, &target).is_empty() {
+                continue;
+            }
+            let (plan, line) = plan(&program, &target, &Config::default())?;
+            let pps = greatest(&target, &plan, &traffic, line)?;
+            let marked = if *calibrated { ", calibrated" } else { "" };
+            let case = format!("{name} on {nic}{marked}");
+            let at_line = if pps >= line * 0.98 { 1.0 } else { 0.0 };
+            rows.push(match cell {
+                Cell::LineRate => row(case, "line rate (1) or not (0)", 1.0, at_line),
+                Cell::Below => row(case, "line rate (1) or not (0)", 0.0, at_line),
+                Cell::Rate(rate) => {
+                    row(case, "Gbit/s of 256-byte frames", *rate, pps * 8.0 * FRAME_BYTES as f64 / 1e9)
+                }
+            });
+        }
+    }
+    placements(&mut rows)?;
+    stages(&mut rows)?;
+    Ok(rows)
+}
+
+fn row(case: String, metric: &'static str, published: f64, ours: f64) -> Row {
+    Row { source: "Alkali, NSDI'25, section 6", case, metric, published, ours }
+}
+
+/// One flow, all tables in one memory.
+fn placements(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let target = matrix::find("agilio-cx")?;
+    for (name, memory, published) in PLACEMENTS {
+        let program = load(name)?;
+        let pin =
+            |memory: &str| program.tables.values().map(|t| (t.name.clone(), memory.to_string())).collect();
+        let config = Config { pin_tables: memory.map(pin).unwrap_or_default(), ..Config::default() };
+        let (plan, line) = plan(&program, &target, &config)?;
+        let pps = greatest(&target, &plan, &traffic(name, 1), line)?;
+        let case =
+            format!("{name} on agilio-cx, one flow, state in {}", memory.unwrap_or("the planner's choice"));
+        rows.push(row(case, "Mpps", published, pps / 1e6));
+    }
+    Ok(())
+}
+
+/// Stages of the best plan.
+fn stages(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let program = load("nf_chain")?;
+    for (nic, published) in [("bluefield2", 3.0), ("agilio-cx", 4.0)] {
+        let (plan, _) = plan(&program, &matrix::find(nic)?, &Config::default())?;
+        rows.push(row(
+            format!("nf_chain on {nic}"),
+            "stages of the best plan",
+            published,
+            plan.stages.len() as f64,
+        ));
+    }
+    Ok(())
+}
+
+fn load(name: &str) -> Result<Verified<Program>, Failure> {
+    let runtime = Runtime::unpack()?;
+    let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the programs: {e}"));
+    let dir = tempfile::tempdir().map_err(fail)?;
+    PROGRAMS.extract(dir.path()).map_err(fail)?;
+    let source =
+        Source { program: dir.path().join(Path::new(&format!("{name}.c"))), define: vec![], include: vec![] };
+    Ok(program::load(&source, &runtime)?.program)
+}
+
+/// The best plan, and the port's rate in packets per second.
+fn plan(program: &Verified<Program>, target: &Target, config: &Config) -> Result<(Plan, f64), Failure> {
+    let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: false };
+    let found = search(program, target, config, Goal::Rate, limits, &interrupt::stopped)
+        .map_err(|e| Failure::user(e.to_string()))?;
+    let line = instance::line_rate(target, program.ports, config.traffic);
+    Ok((assemble::plan(program, target, config, Objective::Rate, &found, found.best), line))
+}
+
+/// The greatest rate at which hardly anything is lost.
+fn greatest(target: &Target, plan: &Plan, traffic: &[InputEvent], line: f64) -> Result<f64, Failure> {
+    let planned = assemble::program_of(plan).map_err(Failure::user)?;
+    let mut compiled = Compiled::new(&planned, false)?;
+    let found = find::max(Rate::Frames(line), find::LOSS, 0.01, |rate| {
+        let (Rate::Frames(pps) | Rate::Wire(pps)) = rate;
+        let mut workload = Replay::new(traffic, Timed::Apart(1e12 / pps), 1);
+        compiled.stepper().reset();
+        sim::empty(&planned, compiled.stepper().program().tables_mut())?;
+        let options =
+            Options { duration_ps: None, drain: true, stop: &interrupt::stopped, ..Options::default() };
+        nicforge_sim::run(target, plan, &planned, &mut compiled, &mut workload, &options)
+            .map_err(|e| Failure::user(e.to_string()))
+    })?;
+    Ok(found.map_or(0.0, |(Rate::Frames(pps) | Rate::Wire(pps), _)| pps))
+}
+
+/// Frames the application takes, flows in turn.
+fn traffic(name: &str, flows: u32) -> Vec<InputEvent> {
+    let frame = |n: u32| {
+        let flow = n % flows;
+        let mut frame = vec![0u8; FRAME_BYTES];
+        frame[..12].copy_from_slice(&[2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 0, 2]);
+        frame[12..14].copy_from_slice(&[8, 0]);
+        let mixed = flow.wrapping_mul(0x9e37_79b9);
+        frame[16..18].copy_from_slice(&242u16.to_be_bytes());
+        frame[26..30].copy_from_slice(&(0x0a00_0000 | mixed >> 12).to_be_bytes());
+        frame[30..34].copy_from_slice(&0xc0a8_0001u32.to_be_bytes());
+        if name == "rpc_reassembly" {
+            // Messages of 16 segments, by channel, without gaps.
+            const SEGMENT: u32 = 198;
+            let rpc = [flow, n / flows + 1, SEGMENT, 16 * SEGMENT];
+            for (at, word) in rpc.into_iter().enumerate() {
+                frame[42 + 4 * at..46 + 4 * at].copy_from_slice(&word.to_be_bytes());
+            }
+        } else {
+            // Ports behind an address with options.
+            frame[38..40].copy_from_slice(&(mixed as u16).to_be_bytes());
+            frame[40..42].copy_from_slice(&((mixed >> 16) as u16).to_be_bytes());
+        }
+        frame
+    };
+    (0..FRAMES)
+        .map(|n| InputEvent {
+            time_ns: u64::from(n),
+            seed: 0,
+            input: Input::Net { port: 0, frame: frame(n) },
+        })
+        .collect()
+}
