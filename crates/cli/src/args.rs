@@ -86,6 +86,9 @@ pub struct Planning {
     /// Frame size the rates are for, bytes without CRC
     #[arg(long, default_value_t = 256, value_name = "BYTES")]
     pub frame: u32,
+    /// Flows at a time: a stage steered by flow has no use for more replicas
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub flows: u32,
     /// Stop the search after so many candidates
     #[arg(long, default_value_t = nicforge_planner::search::CANDIDATES, value_name = "N")]
     pub iterations: u32,
@@ -104,6 +107,7 @@ impl Default for Planning {
             pin: Vec::new(),
             host_cores: 0,
             frame: 256,
+            flows: 1024,
             iterations: nicforge_planner::search::CANDIDATES,
             timeout: None,
             all_candidates: false,

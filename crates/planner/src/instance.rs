@@ -153,11 +153,16 @@ pub fn instance(
             }
             let pinned =
                 handlers.iter().filter_map(|h| config.pin_replicas.get(&program.handlers[*h].name)).min();
+            // A flow stays with one replica.
+            let by_flows = match steer.ability {
+                Ability::Sharded(_) => config.traffic.flows.max(1),
+                _ => u32::MAX,
+            };
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
             StageNeed {
                 cost,
                 weight,
-                max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)),
+                max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)).min(by_flows),
                 // Locks keep tables whole but not arrival order.
                 lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
                 uses,

@@ -142,6 +142,9 @@ pub struct Mapping {
     pub limit: Limit,
 }
 
+/// Stages get so much more than the ports' rate if units are there: what they cost is a mean, and queues need some slack.
+pub const HEADROOM: f64 = 1.1;
+
 /// What is wanted of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
@@ -588,7 +591,7 @@ impl View {
             Goal::Latency => Some(least),
             Goal::Rate | Goal::Energy { .. } => {
                 let mut best = least;
-                let ceiling = self.shared_rate(instance).min(instance.ceiling);
+                let ceiling = self.shared_rate(instance).min(instance.ceiling * HEADROOM);
                 loop {
                     let (rate, _) = self.rate(instance, &best);
                     if rate >= ceiling {

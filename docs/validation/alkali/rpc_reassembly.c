@@ -4,7 +4,7 @@
 
 NF_PORTS(1);
 
-#define MAX_MESSAGE 4096
+#define MAX_MESSAGE 1024
 
 struct NF_PACKED rpc {
     nf_be32 channel;
@@ -18,7 +18,7 @@ struct channel {
     uint32_t next_seq;
 };
 
-NF_BUF_TABLE(hash, channels, uint32_t, struct channel, 16, MAX_MESSAGE);
+NF_BUF_TABLE(hash, channels, uint32_t, struct channel, 128, MAX_MESSAGE);
 
 void net_recv(nf_pkt pkt)
 {
@@ -51,7 +51,7 @@ void net_recv(nf_pkt pkt)
     if (starts)
         nf_buf_clear(&channels, id);
     nf_buf_append_pkt(&channels, id, pkt, segment);
-    if (NF_LIKELY(0.0625, channel.missing == 0))
+    if (NF_LIKELY(0.25, channel.missing == 0))
         nf_buf_to_host(&channels, id);
     nf_drop(pkt, "taken");
 }

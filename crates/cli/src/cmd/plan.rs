@@ -127,7 +127,7 @@ fn config(planning: &Planning, source: &Program, target: &Target) -> Result<Conf
         return Err(Failure::usage(format!("--frame {frame}: frames have {least} to 16384 bytes")));
     }
     let mut config = Config {
-        traffic: Traffic { frame_bytes: frame, ..Traffic::default() },
+        traffic: Traffic { frame_bytes: frame, flows: planning.flows },
         host_cores: planning.host_cores,
         ..Config::default()
     };

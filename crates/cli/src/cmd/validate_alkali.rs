@@ -15,7 +15,7 @@ use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{CANDIDATES, Limits, search};
 use nicforge_sim::workload::{Rate, Replay, Timed};
 use nicforge_sim::{Options, find};
-use nicforge_target::{Target, support};
+use nicforge_target::{Target, Traffic, support};
 
 use super::sim_host::Compiled;
 use super::validate::Row;
@@ -104,7 +104,7 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for (name, flows, cells) in &CELLS {
         let program = load(name)?;
-        let traffic = traffic(name, *flows);
+        let traffic = frames(name, *flows);
         for (nic, cell, calibrated) in *cells {
             if interrupt::stopped() {
                 return Ok(rows);
@@ -143,9 +143,10 @@ fn placements(rows: &mut Vec<Row>) -> Result<(), Failure> {
         let program = load(name)?;
         let pin =
             |memory: &str| program.tables.values().map(|t| (t.name.clone(), memory.to_string())).collect();
-        let config = Config { pin_tables: memory.map(pin).unwrap_or_default(), ..Config::default() };
+        let traffic = Traffic { flows: 1, ..Traffic::default() };
+        let config = Config { traffic, pin_tables: memory.map(pin).unwrap_or_default(), ..Config::default() };
         let (plan, line) = plan(&program, &target, &config)?;
-        let pps = greatest(&target, &plan, &traffic(name, 1), line)?;
+        let pps = greatest(&target, &plan, &frames(name, 1), line)?;
         let case =
             format!("{name} on agilio-cx, one flow, state in {}", memory.unwrap_or("the planner's choice"));
         rows.push(row(case, "Mpps", published, pps / 1e6));
@@ -205,7 +206,7 @@ fn greatest(target: &Target, plan: &Plan, traffic: &[InputEvent], line: f64) -> 
 }
 
 /// Frames the application takes, flows in turn.
-fn traffic(name: &str, flows: u32) -> Vec<InputEvent> {
+fn frames(name: &str, flows: u32) -> Vec<InputEvent> {
     let frame = |n: u32| {
         let flow = n % flows;
         let mut frame = vec![0u8; FRAME_BYTES];
@@ -216,9 +217,9 @@ fn traffic(name: &str, flows: u32) -> Vec<InputEvent> {
         frame[26..30].copy_from_slice(&(0x0a00_0000 | mixed >> 12).to_be_bytes());
         frame[30..34].copy_from_slice(&0xc0a8_0001u32.to_be_bytes());
         if name == "rpc_reassembly" {
-            // Messages of 16 segments, by channel, without gaps.
+            // Messages of four segments, by channel, without gaps.
             const SEGMENT: u32 = 198;
-            let rpc = [flow, n / flows + 1, SEGMENT, 16 * SEGMENT];
+            let rpc = [flow, n / flows + 1, SEGMENT, 4 * SEGMENT];
             for (at, word) in rpc.into_iter().enumerate() {
                 frame[42 + 4 * at..46 + 4 * at].copy_from_slice(&word.to_be_bytes());
             }
