@@ -7,15 +7,19 @@ cd "$(dirname "$0")/.."
 # What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
 # about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
 # and servers in the tests), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that
-# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick).
+# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick), chromium-headless-shell (the test that looks at
+# reports, 283 MB), libxdp1 (BPF objects of other people, for the analysis), z3 (a second opinion on what the solver inside
+# says).
 packages=(
     build-essential pkg-config
     clang-19 llvm-19 clang-format-19
     libbpf-dev libelf-dev zlib1g-dev
     iproute2 ethtool bpftool
     iputils-ping bind9-dnsutils curl nginx-light
+    libxdp1 z3
     python3 python3-venv memcached util-linux procps
     libdpdk-dev dpdk-dev
+    chromium-headless-shell
 )
 
 missing=()

@@ -16,9 +16,9 @@ use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
 
 /// Candidates looked at; the search has reached several stages by then.
-const CANDIDATES: u32 = 24;
+const CANDIDATES: u32 = 16;
 /// Events of an example that are run for every plan.
-const EVENTS: usize = 1200;
+const EVENTS: usize = 800;
 
 fn plans(program: &Verified<Program>, target: &Target) -> Option<Found> {
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: true };

@@ -80,11 +80,24 @@ struct {
     __uint(max_entries, 1 << 25);
 } nf_wire SEC(".maps");
 
+/* What a recorded run of several stages puts into the metadata of a frame that leaves. */
+struct trip {
+    __u32 number;
+    __u32 route;
+};
+
+struct arrived_record {
+    __u32 ifindex;
+    __u32 length;
+    struct trip trip;
+    __u8 bytes[LARGEST_FRAME];
+};
+
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct frame_record);
+    __type(value, struct arrived_record);
 } nf_arrived SEC(".maps");
 
 /* Frames that were lost because the ring was full or the frame too long. */
@@ -95,18 +108,41 @@ int nf_collect(struct xdp_md *ctx)
 {
     __u32 zero = 0;
     __u64 length = bpf_xdp_get_buff_len(ctx);
-    struct frame_record *record = bpf_map_lookup_elem(&nf_arrived, &zero);
+    struct arrived_record *record = bpf_map_lookup_elem(&nf_arrived, &zero);
     if (!record)
         return XDP_ABORTED;
+    struct trip *trip = (struct trip *)(long)ctx->data_meta;
+    record->trip = (struct trip){~0u, ~0u};
+    if ((void *)(trip + 1) <= (void *)(long)ctx->data)
+        record->trip = *trip;
     record->ifindex = ctx->ingress_ifindex;
     record->length = length;
     if (length > LARGEST_FRAME)
         length = 0;
     asm volatile("" : "+r"(length)); /* as above */
     if (length < 1 || bpf_xdp_load_bytes(ctx, 0, record->bytes, length) ||
-        bpf_ringbuf_output(&nf_wire, record, 8 + length, 0))
+        bpf_ringbuf_output(&nf_wire, record, sizeof(*record) - LARGEST_FRAME + length, 0))
         __sync_fetch_and_add(&nf_wire_lost, 1);
     return XDP_DROP;
+}
+
+/* Packets that full queues of CPU maps turned away, by the map's id; only maps with an entry count. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 64);
+    __type(key, __u32);
+    __type(value, __u64);
+} nf_turned_away SEC(".maps");
+
+/* trace_xdp_cpumap_enqueue(int map_id, unsigned int processed, unsigned int drops, int to_cpu) */
+SEC("raw_tp/xdp_cpumap_enqueue")
+int nf_enqueued(struct bpf_raw_tracepoint_args *ctx)
+{
+    __u32 map = ctx->args[0];
+    __u64 *lost = bpf_map_lookup_elem(&nf_turned_away, &map);
+    if (lost)
+        __sync_fetch_and_add(lost, (__u32)ctx->args[2]);
+    return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

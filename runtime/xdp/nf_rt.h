@@ -245,14 +245,47 @@ struct {
 extern u64 nf_recorded;
 #endif
 
+#if NF_MODE == 1 && defined(NF_STAGES)
+/* Which events a full table refused: with several replicas that is the target's choice, which the interpreter repeats.
+ * Pairs of the event's number and the table's. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1 << 16);
+    __type(key, u32);
+    __type(value, u32[2]);
+} nf_refusals SEC(".maps");
+extern u64 nf_refusals_count;
+
+/* The event that this CPU is at: programs on one CPU do not interrupt each other. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, u32);
+} nf_current SEC(".maps");
+
+NF_INLINE void nf_at_event(u32 number)
+{
+    u32 zero = 0;
+    u32 *current = bpf_map_lookup_elem(&nf_current, &zero);
+    if (current)
+        *current = number;
+}
+#endif
+
 struct nf_clock {
     u64 now;
     u64 seed;
+#if NF_MODE == 1 && defined(NF_STAGES)
+    /* Number of the event, and the replicas it has passed. */
+    u32 number;
+    u32 route;
+#endif
 };
 
 NF_INLINE struct nf_clock nf_clock(bool time, bool random)
 {
-    struct nf_clock clock = {0, 0};
+    struct nf_clock clock = {0};
 #if NF_MODE == 2
     clock.now = nf_event.now;
     clock.seed = nf_event.seed;
@@ -264,6 +297,10 @@ NF_INLINE struct nf_clock nf_clock(bool time, bool random)
 #endif
 #if NF_MODE == 1
     u32 at = __sync_fetch_and_add(&nf_recorded, 1);
+#ifdef NF_STAGES
+    clock.number = at;
+    nf_at_event(at);
+#endif
     u64 *entry = bpf_map_lookup_elem(&nf_record, &at);
     if (entry) {
         entry[0] = clock.now;
@@ -407,6 +444,195 @@ NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)
 
 #endif
 
+/* ---- Stages on several CPUs ------------------------------------------------------------------------------ */
+
+#ifdef NF_STAGES
+/* The CPU of each replica. */
+extern const volatile u32 nf_cpus[];
+
+struct nf_stage_count {
+    u64 verdicts[5];
+    u64 handed;
+};
+
+/* One for each stage, the last for the program that spreads packets over the first stage's replicas. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, NF_STAGES + 1);
+    __type(key, u32);
+    __type(value, struct nf_stage_count);
+} nf_stage_counts SEC(".maps");
+
+#if NF_MODE == 1
+#define NF_TRIP_MEMBERS u32 nf_number, nf_route;
+#define NF_TRIP_TO(made, clock, replica)                                                                               \
+    do {                                                                                                               \
+        (made).nf_number = (clock).number;                                                                             \
+        (made).nf_route = (clock).route * 67 + (u32)(replica) + 1;                                                     \
+    } while (0)
+#define NF_TRIP_FROM(clock, made)                                                                                      \
+    do {                                                                                                               \
+        (clock).number = (made).nf_number;                                                                             \
+        (clock).route = (made).nf_route;                                                                               \
+        nf_at_event((made).nf_number);                                                                                 \
+    } while (0)
+/* A packet that leaves says which event it comes from and which way it took. */
+#define NF_LEAVE(ctx, clock, verdict) (nf_mark((ctx), &(clock)), (verdict))
+
+NF_INLINE void nf_mark(struct xdp_md *ctx, const struct nf_clock *clock)
+{
+    if (bpf_xdp_adjust_meta(ctx, -8))
+        return;
+    u32 *meta = (u32 *)(long)ctx->data_meta;
+    if ((u8 *)(meta + 2) > (u8 *)(long)ctx->data)
+        return;
+    meta[0] = clock->number;
+    meta[1] = clock->route;
+}
+#else
+#define NF_TRIP_MEMBERS
+#define NF_TRIP_TO(made, clock, replica)                                                                               \
+    do {                                                                                                               \
+    } while (0)
+#define NF_TRIP_FROM(clock, made)                                                                                      \
+    do {                                                                                                               \
+    } while (0)
+#define NF_LEAVE(ctx, clock, verdict) (verdict)
+#endif
+
+/* What a packet brings to a replica of the first stage. */
+#define NF_CLOCK_MEMBERS                                                                                               \
+    u64 nf_now;                                                                                                        \
+    u64 nf_seed;
+#define NF_CLOCK_TO(made, clock)                                                                                       \
+    do {                                                                                                               \
+        (made).nf_now = (clock).now;                                                                                   \
+        (made).nf_seed = (clock).seed;                                                                                 \
+    } while (0)
+#define NF_CLOCK_FROM(clock, made)                                                                                     \
+    do {                                                                                                               \
+        (clock).now = (made).nf_now;                                                                                   \
+        (clock).seed = (made).nf_seed;                                                                                 \
+    } while (0)
+
+/* Counts a verdict of a stage. */
+NF_INLINE int nf_counted(u32 stage, int verdict)
+{
+    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
+    u64 at = verdict;
+    NF_PIN(at);
+    if (count && at < 5)
+        count->verdicts[at]++;
+    return verdict;
+}
+
+/* Takes an event's values out of the packet's metadata, and the metadata off the packet. */
+#define NF_TAKE(ctx, event)                                                                                            \
+    do {                                                                                                               \
+        u8 *nf_meta = (u8 *)(long)(ctx)->data_meta;                                                                    \
+        if (nf_meta + sizeof(event) > (u8 *)(long)(ctx)->data)                                                         \
+            return XDP_ABORTED;                                                                                        \
+        __builtin_memcpy(&(event), (nf_wide_bytes *)nf_meta, sizeof(event));                                           \
+        if (bpf_xdp_adjust_meta((ctx), sizeof(event)))                                                                 \
+            return XDP_ABORTED;                                                                                        \
+    } while (0)
+
+/* Which of its stage's events a packet carries. */
+NF_INLINE u32 nf_kind_of(struct xdp_md *ctx)
+{
+    u32 *meta = (u32 *)(long)ctx->data_meta;
+    return (u8 *)(meta + 1) > (u8 *)(long)ctx->data ? ~0u : *meta;
+}
+
+/* Hands a packet on to the queue of the CPU that a replica runs on. size is a constant. */
+NF_INLINE int nf_hand(struct xdp_md *ctx, u32 stage, void *queue, u64 replica, const void *event, u32 size)
+{
+    if (bpf_xdp_adjust_meta(ctx, -(int)size))
+        return XDP_ABORTED;
+    u8 *meta = (u8 *)(long)ctx->data_meta;
+    if (meta + size > (u8 *)(long)ctx->data)
+        return XDP_ABORTED;
+    __builtin_memcpy((nf_wide_bytes *)meta, (const nf_wide_bytes *)event, size);
+    int verdict = bpf_redirect_map(queue, nf_cpus[replica], XDP_ABORTED);
+    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
+    if (count && verdict == XDP_REDIRECT)
+        count->handed++;
+    return verdict;
+}
+
+/* Mixes bytes into a key (Steele, Lea and Flood's finaliser, SplitMix64). */
+NF_INLINE u64 nf_mix_word(u64 key, u64 word)
+{
+    key = (key ^ word) * 0x9e3779b97f4a7c15ull;
+    key = (key ^ key >> 30) * 0xbf58476d1ce4e5b9ull;
+    return key ^ key >> 27;
+}
+
+/* size is a constant. */
+NF_INLINE u64 nf_mix(u64 key, const void *bytes, u32 size)
+{
+    const u8 *p = bytes;
+#pragma unroll
+    for (u32 i = 0; i < size; i++)
+        key = nf_mix_word(key, p[i]);
+    return key;
+}
+
+/* Bytes of the frame; those behind its end are zero. off and size are constants. */
+NF_INLINE u64 nf_mix_frame(u64 key, const u8 *data, const u8 *end, u32 off, u32 size)
+{
+#pragma unroll
+    for (u32 i = 0; i < size; i++) {
+        u64 byte = 0;
+        if (data + off + i + 1 <= end)
+            byte = data[off + i];
+        key = nf_mix_word(key, byte);
+    }
+    return key;
+}
+
+/* The replica of a key: equal keys go to the same one. */
+NF_INLINE u32 nf_replica(u64 key, u32 replicas)
+{
+    return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32;
+}
+
+/* Any replica. */
+NF_INLINE u32 nf_in_turn(u32 stage, u32 replicas)
+{
+    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
+    u64 turn = count ? count->handed + count->verdicts[XDP_PASS] + count->verdicts[XDP_DROP] : 0;
+    return turn % replicas;
+}
+#endif
+
+#if defined(NF_STAGES) && defined(NF_STAGING)
+/* Puts the headers that wait in front of the frame, for the stage that takes it. */
+NF_INLINE bool nf_stage_in_front(struct xdp_md *ctx, const u8 *staged, u32 used)
+{
+    if (bpf_xdp_adjust_head(ctx, -(int)used))
+        return false;
+    return nf_unstage((u8 *)(long)ctx->data, (u8 *)(long)ctx->data_end, staged, used);
+}
+
+/* Takes them from there again. */
+NF_INLINE bool nf_restage(struct xdp_md *ctx, u8 *staged, u32 used)
+{
+    u8 *data = (u8 *)(long)ctx->data;
+    u8 *end = (u8 *)(long)ctx->data_end;
+    if (used > NF_STAGED_BYTES)
+        return false;
+    for (u32 i = 0; i < NF_STAGED_BYTES; i++) {
+        if (i >= used)
+            break;
+        if (data + i + 1 > end)
+            return false;
+        staged[i] = data[i];
+    }
+    return used == 0 || bpf_xdp_adjust_head(ctx, (int)used) == 0;
+}
+#endif
+
 #ifdef NF_FRAME_SUM
 /* A copy of the bytes to sum: the helper takes memory whose size the verifier knows, and 512 bytes at a time. */
 struct nf_sum_area {
@@ -530,6 +756,16 @@ NF_INLINE int nf_to_host(void)
 NF_INLINE bool nf_refuse(u64 *refused)
 {
     __sync_fetch_and_add(refused, 1);
+#if NF_MODE == 1 && defined(NF_STAGES)
+    u32 zero = 0;
+    u32 at = __sync_fetch_and_add(&nf_refusals_count, 1);
+    u32 *entry = bpf_map_lookup_elem(&nf_refusals, &at);
+    u32 *current = bpf_map_lookup_elem(&nf_current, &zero);
+    if (entry && current) {
+        entry[0] = *current;
+        entry[1] = refused - nf_refused;
+    }
+#endif
     return false;
 }
 
@@ -548,8 +784,7 @@ NF_INLINE bool nf_map_update(void *map, const void *key, const void *value, u64 
 {
     if (bpf_map_update_elem(map, key, value, BPF_ANY) == 0)
         return true;
-    __sync_fetch_and_add(refused, 1);
-    return false;
+    return nf_refuse(refused);
 }
 
 /* Makes an entry of a key that has none; null if the table is full. */
@@ -558,7 +793,7 @@ NF_INLINE void *nf_map_create(void *map, const void *key, const void *zero, u64 
     bpf_map_update_elem(map, key, zero, BPF_NOEXIST);
     void *entry = bpf_map_lookup_elem(map, key);
     if (!entry)
-        __sync_fetch_and_add(refused, 1);
+        nf_refuse(refused);
     return entry;
 }
 

@@ -29,6 +29,10 @@ pub enum Command {
     Verify(Verify),
     /// Show every step one packet takes through a program, on source lines
     Trace(Trace),
+    /// Guarantee a worst-case rate of a compiled program, with the packet that causes it
+    Bound(Bound),
+    /// Compare models with published measurements
+    Validate(Validate),
     /// Read and write the tables of a running program
     Table(Table),
     /// Print the counters of a running program as Prometheus text
@@ -45,6 +49,8 @@ pub enum Command {
     Sim(Sim),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
+    /// Write one HTML page with source, plans and what limits them, target by target
+    Report(Report),
 }
 
 #[derive(ClapArgs)]
@@ -123,6 +129,20 @@ pub struct Plan {
     /// Print as JSON, which --plan takes back
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Report {
+    #[command(flatten)]
+    pub source: Source,
+    /// Name of a target, a .toml file, or `all`; may be given several times
+    #[arg(long, value_name = "TARGET", default_value = "all")]
+    pub target: Vec<String>,
+    #[command(flatten)]
+    pub planning: Planning,
+    /// Where to write it (default: NAME.html)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]
@@ -371,6 +391,119 @@ pub struct Verify {
     pub planned: Planned,
     #[arg(long, value_enum, default_value = "xdp")]
     pub target: Target,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Machine a bound is for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BoundTarget {
+    /// Agilio CX with XDP offload: 50 cores at 800 MHz; costs checked against hardware
+    AgilioXdp,
+    /// Executed eBPF instructions in the Linux kernel: modelled, one core, one nanosecond an instruction
+    Xdp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BoundBy {
+    PacketRate,
+    BitRate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BoundEmit {
+    /// The NFP listing an eBPF object becomes
+    Nfp,
+}
+
+#[derive(ClapArgs)]
+pub struct Bound {
+    /// eBPF object (.o), XDP source in C, or NFP listing
+    pub file: PathBuf,
+    /// Further argument for clang, such as -DHASHES=10
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub define: Vec<String>,
+    #[arg(long, value_enum, default_value = "agilio-xdp")]
+    pub target: BoundTarget,
+    /// Function to analyse, if the object has several programs
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+    /// What the guarantee is about; both are reported
+    #[arg(long, value_enum, default_value = "bit-rate")]
+    pub by: BoundBy,
+    /// Cores that run the program
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cores: Option<u32>,
+    /// Largest packet in bytes, without checksum
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u64).range(60..=65535))]
+    pub mtu: u64,
+    /// Stop when this rate is proved (exit status 0) or a packet is slower (1)
+    #[arg(long, value_name = "25G|10Mpps", value_parser = required_rate)]
+    pub require: Option<RequiredRate>,
+    /// Suppose packet fields, bytes or a size: eth.type=0x0800, 23=17, size=128
+    #[arg(long, value_name = "WHAT=VALUE")]
+    pub what_if: Vec<String>,
+    /// The N slowest paths
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub top: usize,
+    /// Every path a packet can take (there may be very many)
+    #[arg(long)]
+    pub all: bool,
+    /// Most iterations of a loop, where the analysis finds no bound itself
+    #[arg(long, value_name = "N")]
+    pub unroll: Option<u32>,
+    /// Give the best valid bound after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+    /// Run the slowest packet and typical ones in the kernel, and compare (target xdp; needs root)
+    #[arg(long)]
+    pub measure: bool,
+    /// Write the slowest packet to a capture
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Print what the program becomes instead of analysing it
+    #[arg(long, value_enum)]
+    pub emit: Option<BoundEmit>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A rate to be proved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RequiredRate {
+    BitsPerSecond(f64),
+    PacketsPerSecond(f64),
+}
+
+/// A rate as `25G` or `10Mpps`.
+fn required_rate(text: &str) -> Result<RequiredRate, String> {
+    let (number, packets) = match text.strip_suffix("pps") {
+        Some(number) => (number, true),
+        None => (text.strip_suffix("bit/s").or(text.strip_suffix("bps")).unwrap_or(text), false),
+    };
+    let (digits, factor) = match number.chars().last() {
+        Some('k' | 'K') => (&number[..number.len() - 1], 1e3),
+        Some('M') => (&number[..number.len() - 1], 1e6),
+        Some('G') => (&number[..number.len() - 1], 1e9),
+        _ => (number, 1.0),
+    };
+    let value: Option<f64> = digits.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
+    let value = value.ok_or("expected a rate as 25G (bits a second) or 10Mpps (packets a second)")? * factor;
+    Ok(if packets { RequiredRate::PacketsPerSecond(value) } else { RequiredRate::BitsPerSecond(value) })
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// Worst-case throughput on an Agilio CX
+    Nfp,
+}
+
+#[derive(ClapArgs)]
+pub struct Validate {
+    pub suite: Suite,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

@@ -235,3 +235,60 @@ fn a_reader_that_leaves_is_no_failure_of_ours() {
     assert_eq!(finish(place.prepare("bash", &["-c", &script])).ok(), "141\n");
     place.is_clean();
 }
+
+/// An XDP program of the examples.
+fn xdp(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xdp").join(name);
+    path.to_str().unwrap().to_string()
+}
+
+#[test]
+fn bounds_name_the_packet_and_what_limits_it() {
+    let place = Place::new();
+    let ran = place.run(&["bound", &xdp("path_explosion.c"), "--json", "--pcap", "worst.pcap"]);
+    let said = json(ran.ok());
+    assert_eq!(
+        (&said["status"], &said["limit"], &said["min_packet_bytes"]),
+        (&"exact".into(), &"DRAM".into(), &60.into())
+    );
+    assert!((said["bit_rate_bps"].as_f64().unwrap() / 1.8635e9 - 1.0).abs() < 1e-3, "{said}");
+    assert!(said["witness"]["packet"].as_str().unwrap().starts_with("00000000"));
+    assert!(said["path"][0]["line"].as_str().unwrap().starts_with("path_explosion.c:"));
+    assert_eq!(std::fs::read(place.path().join("worst.pcap")).unwrap().len(), 24 + 16 + 60);
+
+    // The listing it becomes has the same bound.
+    let listing = place.run(&["bound", &xdp("path_explosion.c"), "--emit", "nfp"]).ok().to_string();
+    place.file("worst.asm", &listing);
+    let again = json(place.run(&["bound", "worst.asm", "--json"]).ok());
+    assert_eq!(again["cycles"], said["cycles"]);
+    assert_eq!(again["path"][0]["line"], "worst.asm:1");
+
+    place.run(&["bound", &xdp("count_min.c"), "-D", "HASHES=5", "--require", "20G"]).ok();
+    let refuted = place.run(&["bound", &xdp("count_min.c"), "-D", "HASHES=5", "--require", "25G"]);
+    refuted.fails(1, &["the required rate does not hold"]);
+    place.run(&["bound", &xdp("dos_filter.c"), "--what-if", "eth.type=0x86dd"]).ok();
+}
+
+#[test]
+fn what_cannot_be_bound_says_why() {
+    let place = Place::new();
+    place.file("bad.asm", "0:\t .0  immed[gprA_0, 0x0]\n8:\t .1  frobnicate[gprA_0]\n");
+    place.run(&["bound", "bad.asm"]).fails(1, &["bad.asm:2: ", "unknown instruction `frobnicate`"]);
+    place.file("noise", "nothing of the kind");
+    place.run(&["bound", "noise"]).fails(1, &["neither an ELF object, nor an NFP listing"]);
+    place.file("fake.o", "\x7fELF and so on");
+    place.run(&["bound", "fake.o"]).fails(1, &["not a readable ELF object"]);
+    place.run(&["bound", &xdp("alaw.c"), "--what-if", "nonsense=1"]).fails(2, &["--what-if nonsense=1"]);
+}
+
+#[test]
+fn validate_compares_with_published_data() {
+    let place = Place::new();
+    let said = json(place.run(&["validate", "nfp", "--json"]).ok());
+    let rows = said["rows"].as_array().unwrap();
+    let of = |source: &str| rows.iter().filter(|row| row["source"] == source).collect::<Vec<_>>();
+    assert_eq!(of("table 1").len(), 12);
+    assert!(of("table 1").iter().all(|row| row["error"].as_f64().unwrap().abs() <= 0.3));
+    assert!(of("count-min curve").iter().all(|row| row["error"].as_f64().unwrap().abs() < 0.1));
+    assert!(rows.iter().any(|row| row["case"] == "all 21416 paths"));
+}

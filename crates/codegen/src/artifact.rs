@@ -29,6 +29,32 @@ pub struct XdpArtifact {
     pub uses_time_or_random: bool,
     /// Whether anything is written to `nf_host`.
     pub uses_host_ring: bool,
+    /// The stages of a planned program. `nf_drops` then has the counters of each stage one after the other.
+    pub pipeline: Option<XdpPipeline>,
+}
+
+/// Stages joined by CPU maps. The loader gives every queue its CPUs and programs and sets `nf_cpus`, the CPU of each replica.
+///
+/// Map `nf_stage_counts` has a value per CPU for each stage, and one more for the program that spreads packets:
+/// `{ u64 verdicts[5]; u64 handed; }`, by XDP verdict, and of those the packets handed on to another stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpPipeline {
+    pub stages: Vec<XdpStage>,
+    /// The program on the interfaces that spreads packets over replicas of the first stage, if that has several.
+    pub spread: Option<String>,
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpStage {
+    /// The first handler's name.
+    pub name: String,
+    pub program: String,
+    /// The CPU map in front of it; none: it runs where packets come in.
+    pub queue: Option<String>,
+    pub replicas: u32,
+    /// Place of its first replica in `nf_cpus`.
+    pub first: u32,
 }
 
 /// An `nf_log`: each `{}` of its text takes the next argument.

@@ -164,6 +164,16 @@ impl<'p> Interp<'p> {
         exec.run(handler, args)
     }
 
+    /// Decides what full hash tables refuse during the next event: the first insertions of a new key into each table, as
+    /// often as the table is named here, and no others, whatever its capacity. So what a target with several replicas
+    /// refused can be repeated.
+    pub fn refuse_next(&mut self, refused: &[TableId]) {
+        for (at, store) in self.state.tables.iter_mut().enumerate() {
+            let times = refused.iter().filter(|table| table.index() == at).count();
+            store.refusing = Some(times as u32);
+        }
+    }
+
     pub fn counters(&self) -> &Counters {
         &self.state.counters
     }

@@ -4,3 +4,6 @@
 //! handed in by whoever runs it.
 
 pub mod ebpf;
+pub mod lower;
+pub mod nfp;
+pub mod object;

@@ -1,7 +1,7 @@
 //! Generated C becomes a BPF object, by the clang that is installed.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::fault::Fault;
@@ -51,6 +51,8 @@ pub enum CompileError {
          or look entries up and use them in smaller steps"
     )]
     Stack { place: String },
+    #[error("{messages}")]
+    Source { messages: String },
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
 }
@@ -59,7 +61,9 @@ impl CompileError {
     /// Generated code must compile, so what fails here is the installation (or us).
     pub fn fault(&self) -> Fault {
         match self {
-            CompileError::Internal { .. } | CompileError::Stack { .. } => Fault::User,
+            CompileError::Internal { .. } | CompileError::Stack { .. } | CompileError::Source { .. } => {
+                Fault::User
+            }
             _ => Fault::Environment,
         }
     }
@@ -114,6 +118,26 @@ pub fn compile_bpf(
     }
     let (source_path, messages_path) = keep(name, source, &messages)?;
     Err(CompileError::Internal { first, source_path, messages_path })
+}
+
+/// Compiles plain XDP C as its author wrote it: includes are looked for beside it, `defines` are `NAME=VALUE`.
+///
+/// # Errors
+/// [`CompileError::Source`] has clang's messages.
+pub fn compile_xdp(path: &Path, defines: &[String]) -> Result<Vec<u8>, CompileError> {
+    let mut clang = Command::new(CLANG);
+    clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-color-diagnostics"]);
+    clang.args(defines.iter().map(|define| format!("-D{define}")));
+    let asm = PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
+    if asm.is_dir() {
+        clang.arg("-idirafter").arg(asm);
+    }
+    clang.arg("-c").arg(path).args(["-o", "-"]);
+    let ran = clang.output().map_err(|source| CompileError::NoClang { source })?;
+    if ran.status.success() {
+        return Ok(ran.stdout);
+    }
+    Err(CompileError::Source { messages: String::from_utf8_lossy(&ran.stderr).into_owned() })
 }
 
 /// Keeps what clang refused, for a report.

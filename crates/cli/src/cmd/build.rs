@@ -44,6 +44,12 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return dpdk(&args, &loaded);
     }
 
+    let job = if args.target == Target::Xdp && matches!(args.emit, Emit::C | Emit::Object) {
+        super::pipelines::xdp(&args.planned, &loaded.program)?
+    } else {
+        None
+    };
+
     let mut manager = PassManager::new();
     manager.print_after(|pass, program| {
         if wanted.contains(&pass) || wanted.contains(&"all") {
@@ -72,7 +78,10 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return Err(Failure::usage("the interpreter runs αIR as it is: use --emit air or --emit passes"));
     }
     let lines = if args.emit == Emit::C { LineStyle::Comments } else { LineStyle::Directives };
-    let artifact = xdp::generate(&compiled, lines).map_err(|e| unsupported(&compiled, &e))?;
+    let artifact = match job {
+        Some(job) => super::pipelines::xdp_artifact(&job, lines)?,
+        None => xdp::generate(&compiled, lines).map_err(|e| unsupported(&compiled, &e))?,
+    };
     if args.emit == Emit::C {
         return write(&args, artifact.source.as_bytes());
     }

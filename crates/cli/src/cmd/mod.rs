@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bound;
 mod build;
 mod check;
 mod compare;
@@ -10,6 +11,7 @@ mod new;
 mod pipelines;
 mod plan;
 mod reload;
+mod report;
 mod run;
 mod sim;
 mod sim_host;
@@ -17,8 +19,10 @@ mod sim_print;
 mod table;
 mod targets;
 mod trace;
+mod validate;
 mod verify;
 mod verify_dpdk;
+mod verify_xdp;
 
 use crate::args::{Args, Command};
 use crate::context::Failure;
@@ -27,8 +31,10 @@ use crate::context::Failure;
 pub fn dispatch(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Check(args) => check::run(args),
+        Command::Bound(args) => bound::run(args),
         Command::Build(args) => build::run(args),
         Command::Run(args) => run::run(args),
+        Command::Validate(args) => validate::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Table(args) => table::run(args),
@@ -39,5 +45,6 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Report(args) => report::run(args),
     }
 }

@@ -1,7 +1,8 @@
 //! From a program and what is said about its plan to something a code generator for processes takes.
 
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::pipeline;
+use nicforge_codegen::xdp::generate_pipeline;
+use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
 use nicforge_ir::{Program, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
@@ -21,7 +22,22 @@ pub struct Job {
 
 /// The plan for DPDK on this kind of machine.
 pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
-    let target = matrix::find("dpdk")?;
+    job(planned, source, "dpdk")
+}
+
+/// The plan for XDP, if one was asked for: else a program is one stage.
+pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
+    let asked = planned.plan.is_some() || planned.candidate.is_some();
+    asked.then(|| job(planned, source, "xdp")).transpose()
+}
+
+/// Its stages as C for the kernel.
+pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure> {
+    generate_pipeline(&job.program, &job.pipeline, lines).map_err(|e| program::unsupported(&job.program, &e))
+}
+
+fn job(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {
+    let target = matrix::find(target)?;
     let plan = plan::chosen(planned, source, &target)?;
     let cut = assemble::program_of(&plan)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;

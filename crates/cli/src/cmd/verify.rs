@@ -9,7 +9,7 @@ use nicforge_run::xdp::{LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME,
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::verify_dpdk;
+use super::{pipelines, verify_dpdk, verify_xdp};
 use crate::args::{Target, Verify};
 use crate::context::{Failure, Runtime};
 use crate::{events, program};
@@ -26,6 +26,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         }
         Target::Dpdk => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
         Target::Xdp => {}
+    }
+    if let Some(job) = pipelines::xdp(&args.planned, &loaded.program)? {
+        return verify_xdp::run(&args, &loaded.program, &job, &events, &entries, &runtime);
     }
     let compiled = program::lower(&loaded.program)?;
     let artifact =

@@ -1,13 +1,17 @@
 //! C for the Linux kernel's XDP hook.
 //!
 //! One C function per handler, with packets and tables [in place](crate::inplace); [`target`] has what is the kernel's.
+//! Programs with several stages are [pipelines](pipeline) of programs joined by CPU maps.
 
+mod pipeline;
 mod target;
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use nicforge_ir::{CommuteOp, ConstId, Direction, Handler, Op, Program, ReasonId, Table, TableId, TableKind};
+use nicforge_ir::{
+    CommuteOp, ConstId, Direction, HandlerId, Op, Program, ReasonId, Table, TableId, TableKind,
+};
 
 use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
 use crate::c::body::Unsupported;
@@ -15,8 +19,10 @@ use crate::c::globals::{self, clock_use};
 use crate::c::names::Names;
 use crate::c::types::CTypes;
 use crate::c::{Emitter, LineStyle};
+use crate::dpdk::Pipeline;
 use crate::inplace::InPlace;
-use crate::inplace::state::State;
+use crate::inplace::state::{Cursor, Emits, State};
+use pipeline::{Handover, Pipe};
 use target::Xdp;
 
 /// Slack behind a byte string in a map value: one packet may be copied in before the verifier believes the length.
@@ -27,7 +33,19 @@ const BUF_SLACK: u32 = 4096;
 /// # Errors
 /// Every op that XDP cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<XdpArtifact, Vec<Unsupported>> {
-    Generator::new(program, lines).run()
+    Generator::new(program, lines, None).run()
+}
+
+/// C for a planned program: a BPF program for every stage of the pipeline.
+///
+/// # Errors
+/// As [`generate`], and events between stages that a CPU map cannot carry.
+pub fn generate_pipeline(
+    program: &Program,
+    pipeline: &Pipeline,
+    lines: LineStyle,
+) -> Result<XdpArtifact, Vec<Unsupported>> {
+    Generator::new(program, lines, Some(Pipe::new(program, pipeline)?)).run()
 }
 
 struct Generator<'a> {
@@ -37,10 +55,19 @@ struct Generator<'a> {
     globals: Names,
     consts: HashMap<ConstId, String>,
     maps: HashMap<TableId, XdpTable>,
+    pipe: Option<Pipe>,
+}
+
+/// What handlers share while they are printed one after the other.
+#[derive(Default)]
+struct Shared {
+    logs: Vec<LogFormat>,
+    /// What each place that hands an event on knows about the packet.
+    handovers: Vec<Handover>,
 }
 
 impl<'a> Generator<'a> {
-    fn new(program: &'a Program, lines: LineStyle) -> Self {
+    fn new(program: &'a Program, lines: LineStyle, pipe: Option<Pipe>) -> Self {
         let mut globals = Names::new([]);
         let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
         let mut maps = HashMap::new();
@@ -51,38 +78,88 @@ impl<'a> Generator<'a> {
                 XdpTable { table: id, map, shape: shape(program, id), buf: buf_place(program, table) },
             );
         }
-        Generator { program, lines, types: CTypes::new(program), globals, consts, maps }
+        Generator { program, lines, types: CTypes::new(program), globals, consts, maps, pipe }
     }
 
     fn run(mut self) -> Result<XdpArtifact, Vec<Unsupported>> {
+        let program = self.program;
+        let prefix = if self.pipe.is_some() { "nf_handle_" } else { "nf_" };
+        let names: HashMap<HandlerId, String> = program
+            .handlers
+            .iter()
+            .map(|(id, h)| (id, format!("{prefix}{}", self.globals.fresh(&h.name))))
+            .collect();
+        self.agree(&names);
+        let mut shared = Shared::default();
         let mut errors = Vec::new();
         let mut functions = String::new();
         let mut programs = Vec::new();
-        let mut logs = Vec::new();
         let mut uses_time_or_random = false;
-        let handlers: Vec<_> =
-            self.program.handlers.iter().map(|(id, h)| (id, h, self.globals.fresh(&h.name))).collect();
-        for (id, handler, name) in handlers {
-            let name = format!("nf_{name}");
+        for (id, handler) in &program.handlers {
             let clock = clock_use(handler);
             uses_time_or_random |= clock.0 || clock.1;
-            match self.handler(handler, &name, clock, &mut logs) {
+            match self.handler(id, &names[&id], &mut shared) {
                 Ok(text) => functions.push_str(&text),
                 Err(error) => errors.push(error),
             }
-            programs.push(XdpProgram { name, handler: id, event: handler.event });
+            let name = self.entry_program(id, &names[&id]);
+            programs.extend(name.map(|name| XdpProgram { name, handler: id, event: handler.event }));
         }
         if !errors.is_empty() {
             return Err(errors);
+        }
+        if let Some(pipe) = &self.pipe {
+            functions.push_str(&pipe.programs(program, &names));
+            functions.push_str(&pipe.spreading(program));
         }
         let uses_host_ring = functions.contains("nf_host") || functions.contains("nf_buf_deliver");
         let source = self.file(&functions, uses_host_ring);
         let mut tables: Vec<XdpTable> = self.maps.into_values().collect();
         tables.sort_by_key(|t| t.table);
         let mut reasons: Vec<(Option<ReasonId>, String)> =
-            self.program.reasons.iter().map(|(id, r)| (Some(id), r.text.clone())).collect();
+            program.reasons.iter().map(|(id, r)| (Some(id), r.text.clone())).collect();
         reasons.push((None, "no room for the headers".to_string()));
-        Ok(XdpArtifact { source, programs, tables, reasons, logs, uses_time_or_random, uses_host_ring })
+        let (logs, pipeline) = (shared.logs, self.pipe.as_ref().map(Pipe::describe));
+        Ok(XdpArtifact {
+            source,
+            programs,
+            tables,
+            reasons,
+            logs,
+            uses_time_or_random,
+            uses_host_ring,
+            pipeline,
+        })
+    }
+
+    /// Finds what the senders of each event agree on: prints every handler once, senders first.
+    fn agree(&mut self, names: &HashMap<HandlerId, String>) {
+        let Some(pipe) = &self.pipe else { return };
+        let order: Vec<HandlerId> = pipe.handlers.concat();
+        let mut shared = Shared::default();
+        for id in order {
+            let event = self.program.handlers[id].event;
+            if self.program.events[event].direction == Direction::Internal
+                && let Some(pipe) = &mut self.pipe
+            {
+                // Stages send forward, so all senders were printed.
+                pipe.agree(event, &shared.handovers);
+            }
+            // What is wrong is reported when it is printed for good.
+            let _ = self.handler(id, &names[&id], &mut shared);
+        }
+    }
+
+    /// The BPF program that takes the handler's event from outside, if that is where it comes from.
+    fn entry_program(&self, id: HandlerId, function: &str) -> Option<String> {
+        let Some(pipe) = &self.pipe else { return Some(function.to_string()) };
+        let event = &self.program.events[self.program.handlers[id].event];
+        match (event.name.as_str(), event.direction) {
+            (_, Direction::Internal) => None,
+            ("net_recv", _) if pipe.spread.is_some() => Some("nf_spread".to_string()),
+            ("net_recv", _) => pipe.stage_of(id).map(|at| pipe.stages[at].program.clone()),
+            _ => Some(function.to_string()),
+        }
     }
 
     /// The whole file around the handlers' functions.
@@ -98,16 +175,21 @@ impl<'a> Generator<'a> {
         for (_, part) in parts.iter().filter(|(used, _)| *used) {
             let _ = writeln!(out, "#define NF_{part}");
         }
+        let stages = self.pipe.as_ref().map_or(1, |pipe| pipe.stages.len());
+        if self.pipe.is_some() {
+            let _ = writeln!(out, "#define NF_STAGES {stages}");
+        }
         out.push_str("#include \"nf_rt.h\"\n\n");
         out.push_str("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";\n\n");
         out.push_str("const volatile struct nf_config nf_config = {0};\n");
         out.push_str("struct nf_event nf_event = {0};\n");
-        let _ = writeln!(out, "u64 nf_drops[{}] = {{0}};", program.reasons.len() + 1);
+        let _ = writeln!(out, "u64 nf_drops[{}] = {{0}};", (program.reasons.len() + 1) * stages);
         let _ = writeln!(out, "u64 nf_refused[{}] = {{0}};", program.tables.len().max(1));
         if functions.contains("NF_CLEAR") {
             out.push_str("u64 nf_zero = 0;\n");
         }
-        out.push_str("#if NF_MODE == 1\nu64 nf_recorded = 0;\n#endif\n\n");
+        let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };
+        let _ = write!(out, "#if NF_MODE == 1\nu64 nf_recorded = 0;\n{refusals}#endif\n\n");
         if functions.contains("nf_hash_") {
             out.push_str(&globals::crc_table());
         }
@@ -115,6 +197,9 @@ impl<'a> Generator<'a> {
         out.push_str(&globals::constants(&self.types, &self.consts));
         for (id, table) in &program.tables {
             out.push_str(&self.map(id, table));
+        }
+        if let Some(pipe) = &self.pipe {
+            out.push_str(&pipe.declarations(program, &self.types));
         }
         out.push_str(functions);
         out
@@ -180,16 +265,16 @@ impl<'a> Generator<'a> {
         out
     }
 
-    fn handler(
-        &self,
-        handler: &Handler,
-        name: &str,
-        clock: (bool, bool),
-        logs: &mut Vec<LogFormat>,
-    ) -> Result<String, Unsupported> {
+    fn handler(&self, id: HandlerId, name: &str, shared: &mut Shared) -> Result<String, Unsupported> {
         let program = self.program;
+        let handler = &program.handlers[id];
         let event = &program.events[handler.event];
-        if event.direction != Direction::In || !matches!(event.name.as_str(), "net_recv" | "host_send") {
+        let known = match event.direction {
+            Direction::In => matches!(event.name.as_str(), "net_recv" | "host_send"),
+            Direction::Internal => self.pipe.is_some(),
+            Direction::Out => false,
+        };
+        if !known {
             return Err(Unsupported {
                 message: format!("target `xdp` has no event `{}`", event.name),
                 help:
@@ -199,47 +284,96 @@ impl<'a> Generator<'a> {
             });
         }
         let body = &handler.body;
-        let no_room = program.reasons.len() as u32;
-        let target = Xdp { maps: &self.maps, logs: std::mem::take(logs), uses_verdict: false, no_room };
+        let pipe = self.pipe.as_ref();
+        let stage = pipe.and_then(|pipe| pipe.stage_of(id)).unwrap_or(0);
+        let drop_base = (stage * (program.reasons.len() + 1)) as u32;
+        let target = Xdp {
+            maps: &self.maps,
+            handler: id,
+            pipe,
+            stage,
+            drop_base,
+            logs: std::mem::take(&mut shared.logs),
+            handovers: std::mem::take(&mut shared.handovers),
+            uses_verdict: false,
+            no_room: drop_base + program.reasons.len() as u32,
+        };
+        let state = pipe.map_or(State::default(), |pipe| pipe.entry_state(program, id));
         let dialect = InPlace::new(body, target);
-        let names =
-            Names::new(["data", "end", "clock", "draws", "cursor", "staged", "staged_len"].map(String::from));
+        let taken = ["data", "end", "clock", "draws", "cursor", "staged", "staged_len", "event"];
+        let names = Names::new(taken.map(String::from));
         let emitter =
-            Emitter::new(&self.types, body, &self.consts, names, dialect, State::default(), self.lines);
+            Emitter::new(&self.types, body, &self.consts, names, dialect, state.clone(), self.lines);
         let (text, dialect) = emitter.run()?;
-        *logs = dialect.target.logs.clone();
-        let mut out = String::new();
-        let _ = writeln!(out, "SEC(\"xdp\")\nint {name}(struct xdp_md *ctx)\n{{");
-        let _ = writeln!(out, "    u8 *data = (u8 *)(long)ctx->data;");
-        let _ = writeln!(out, "    u8 *end = (u8 *)(long)ctx->data_end;");
-        if dialect.uses_cursor {
+        shared.logs = dialect.target.logs.clone();
+        shared.handovers = dialect.target.handovers.clone();
+        let mut out = self.head(id, name, &state);
+        if dialect.uses_cursor && state.cursor != Cursor::Dynamic {
             out.push_str("    u64 cursor = 0;\n");
         }
-        if dialect.uses_staging {
+        if dialect.uses_staging && state.emits != Emits::Staged {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");
             out.push_str("    if (!staged)\n        return XDP_ABORTED;\n");
         }
         if dialect.target.uses_verdict {
             out.push_str("    int verdict = XDP_DROP;\n");
         }
-        if clock.0 || clock.1 {
-            let _ = writeln!(out, "    struct nf_clock clock = nf_clock({}, {});", clock.0, clock.1);
-        } else {
-            // In record mode every event is counted, so that runs line up with what was recorded.
-            out.push_str("#if NF_MODE == 1\n    nf_clock(false, false);\n#endif\n");
-        }
-        if clock.1 {
-            out.push_str("    u64 draws = 0;\n");
-        }
+        out.push_str(&self.clock(id));
         let message: u32 =
             body.blocks[body.entry()].params.iter().map(|p| program.size_of(body.ty(*p))).sum();
-        if message > 0 {
+        if event.direction == Direction::In && message > 0 {
             let _ = writeln!(out, "    if (data + {message} > end)\n        return XDP_ABORTED;");
         }
         out.push('\n');
         out.push_str(&text);
         out.push_str("}\n\n");
         Ok(out)
+    }
+
+    /// The first lines of a handler's function: where its packet is.
+    fn head(&self, id: HandlerId, name: &str, state: &State) -> String {
+        let program = self.program;
+        let handler = &program.handlers[id];
+        let message = program.events[handler.event].name == "host_send";
+        let mut out = String::new();
+        match &self.pipe {
+            Some(pipe) if !message => {
+                let _ = writeln!(out, "NF_INLINE int {name}(struct xdp_md *ctx)\n{{");
+                if pipe.queued(program, id) {
+                    out.push_str(&pipe.receive(program, id, state, clock_use(handler)));
+                    return out;
+                }
+            }
+            _ => {
+                let _ = writeln!(out, "SEC(\"xdp\")\nint {name}(struct xdp_md *ctx)\n{{");
+            }
+        }
+        let _ = writeln!(out, "    u8 *data = (u8 *)(long)ctx->data;");
+        let _ = writeln!(out, "    u8 *end = (u8 *)(long)ctx->data_end;");
+        out
+    }
+
+    /// The event's time and random stream, for handlers of events from outside.
+    fn clock(&self, id: HandlerId) -> String {
+        let program = self.program;
+        let handler = &program.handlers[id];
+        let own = clock_use(handler);
+        let mut out = String::new();
+        let (time, random) = match &self.pipe {
+            Some(pipe) if pipe.queued(program, id) => return out,
+            Some(pipe) => pipe.needs(program, id),
+            None => own,
+        };
+        if time || random || self.pipe.is_some() {
+            let _ = writeln!(out, "    struct nf_clock clock = nf_clock({time}, {random});");
+        } else {
+            // In record mode every event is counted, so that runs line up with what was recorded.
+            out.push_str("#if NF_MODE == 1\n    nf_clock(false, false);\n#endif\n");
+        }
+        if random {
+            out.push_str("    u64 draws = 0;\n");
+        }
+        out
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{CommuteOp, EventId, InstId, Op, TableId, TableKind, Type, ValueId};
+use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
 
+use super::pipeline::{self, Handover, Pipe};
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
 use crate::c::body::Unsupported;
 use crate::inplace::tables::{copy_to_insert, value_type};
@@ -12,7 +13,14 @@ use crate::inplace::{E, Target, packet, tables};
 /// What the generator keeps while it prints one handler.
 pub struct Xdp<'a> {
     pub maps: &'a HashMap<TableId, XdpTable>,
+    pub handler: HandlerId,
+    /// The stages, and the one of this handler, if there are several.
+    pub pipe: Option<&'a Pipe>,
+    pub stage: usize,
+    /// The stage's first drop counter.
+    pub drop_base: u32,
     pub logs: Vec<LogFormat>,
+    pub handovers: Vec<Handover>,
     pub uses_verdict: bool,
     /// Counter of frames that the kernel would not move or cut.
     pub no_room: u32,
@@ -20,8 +28,19 @@ pub struct Xdp<'a> {
 
 impl Xdp<'_> {
     /// Call that counts a frame without room for its headers.
-    fn no_room(&self) -> String {
+    pub fn no_room(&self) -> String {
         format!("nf_no_room({})", self.no_room)
+    }
+
+    /// `call` sends the packet away; recorded runs mark it with what it is and how it came.
+    fn leave(e: &E<'_, Self>, call: String) -> String {
+        if e.dialect.target.pipe.is_some() { format!("NF_LEAVE(ctx, clock, {call})") } else { call }
+    }
+
+    /// Whether this handler runs behind a queue, where packets cannot be sent back as such.
+    fn queued(e: &E<'_, Self>) -> bool {
+        let target = &e.dialect.target;
+        target.pipe.is_some_and(|pipe| pipe.queued(e.program, target.handler))
     }
 
     /// Ends the handler with a verdict, now or later.
@@ -43,12 +62,18 @@ impl Xdp<'_> {
         last: bool,
     ) -> Result<bool, Unsupported> {
         let name = e.program.events[event].name.clone();
+        if e.program.events[event].direction == Direction::Internal
+            && let Some(call) = pipeline::hand_over(e, event, args)
+        {
+            return Ok(Self::verdict(e, &call, last));
+        }
         match (name.as_str(), args) {
             ("net_send", [_, port]) => {
                 packet::finish(e);
-                let back = matches!(e.body.def_op(*port), Some(Op::InPort { .. }));
+                let back = matches!(e.body.def_op(*port), Some(Op::InPort { .. })) && !Self::queued(e);
                 let call =
                     if back { "nf_send_back()".to_string() } else { format!("nf_send({})", e.text(*port)) };
+                let call = Self::leave(e, call);
                 Ok(Self::verdict(e, &call, last))
             }
             ("stack_recv", [_]) => {
@@ -156,14 +181,14 @@ impl Target for Xdp<'_> {
                         !args.contains(&result) || e.program.events[*event].name == "net_send"
                     }
                     op => !op.operands().contains(&result),
-                });
+                }) && !Self::queued(e);
                 if !only_send_back {
                     let call = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
                     e.define(inst, result, &call);
                 }
             }
             Op::Drop { reason, .. } => {
-                let call = format!("nf_drop({})", reason.as_u32());
+                let call = format!("nf_drop({})", e.dialect.target.drop_base + reason.as_u32());
                 return Ok(Self::verdict(e, &call, last));
             }
             Op::Generate { event, args } => return Self::generate(e, inst, event, &args, last),
@@ -191,6 +216,16 @@ impl Target for Xdp<'_> {
     }
 
     fn parameter(e: &mut E<'_, Self>, param: ValueId) {
+        let event = e.program.handlers[e.dialect.target.handler].event;
+        if let Some(edge) = e.dialect.target.pipe.and_then(|pipe| pipe.edges.get(&event)) {
+            let params = &e.body.blocks[e.body.entry()].params;
+            let at = params.iter().position(|p| *p == param).unwrap_or(0);
+            if let Some(member) = &edge.members[at] {
+                let text = format!("{} NF_LOCAL = event.{member};", e.declaration(param));
+                e.line(&text);
+            }
+            return;
+        }
         let text = format!("{} NF_LOCAL;", e.declaration(param));
         e.line(&text);
         let name = e.vars.name(param).to_string();

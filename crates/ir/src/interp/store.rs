@@ -48,6 +48,8 @@ pub struct Store {
     clock: u64,
     prefixes: BTreeMap<u32, HashMap<Vec<u8>, Slot>>,
     rows: Vec<TernaryRow>,
+    /// Of a hash table: how many of the next insertions are refused, in place of what the capacity says.
+    pub refusing: Option<u32>,
 }
 
 impl Store {
@@ -61,6 +63,7 @@ impl Store {
             clock: 0,
             prefixes: BTreeMap::new(),
             rows: Vec::new(),
+            refusing: None,
         }
     }
 
@@ -126,7 +129,12 @@ impl Store {
             return Inserted::Full;
         }
         let mut evicted = None;
-        if self.exact.len() >= self.capacity {
+        if let (TableKind::Hash, Some(left)) = (self.kind, &mut self.refusing) {
+            if *left > 0 {
+                *left -= 1;
+                return Inserted::Full;
+            }
+        } else if self.exact.len() >= self.capacity {
             if self.kind != TableKind::Lru {
                 return Inserted::Full;
             }

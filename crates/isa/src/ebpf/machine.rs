@@ -19,6 +19,14 @@ pub trait Host {
     fn context(&mut self, memory: &mut Memory, offset: u64, size: usize) -> Result<u64, Fault>;
     /// A helper call with `r1` to `r5`; gives `r0`.
     fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault>;
+    /// Hears of every instruction before it runs.
+    fn at(&mut self, _pc: usize) {}
+    /// Hears of every conditional jump.
+    fn branch(&mut self, _pc: usize, _taken: bool) {}
+    /// What a load gets instead of what is in memory, the context included.
+    fn load(&mut self, _pc: usize, _size: usize) -> Option<u64> {
+        None
+    }
 }
 
 /// Why a run ended early.
@@ -73,6 +81,7 @@ impl Machine<'_> {
         let (mut pc, mut executed) = (0usize, 0u64);
         loop {
             let insn = *self.program.get(pc).ok_or(Fault::Jump { pc })?;
+            host.at(pc);
             executed += 1;
             if executed > self.limit {
                 return Err(Fault::Limit { limit: self.limit });
@@ -94,7 +103,9 @@ impl Machine<'_> {
                 class::LDX if insn.code & 0xe0 == 0x60 || insn.code & 0xe0 == 0x80 => {
                     let address = r[src].wrapping_add(insn.off as i64 as u64);
                     let size = width(insn.code);
-                    let value = if address & CONTEXT != 0 {
+                    let value = if let Some(value) = host.load(pc, size) {
+                        value
+                    } else if address & CONTEXT != 0 {
                         host.context(memory, address ^ CONTEXT, size)?
                     } else {
                         memory.load(address, size)?
@@ -154,6 +165,7 @@ impl Machine<'_> {
                     }
                     let taken = condition(insn.code, a, b, kind == class::JMP32)
                         .ok_or(Fault::Opcode { pc, code: insn.code })?;
+                    host.branch(pc, taken);
                     if taken {
                         next = jump(pc, insn.off as i64)?;
                     }

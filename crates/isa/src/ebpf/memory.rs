@@ -1,6 +1,7 @@
 //! Memory of the interpreted machine: separate regions, so that every access is checked.
 //!
-//! An address is `region << 32 | offset`. Region 0 does not exist, so null and small integers are never valid.
+//! An address is `region << 32 | START + offset`. Region 0 does not exist, so null and small integers are never valid, and
+//! neither half of a valid address is zero: programs test packet pointers by their lower half.
 
 use super::machine::Fault;
 
@@ -11,9 +12,12 @@ pub struct RegionId(u32);
 impl RegionId {
     /// The address of the region's first byte.
     pub fn address(self) -> u64 {
-        (self.0 as u64) << 32
+        (self.0 as u64) << 32 | START
     }
 }
+
+/// Lower half of a region's first address.
+const START: u64 = 1 << 16;
 
 /// What was tried at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl Memory {
 
     fn find(&self, address: u64, size: usize) -> Option<(usize, usize)> {
         let region = ((address >> 32) as usize).checked_sub(1)?;
-        let offset = (address & 0xffff_ffff) as usize;
+        let offset = (address & 0xffff_ffff).checked_sub(START)? as usize;
         (offset + size <= self.regions.get(region)?.len()).then_some((region, offset))
     }
 

@@ -1,9 +1,16 @@
 //! eBPF: instruction encoding (RFC 9669) and an interpreter that counts what it executes.
 
-mod insn;
+pub mod insn;
 mod machine;
 mod memory;
 
-pub use insn::{Insn, decode};
+pub use insn::{Insn, LDDW, decode};
 pub use machine::{Fault, Host, Machine, Run};
 pub use memory::{Access, Memory, RegionId};
+
+mod helpers;
+pub mod kinds;
+mod upper;
+
+pub use helpers::helper_name;
+pub use upper::upper_read;

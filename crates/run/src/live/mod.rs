@@ -10,10 +10,13 @@
 //!
 //! **Order.** Frames of one port are processed in order. Different ports are different rings, so a run lets one port's
 //! frames be processed before it sends by another. Host messages wait for the packets before them. The sending thread
-//! stays on one CPU, on which the kernel then also runs the program.
+//! stays on one CPU, on which the kernel then also runs the program, or the first stage of a planned one. Later stages run
+//! on other CPUs at the same time, for the packets of one window.
 
 mod report;
 mod socket;
+mod stages;
+mod verify;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -23,16 +26,18 @@ use libbpf_rs::MapCore as _;
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{Input, InputEvent, Output, Program};
 
-pub use report::{LiveError, LiveOutputs, LiveReport, LiveRun, Streams};
+pub use report::{LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip};
+pub use verify::{Difference, differences};
 
 use crate::compile::{Mode, compile_bpf};
 use crate::netns::{LARGEST_FRAME, Sandbox, StatsReader, XdpStats, xdp_stats};
 use crate::pin::Pinned;
 use crate::ring::Ring;
 use crate::xdp::bench::{harness_contract, load_harness};
-use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach};
+use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, feeding_cpu};
 pub use socket::Sender;
 use socket::Tap;
+use stages::Stages;
 
 /// Most frames in flight: half of what veth's ring holds.
 pub const LARGEST_WINDOW: usize = 128;
@@ -59,6 +64,8 @@ pub struct Session {
     tap: Tap,
     ring: Ring,
     stats: Vec<StatsReader>,
+    /// Of planned programs.
+    stages: Option<Stages>,
     _harness: libbpf_rs::Object,
     sandbox: Sandbox,
 }
@@ -80,7 +87,10 @@ impl Session {
 
     /// Attaches a program that was loaded with the sandbox's interfaces.
     pub fn new(sandbox: Sandbox, loaded: Loaded, includes: &[PathBuf]) -> Result<Session, XdpError> {
-        let harness = load_harness(includes, &["nf_collect"])?;
+        let planned = loaded.artifact().pipeline.is_some();
+        let wanted: &[&str] = if planned { &["nf_collect", "nf_enqueued"] } else { &["nf_collect"] };
+        let harness = load_harness(includes, wanted)?;
+        let stages = planned.then(|| Stages::watch(&loaded, &harness)).transpose()?;
         let ring = harness.maps().find(|map| map.name() == "nf_wire").ok_or_else(harness_contract)?;
         let ring = Ring::map(ring.as_fd(), ring.max_entries() as usize)
             .map_err(|error| XdpError::kernel("map a ring buffer", error))?;
@@ -117,6 +127,7 @@ impl Session {
             tap,
             ring,
             stats,
+            stages,
             _harness: harness,
             sandbox,
         })
@@ -130,7 +141,10 @@ impl Session {
     /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
     pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
         check(events, &self.loaded)?;
-        let _pinned = Pinned::to_this_cpu();
+        let _pinned = match feeding_cpu().filter(|_| self.stages.is_some()) {
+            Some(cpu) => Pinned::to(cpu),
+            None => Pinned::to_this_cpu(),
+        };
         let mut run = Run::new(self, options.per_event, options.patience)?;
         let window = if options.per_event { 1 } else { options.window.clamp(1, LARGEST_WINDOW) };
         let started = Instant::now();
@@ -184,6 +198,7 @@ struct Run<'a> {
     drops_before: Vec<u64>,
     refused_before: Vec<u64>,
     recorded_before: u64,
+    refusals_before: u64,
     tap_lost_before: u64,
     /// Drops by reason when the latest event was done.
     drops_seen: Vec<u64>,
@@ -201,17 +216,25 @@ impl<'a> Run<'a> {
         session.ring.drain(|_| ());
         session.tap.drain(drop)?;
         session.loaded.drain_host()?;
+        if let Some(stages) = &mut session.stages {
+            stages.start(&session.loaded)?;
+        }
         let stats_before = session.total()?;
         let drops = session.drop_counts();
         Ok(Run {
             patience,
             report: LiveReport { sent: vec![0; ports], ..LiveReport::default() },
             per_event: per_event.then(Vec::new),
-            streams: Streams { sent: vec![Vec::new(); ports], ..Streams::default() },
+            streams: Streams {
+                sent: vec![Vec::new(); ports],
+                trips: vec![Vec::new(); ports],
+                ..Streams::default()
+            },
             stats_before,
             drops_before: drops.clone(),
             refused_before: session.loaded.refused().into_iter().map(|(_, count)| count).collect(),
             recorded_before: session.loaded.recorded(),
+            refusals_before: session.loaded.refusals(),
             tap_lost_before: session.tap.lost(),
             drops_seen: drops,
             ended: 0,
@@ -317,6 +340,10 @@ impl<'a> Run<'a> {
             stats.send_errors + stats.bounce_errors,
             tap_lost
         );
+        let detail = match &self.session.stages {
+            Some(stages) => format!("{detail}; {}", stages.describe(&self.session.loaded)),
+            None => detail,
+        };
         LiveError::Missing { event, detail, seconds: self.patience.as_secs_f64() }
     }
 
@@ -325,12 +352,17 @@ impl<'a> Run<'a> {
         let mut outputs = self.session.loaded.drain_host()?;
         let ports = &self.session.sandbox.ports;
         self.session.ring.drain(|record| {
-            // struct frame_record { u32 ifindex, length; u8 bytes[]; }
-            let (head, bytes) = record.split_at(8);
+            // struct arrived_record { u32 ifindex, length, number, route; u8 bytes[]; }
+            let (head, bytes) = record.split_at(16);
             let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let port = ports.iter().position(|port| port.wire_ifindex == word(0)).unwrap_or(0) as u32;
             let length = (word(4) as usize).min(bytes.len());
             outputs.push(Output::Send { port, frame: bytes[..length].to_vec() });
+            if let Some(event) = u64::from(word(8)).checked_sub(self.recorded_before)
+                && word(8) != u32::MAX
+            {
+                self.streams.trips[port as usize].push(Trip { event: event as usize, route: word(12) });
+            }
             self.arrived += 1;
         });
         self.session.tap.drain(|frame| {
@@ -372,6 +404,9 @@ impl<'a> Run<'a> {
         self.report.drops = drops.map(|((id, text, count), before)| (id, text, count - before)).collect();
         // Byte strings of tables that went to the host count as packets there, and only make this smaller.
         self.report.unaccounted = self.ended.saturating_sub(self.report.dropped() + self.report.host_packets);
+        if let Some(stages) = &self.session.stages {
+            self.report.stages = stages.report(loaded)?;
+        }
         let refused = loaded.refused().into_iter().zip(&self.refused_before);
         self.report.refused = refused.map(|((table, count), before)| (table, count - before)).collect();
         let mut seen = events.to_vec();
@@ -380,7 +415,9 @@ impl<'a> Run<'a> {
             Some(events) => LiveOutputs::PerEvent(events),
             None => LiveOutputs::Streams(self.streams),
         };
-        Ok(LiveRun { seen, outputs, report: self.report })
+        let refusals = loaded.read_refusals(self.refusals_before)?.into_iter();
+        let refusals = refusals.map(|(event, table)| ((event - self.recorded_before) as usize, table));
+        Ok(LiveRun { seen, outputs, refusals: refusals.collect(), report: self.report })
     }
 }
 
@@ -391,7 +428,11 @@ impl Session {
         for reader in &mut self.stats {
             total.add(&reader.read()?);
         }
-        Ok(total)
+        match &self.stages {
+            // Verdicts of later stages are not the interface's.
+            Some(_) => stages::total(&self.loaded, &total),
+            None => Ok(total),
+        }
     }
 
     fn drop_counts(&self) -> Vec<u64> {

@@ -12,6 +12,9 @@ pub struct LiveRun {
     /// replay the run. Shorter than what was given if the run was stopped.
     pub seen: Vec<InputEvent>,
     pub outputs: LiveOutputs,
+    /// Inserts that full tables refused, by index of the event; of recorded runs of planned programs, where it is the
+    /// target's choice.
+    pub refusals: Vec<(usize, TableId)>,
     pub report: LiveReport,
 }
 
@@ -34,6 +37,38 @@ pub struct Streams {
     pub stack: Vec<Vec<u8>>,
     /// Packets and messages for the host side, DMA writes and logs.
     pub host: Vec<Output>,
+    /// For each frame in `sent` what it comes from, in recorded runs of planned programs; else empty lists.
+    pub trips: Vec<Vec<Trip>>,
+}
+
+/// What a frame that left comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trip {
+    /// Index of the input event.
+    pub event: usize,
+    /// Frames with the same number passed the same replicas, so they leave in the order in which they came.
+    pub route: u32,
+}
+
+/// What one stage of a planned program did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StageReport {
+    pub name: String,
+    pub replicas: u32,
+    pub packets_in: u64,
+    /// Handed on to a later stage.
+    pub handed: u64,
+    /// Sent by a port.
+    pub sent: u64,
+    pub stack: u64,
+    /// Ended here: dropped, or given to the host side.
+    pub ended: u64,
+    /// By reason, those that happened.
+    pub drops: Vec<(String, u64)>,
+    /// Packets that the full queue in front of it turned away.
+    pub turned_away: u64,
+    /// Mean time of its program for one packet, as the kernel counts it.
+    pub ns_per_packet: f64,
 }
 
 /// Numbers of a live run.
@@ -57,6 +92,8 @@ pub struct LiveReport {
     /// Packets that ended without being sent, passed, given to the host or dropped for a reason: sent by a port that the
     /// program does not have, or for the host when its ring was full. 0 in a run where all is well.
     pub unaccounted: u64,
+    /// Stages of a planned program, in order; last what spreads packets over replicas of the first, if it has several.
+    pub stages: Vec<StageReport>,
     /// Inserts that full tables refused during this run.
     pub refused: Vec<(TableId, u64)>,
     /// Wall time from the first event to the last output.

@@ -50,28 +50,65 @@ pub fn bench(
             let (smallest, largest) = (SMALLEST_FRAME, LARGEST_TEST_FRAME);
             return Err(XdpError::FrameLength { length: frame.len(), smallest, largest });
         }
-        let mut after = vec![0; 2 * 4096];
-        let (_, length) = run_once(program, frame, Some(&mut after), 1)?;
-        let repeat = if after[..length] == frame[..] { repeat.max(1) } else { 1 };
-        // A single run is timed by the clock's tick; the least of many is the cost.
-        let tries = if repeat == 1 { 50 } else { 1 };
-        let least = |fd: BorrowedFd| -> Result<f64, XdpError> {
-            let mut least = f64::INFINITY;
-            for _ in 0..tries {
-                least = least.min(run_once(fd, frame, None, repeat)?.0.as_nanos() as f64);
-            }
-            Ok(least)
-        };
-        let (mut ns, mut harness_ns) = (f64::INFINITY, f64::INFINITY);
-        for _ in 0..ROUNDS {
-            harness_ns = harness_ns.min(least(empty.as_fd())?);
-            ns = ns.min(least(program)?);
-        }
-        costs.push(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat });
+        costs.push(time_frame(program, empty.as_fd(), frame, repeat)?);
         // A program that writes to its host ring must find room in it.
         loaded.drain_host()?;
     }
     Ok(costs)
+}
+
+/// Measures frames on a program of any BPF object. Its tables are as the object has them.
+///
+/// # Errors
+/// The kernel refuses the object, there is no such program in it, or a frame has a length the test run does not take.
+pub fn bench_object(
+    object: &[u8],
+    name: &str,
+    frames: &[Vec<u8>],
+    repeat: u32,
+    includes: &[PathBuf],
+) -> Result<Vec<FrameCost>, XdpError> {
+    let harness = load_harness(includes, &["nf_empty"])?;
+    let empty = harness.progs().find(|prog| prog.name() == "nf_empty").ok_or_else(harness_contract)?;
+    let loaded = load::load(load::open(object)?)?;
+    let program = loaded.progs().find(|prog| prog.name() == name);
+    let program = program.ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))?;
+    let mut costs = Vec::with_capacity(frames.len());
+    for frame in frames {
+        if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
+            let (smallest, largest) = (SMALLEST_FRAME, LARGEST_TEST_FRAME);
+            return Err(XdpError::FrameLength { length: frame.len(), smallest, largest });
+        }
+        costs.push(time_frame(program.as_fd(), empty.as_fd(), frame, repeat)?);
+    }
+    Ok(costs)
+}
+
+/// The least time of a frame, less the empty program's.
+fn time_frame(
+    program: BorrowedFd,
+    empty: BorrowedFd,
+    frame: &[u8],
+    repeat: u32,
+) -> Result<FrameCost, XdpError> {
+    let mut after = vec![0; 2 * 4096];
+    let (_, length) = run_once(program, frame, Some(&mut after), 1)?;
+    let repeat = if after[..length] == frame[..] { repeat.max(1) } else { 1 };
+    // A single run is timed by the clock's tick; the least of many is the cost.
+    let tries = if repeat == 1 { 50 } else { 1 };
+    let least = |fd: BorrowedFd| -> Result<f64, XdpError> {
+        let mut least = f64::INFINITY;
+        for _ in 0..tries {
+            least = least.min(run_once(fd, frame, None, repeat)?.0.as_nanos() as f64);
+        }
+        Ok(least)
+    };
+    let (mut ns, mut harness_ns) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..ROUNDS {
+        harness_ns = harness_ns.min(least(empty)?);
+        ns = ns.min(least(program)?);
+    }
+    Ok(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat })
 }
 
 /// Compiles and loads the named programs of the harness.

@@ -36,10 +36,21 @@ impl RunStats {
 }
 
 impl Loaded {
-    /// Runs of the handler of `net_recv` so far, as far as they were counted.
+    /// Runs of the handler of `net_recv` so far, as far as they were counted. Time in later stages counts too.
     pub fn run_count(&self) -> Result<RunCount, XdpError> {
-        let info = program_info(self.handler_fd("net_recv")?)?;
-        Ok(RunCount { runs: info.run_cnt, ns: info.run_time_ns })
+        let entry = program_info(self.handler_fd("net_recv")?)?;
+        let ns = match self.stage_runs()?.as_slice() {
+            [] => entry.run_time_ns,
+            stages => stages.iter().map(|stage| stage.ns).sum(),
+        };
+        Ok(RunCount { runs: entry.run_cnt, ns })
+    }
+
+    /// Runs of every stage's program, in order, then of the one that spreads packets over the first stage's replicas. The
+    /// kernel counts programs behind queues like all others.
+    pub fn stage_runs(&self) -> Result<Vec<RunCount>, XdpError> {
+        let count = |fd| program_info(fd).map(|info| RunCount { runs: info.run_cnt, ns: info.run_time_ns });
+        self.stage_programs().into_iter().map(count).collect()
     }
 }
 

@@ -16,6 +16,7 @@ use super::attach::{Attached, attach};
 use super::error::XdpError;
 use super::globals::{self, Globals, Place};
 use super::host_ring;
+use super::stages;
 use super::tables::Tables;
 use super::verifier;
 use crate::compile::Mode;
@@ -54,6 +55,7 @@ pub(super) struct Places {
     pub drops: Option<Place>,
     pub refused: Option<Place>,
     pub recorded: Option<Place>,
+    pub refusals: Option<Place>,
 }
 
 thread_local! {
@@ -143,6 +145,7 @@ impl Loaded {
             return Err(XdpError::NoPort { port: program.ports - 1, last: MAX_PORTS as u32 - 1 });
         }
         let mut open = open(object)?;
+        let cpus = artifact.pipeline.as_ref().map(stages::place).transpose()?.unwrap_or_default();
         // SAFETY: the BTF is dropped before the object.
         let places = {
             let btf = Btf::from_bpf_object(unsafe { open.as_libbpf_object().as_ref() });
@@ -150,12 +153,16 @@ impl Loaded {
             if let Some(place) = globals::find(&btf, ".rodata", "nf_config") {
                 configure(&mut open, place, program.ports, &options.ifindex)?;
             }
+            if let Some(pipeline) = &artifact.pipeline {
+                stages::configure(&mut open, pipeline, &cpus, globals::find(&btf, ".rodata", "nf_cpus"))?;
+            }
             let bss = |name| globals::find(&btf, ".bss", name);
             Places {
                 event: bss("nf_event"),
                 drops: bss("nf_drops"),
                 refused: bss("nf_refused"),
                 recorded: bss("nf_recorded"),
+                refusals: bss("nf_refusals_count"),
             }
         };
         for (name, fd) in maps {
@@ -167,6 +174,9 @@ impl Loaded {
             })?;
         }
         let object = load(open)?;
+        if let Some(pipeline) = &artifact.pipeline {
+            stages::connect(&object, pipeline, &cpus)?;
+        }
 
         let mut bss = None;
         let mut ring = None;
@@ -220,13 +230,17 @@ impl Loaded {
 
     /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count.
     pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {
-        let counts = self.counters(self.places.drops, self.artifact.reasons.len());
-        self.artifact
-            .reasons
-            .iter()
-            .zip(counts)
-            .map(|((id, text), count)| (*id, text.clone(), count))
-            .collect()
+        let by_stage = self.stage_drops();
+        let reasons = self.artifact.reasons.iter().enumerate();
+        reasons.map(|(at, (id, text))| (*id, text.clone(), by_stage.iter().map(|s| s[at]).sum())).collect()
+    }
+
+    /// The same by stage, each in the artifact's order; one stage unless the program is planned.
+    pub fn stage_drops(&self) -> Vec<Vec<u64>> {
+        let stages = self.artifact.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages.len());
+        let reasons = self.artifact.reasons.len();
+        let counts = self.counters(self.places.drops, stages * reasons);
+        counts.chunks(reasons).map(<[u64]>::to_vec).collect()
     }
 
     /// Inserts refused so far by each table, because it was full.
@@ -278,6 +292,32 @@ impl Loaded {
         Ok(())
     }
 
+    /// Which events, counted from the first one recorded, each table refused since entry `from`; kept for planned programs in
+    /// mode [`Mode::Record`].
+    pub(crate) fn read_refusals(&self, from: u64) -> Result<Vec<(u64, TableId)>, XdpError> {
+        let count = self.refusals();
+        let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else { return Ok(Vec::new()) };
+        if count > u64::from(map.max_entries()) {
+            let (most, what) =
+                (map.max_entries(), "refused inserts of one run can be repeated by the interpreter");
+            return Err(XdpError::Contract(format!(
+                "only {most} {what}; use fewer packets or larger tables"
+            )));
+        }
+        let entry = |at: u64| {
+            let value = map.lookup(&(at as u32).to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+            let word = |at: usize| Some(u32::from_ne_bytes(value.get(at..at + 4)?.try_into().ok()?));
+            Some((u64::from(word(0)?), TableId::from_u32(word(4)?)))
+        };
+        let contract = || XdpError::Contract("`nf_refusals` is not u32[2]".to_string());
+        (from..count).map(|at| entry(at).ok_or_else(contract)).collect()
+    }
+
+    /// Number of refusals kept so far.
+    pub(crate) fn refusals(&self) -> u64 {
+        self.counters(self.places.refusals, 1)[0]
+    }
+
     /// Everything new in the host ring, oldest first.
     pub fn drain_host(&self) -> Result<Vec<Output>, XdpError> {
         let mut ring = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -311,6 +351,11 @@ impl Loaded {
         // SAFETY: an instruction is eight plain bytes without padding.
         let bytes = unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
         Some(bytes.to_vec())
+    }
+
+    /// Map `name`.
+    pub(super) fn map_named(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {
+        self.object.maps().find(|map| map.name() == name)
     }
 
     /// An own descriptor of map `name`.

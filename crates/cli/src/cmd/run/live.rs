@@ -80,7 +80,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     }
 }
 
-fn summarise(program: &Program, result: &LiveRun) -> Summary {
+pub fn summarise(program: &Program, result: &LiveRun) -> Summary {
     let report = &result.report;
     let mut summary =
         Summary::new("xdp", "Linux kernel, native XDP on veth in namespaces of its own".to_string(), program);
@@ -121,7 +121,7 @@ fn compare_drops(
     }
 }
 
-fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
+pub fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
     let show = |output: Output| outln!("{}", compare::describe(program, &output));
     for (port, frames) in streams.sent.iter().enumerate() {
         frames.iter().for_each(|frame| show(Output::Send { port: port as u32, frame: frame.clone() }));

@@ -5,6 +5,7 @@ mod dev;
 mod dpdk;
 mod interp;
 mod live;
+mod planned;
 mod reload;
 mod summary;
 mod watch;
@@ -25,6 +26,9 @@ pub fn run(args: Run) -> Result<(), Failure> {
     match (args.target, args.dev.is_empty()) {
         (Target::Interp, _) => interp::run(&args, &loaded),
         (Target::Dpdk, _) => dpdk::run(&args, &loaded),
+        (Target::Xdp, true) if args.planned.plan.is_some() || args.planned.candidate.is_some() => {
+            planned::run(&args, &loaded, runtime)
+        }
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
     }

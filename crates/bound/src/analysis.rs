@@ -1,0 +1,269 @@
+//! The whole analysis of one program: unroll, bound, search, witness.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::check::Queries;
+use crate::clauses::{Clauses, Consequence};
+use crate::enumerate;
+use crate::graph::{Contents, Graph};
+use crate::sat::BitBlaster;
+use crate::search::{self, By, Context, Found, Goal, Machine};
+use crate::term::Terms;
+use crate::timing::{self, Work};
+use crate::unroll::{self, Dag, Limits, UnrollError};
+use crate::witness::{Witness, witness};
+
+/// Stack of the thread that analyses: terms are walked recursively.
+const STACK_BYTES: usize = 1 << 30;
+
+/// What to find out, and within which limits.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub machine: Machine,
+    /// Smallest and largest packets in bytes, without checksum.
+    pub sizes: (u64, u64),
+    /// Orders to answer for.
+    pub by: Vec<By>,
+    /// Seconds per packet or byte that must not be exceeded; for the first of `by`.
+    pub required: Option<f64>,
+    /// So many slowest paths, for the first of `by`.
+    pub top: usize,
+    /// Every possible path.
+    pub all: bool,
+    pub unroll: Option<u32>,
+    pub timeout: Option<Duration>,
+    /// Packet bytes that are given: offset, byte.
+    pub given: Vec<(u64, u8)>,
+}
+
+/// A path with its witness.
+#[derive(Clone, Debug)]
+pub struct PathReport {
+    pub witness: Witness,
+    /// Seconds per packet.
+    pub seconds: f64,
+    pub size: u64,
+}
+
+/// The answer for one order.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub by: By,
+    /// The path is proved the slowest.
+    pub exact: bool,
+    /// Seconds per packet (per byte, by bit rate) that no packet exceeds.
+    pub bound: f64,
+    /// The same before anything was checked.
+    pub naive: f64,
+    pub slowest: Option<PathReport>,
+    /// The requirement holds or not, if one was given and is decided.
+    pub fulfilled: Option<bool>,
+    pub seconds: f64,
+}
+
+/// Everything found out.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub graph: Graph,
+    pub records: Vec<Record>,
+    /// The slowest paths, slowest first.
+    pub top: Vec<PathReport>,
+    /// All possible paths, and whether that is all of them.
+    pub all: Option<(Vec<PathReport>, bool)>,
+    pub paths_checked: u64,
+    pub solver_calls: u64,
+    pub clauses: u64,
+    pub nodes: usize,
+    /// Iterations were cut off by `--unroll`: the answer holds for packets that stay below.
+    pub cut: bool,
+    pub seconds: f64,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BoundError {
+    #[error(transparent)]
+    Unroll(#[from] UnrollError),
+    #[error("no packet of the allowed sizes gets through the program")]
+    NoPath,
+    #[error("the analysis could not be started: {0}")]
+    Thread(String),
+}
+
+/// Watches the clock and the user.
+struct Watch {
+    deadline: Option<Instant>,
+    stop: Arc<AtomicBool>,
+    /// Calls so far; the clock is asked every some.
+    calls: AtomicU64,
+    late: AtomicBool,
+}
+
+impl Watch {
+    fn over(&self) -> bool {
+        if self.stop.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed) {
+            return true;
+        }
+        let ask = self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(64);
+        let late = ask && self.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if late {
+            self.late.store(true, Ordering::Relaxed);
+        }
+        late
+    }
+}
+
+/// Analyses a program. `progress` hears of improving bounds; `stop` ends the analysis with what is known then.
+///
+/// # Errors
+/// See [`BoundError`].
+pub fn analyse(
+    graph: Graph,
+    options: &Options,
+    stop: Arc<AtomicBool>,
+    progress: &mut (dyn FnMut(By, f64) + Send),
+) -> Result<Report, BoundError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let handle = thread
+            .spawn_scoped(scope, move || run(graph, options, stop, progress))
+            .map_err(|e| BoundError::Thread(e.to_string()))?;
+        handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn run(
+    mut graph: Graph,
+    options: &Options,
+    stop: Arc<AtomicBool>,
+    progress: &mut dyn FnMut(By, f64),
+) -> Result<Report, BoundError> {
+    let start = Instant::now();
+    let deadline = options.timeout.map(|timeout| start + timeout);
+    let watch = Rc::new(Watch { deadline, stop, calls: AtomicU64::new(0), late: AtomicBool::new(false) });
+    let over = || watch.over();
+    let mut terms = Terms::new(options.sizes.0, options.sizes.1);
+    let base = packet_base(&graph);
+    if let Some(region) = graph.regions.iter().position(|region| region.contents == Contents::Packet) {
+        for (offset, byte) in &options.given {
+            terms.give(region as u32, base + offset, *byte);
+        }
+    }
+    for (region, address, byte) in &graph.given {
+        terms.give(*region, *address, *byte);
+    }
+    let limits = Limits { unroll: options.unroll, deadline, stop: &over };
+    let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
+    let timed = timing::timed(&graph, &dag);
+    let watching = watch.clone();
+    let mut solver = BitBlaster::new(Rc::new(move || watching.over()));
+    let mut clauses = Clauses::new(&dag);
+    let mut context = Context {
+        dag: &dag,
+        timed: &timed,
+        terms: &mut terms,
+        clauses: &mut clauses,
+        queries: Queries { solver: &mut solver, calls: 0 },
+        machine: options.machine,
+        sizes: options.sizes,
+        paths_checked: 0,
+        labels: 0,
+        stop: &over,
+        progress,
+    };
+    let mut records = Vec::new();
+    for (index, by) in options.by.iter().enumerate() {
+        let begun = Instant::now();
+        let naive = search::naive(&context, *by).ok_or(BoundError::NoPath)?;
+        let required = options.required.filter(|_| index == 0);
+        let outcome = search::search(&mut context, *by, Goal { required });
+        if outcome.exact && outcome.found.is_none() {
+            return Err(BoundError::NoPath);
+        }
+        let slowness = outcome.found.as_ref().map_or(0.0, |found| found.slowness);
+        let fulfilled = required.and_then(|required| match () {
+            () if outcome.bound <= required => Some(true),
+            () if slowness > required => Some(false),
+            () => None,
+        });
+        let slowest = outcome.found.map(|found| report(&graph, &mut context, &found, base));
+        let seconds = begun.elapsed().as_secs_f64();
+        let bound = outcome.bound.min(naive);
+        records.push(Record { by: *by, exact: outcome.exact, bound, naive, slowest, fulfilled, seconds });
+    }
+    let all = options.all.then(|| {
+        let mut paths = Vec::new();
+        let mut found = |_: &Context, path: Found| {
+            paths.push(path);
+            true
+        };
+        let whole = enumerate::all(&mut context, &mut found);
+        let mut paths: Vec<PathReport> =
+            paths.iter().map(|found| report(&graph, &mut context, found, base)).collect();
+        let by = options.by.first().copied().unwrap_or(By::BitRate);
+        let slowness = |path: &PathReport| match by {
+            By::PacketRate => path.seconds,
+            By::BitRate => path.seconds / path.size as f64,
+        };
+        paths.sort_by(|a, b| slowness(b).total_cmp(&slowness(a)));
+        (paths, whole)
+    });
+    let top = top(&graph, &dag, &mut context, options, base);
+    let (paths_checked, solver_calls) = (context.paths_checked, context.queries.calls);
+    Ok(Report {
+        records,
+        top,
+        all,
+        paths_checked,
+        solver_calls,
+        clauses: clauses.learned,
+        nodes: dag.nodes.len(),
+        cut: dag.cut,
+        seconds: start.elapsed().as_secs_f64(),
+        graph,
+    })
+}
+
+/// The slowest paths one after the other: each found path becomes a clause of its own.
+fn top(graph: &Graph, dag: &Dag, context: &mut Context, options: &Options, base: u64) -> Vec<PathReport> {
+    let mut list = Vec::new();
+    let Some(by) = options.by.first().filter(|_| options.top > 1) else { return list };
+    while list.len() < options.top {
+        let outcome = search::search(context, *by, Goal::default());
+        let (Some(found), true) = (outcome.found, outcome.exact) else { break };
+        let decided = found
+            .path
+            .iter()
+            .filter(|edge| dag.nodes[dag.edges[**edge as usize].from as usize].out.len() > 1);
+        let edges: Vec<u32> = decided.copied().collect();
+        list.push(report(graph, context, &found, base));
+        if edges.is_empty() {
+            break;
+        }
+        context.clauses.learn(dag, edges, Consequence::Impossible);
+    }
+    list
+}
+
+fn report(graph: &Graph, context: &mut Context, found: &Found, base: u64) -> PathReport {
+    let seconds = context.machine.seconds(found.work);
+    let witness = witness(graph, context.dag, context.terms, found, base);
+    PathReport { witness, seconds, size: found.size }
+}
+
+/// Address of packet byte 0: the packet's region begins with headroom.
+pub fn packet_base(graph: &Graph) -> u64 {
+    let region = graph.regions.iter().find(|region| region.contents == Contents::Packet);
+    region.map_or(0, |region| region.base + HEADROOM)
+}
+
+/// Bytes before the packet that its region has.
+pub const HEADROOM: u64 = 0x1000;
+
+/// Work as whole and fractional cycles of cores and engine.
+pub fn cycles(work: Work) -> (f64, f64) {
+    (work.milli as f64 / 1e3, work.micro as f64 / 1e6)
+}

@@ -1,0 +1,243 @@
+//! The block language: what every analysable program is compiled to.
+//!
+//! A program is blocks of steps; a step is one instruction: assignments to slots (registers, flags), loads and stores, what
+//! it costs, and where it stands in the source. Blocks end in a two-way branch on one bit, a jump, or an exit. Memory is one
+//! flat space of addresses in which regions never touch; an address must be a constant, or a region's address plus
+//! something, when the program is unrolled. Uninitialised slots and cells hold unknown values.
+
+use crate::term::Op;
+
+/// Names a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// Names a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockId(pub u32);
+
+/// Bit-vector expressions over slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr {
+    Const(u8, u64),
+    Slot(Slot),
+    /// The packet's length, 16 bits.
+    Size,
+    /// A new unknown value each time it is evaluated.
+    Fresh(u8),
+    Binary(Op, Box<Expr>, Box<Expr>),
+    Sub(Box<Expr>, Box<Expr>),
+    Not(Box<Expr>),
+    Zext(Box<Expr>, u8),
+    Sext(Box<Expr>, u8),
+    Extract(Box<Expr>, u8, u8),
+    Concat(Box<Expr>, Box<Expr>),
+    Ite(Box<Expr>, Box<Expr>, Box<Expr>),
+}
+
+impl Expr {
+    pub fn binary(op: Op, a: Expr, b: Expr) -> Expr {
+        Expr::Binary(op, Box::new(a), Box::new(b))
+    }
+
+    #[allow(clippy::should_implement_trait)]
+    pub fn sub(a: Expr, b: Expr) -> Expr {
+        Expr::Sub(Box::new(a), Box::new(b))
+    }
+
+    #[allow(clippy::should_implement_trait)]
+    pub fn add(a: Expr, b: Expr) -> Expr {
+        Expr::binary(Op::Add, a, b)
+    }
+
+    #[allow(clippy::should_implement_trait)]
+    pub fn not(a: Expr) -> Expr {
+        Expr::Not(Box::new(a))
+    }
+
+    pub fn zext(a: Expr, bits: u8) -> Expr {
+        Expr::Zext(Box::new(a), bits)
+    }
+
+    pub fn sext(a: Expr, bits: u8) -> Expr {
+        Expr::Sext(Box::new(a), bits)
+    }
+
+    /// `bits` bits from bit `low` on.
+    pub fn extract(a: Expr, low: u8, bits: u8) -> Expr {
+        Expr::Extract(Box::new(a), low, bits)
+    }
+
+    pub fn concat(high: Expr, low: Expr) -> Expr {
+        Expr::Concat(Box::new(high), Box::new(low))
+    }
+
+    pub fn ite(cond: Expr, a: Expr, b: Expr) -> Expr {
+        Expr::Ite(Box::new(cond), Box::new(a), Box::new(b))
+    }
+
+    /// Calls `f` for every slot the expression reads.
+    pub fn slots(&self, f: &mut dyn FnMut(Slot)) {
+        match self {
+            Expr::Slot(slot) => f(*slot),
+            Expr::Const(..) | Expr::Size | Expr::Fresh(_) => {}
+            Expr::Binary(_, a, b) | Expr::Sub(a, b) | Expr::Concat(a, b) => {
+                a.slots(f);
+                b.slots(f);
+            }
+            Expr::Not(a) | Expr::Zext(a, _) | Expr::Sext(a, _) | Expr::Extract(a, ..) => a.slots(f),
+            Expr::Ite(a, b, c) => {
+                a.slots(f);
+                b.slots(f);
+                c.slots(f);
+            }
+        }
+    }
+}
+
+/// What a region's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// The packet.
+    Packet,
+    /// Known only as the program writes it; kept byte by byte, so constants stay constants. Addresses must be constants.
+    Private,
+    /// A table nobody changes while the packet is handled: the same address reads the same value.
+    Table,
+    /// A table others may change: every read is a new value.
+    Shared,
+}
+
+/// A range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    pub name: String,
+    pub base: u64,
+    pub size: u64,
+    pub contents: Contents,
+}
+
+/// One effect of an instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Set(Slot, Expr),
+    /// `slot` becomes `bytes` bytes, the lowest address in its lowest bits, and zero above.
+    Load {
+        slot: Slot,
+        address: Expr,
+        bytes: u8,
+    },
+    /// The value has `8 * bytes` bits.
+    Store {
+        address: Expr,
+        bytes: u8,
+        value: Expr,
+    },
+}
+
+/// What an instruction costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Cycles of a core, in thousandths; unused if there is a latency.
+    pub milli: u64,
+    /// A wait in whole cycles: what is left of it after the cycles since the last memory instruction.
+    pub latency: Option<u32>,
+    /// It is a memory instruction.
+    pub memory: bool,
+    /// It writes flags, which makes a branch right behind it dearer.
+    pub flags: bool,
+    /// Work of the shared engine, in millionths of its cycles.
+    pub engine_micro: u64,
+}
+
+impl Cost {
+    /// So many cycles and nothing else.
+    pub fn cycles(cycles: u64) -> Cost {
+        Cost { milli: 1000 * cycles, ..Cost::default() }
+    }
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub effects: Vec<Effect>,
+    pub cost: Cost,
+    /// Index of the instruction in the program it came from.
+    pub place: u32,
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    Goto(BlockId),
+    Branch { cond: Expr, taken: BlockId, fall: BlockId },
+    Exit,
+}
+
+/// Cycles of the way out of a block, in thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BranchCost {
+    pub taken: u64,
+    pub fall: u64,
+    /// More if taken right after the flags were written.
+    pub fresh: u64,
+}
+
+/// Straight-line code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub steps: Vec<Step>,
+    pub next: Next,
+    pub branch: BranchCost,
+    /// Place of the instruction that ends the block, if it is one.
+    pub place: Option<u32>,
+}
+
+/// A program.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// Bits of each slot.
+    pub slots: Vec<u8>,
+    /// Values at the start; other slots are unknown.
+    pub start: Vec<(Slot, Expr)>,
+    /// Private bytes at the start.
+    pub bytes: Vec<(u64, Expr)>,
+    pub regions: Vec<Region>,
+    /// Bytes of tables that never change: region, address, byte.
+    pub given: Vec<(u32, u64, u8)>,
+    pub blocks: Vec<Block>,
+    pub entry: BlockId,
+    /// Source line of each place, where known.
+    pub lines: Vec<Option<Place>>,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub file: String,
+    pub line: u32,
+}
+
+impl Graph {
+    /// A new slot.
+    pub fn slot(&mut self, bits: u8) -> Slot {
+        self.slots.push(bits);
+        Slot(self.slots.len() as u32 - 1)
+    }
+
+    /// The blocks a block goes to.
+    pub fn successors(&self, block: BlockId) -> Vec<BlockId> {
+        match &self.blocks[block.0 as usize].next {
+            Next::Goto(to) => vec![*to],
+            Next::Branch { taken, fall, .. } => vec![*taken, *fall],
+            Next::Exit => Vec::new(),
+        }
+    }
+
+    /// Where a place is: its line, or the instruction's number.
+    pub fn describe(&self, place: u32) -> String {
+        match self.lines.get(place as usize) {
+            Some(Some(line)) => format!("{}:{}", line.file, line.line),
+            _ => format!("instruction {place}"),
+        }
+    }
+}

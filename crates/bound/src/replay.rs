@@ -1,0 +1,174 @@
+//! Runs a witness: the path taken and its cost must be the path and the cost that were claimed.
+
+use std::collections::VecDeque;
+
+use nicforge_isa::ebpf::{Fault, Host, Machine, Memory, RegionId};
+use nicforge_isa::nfp::{self, DramRead, Entry, Insn};
+use nicforge_isa::object::{Map, PSEUDO_VALUE, Program};
+
+use crate::nfp::dram_offset;
+use crate::witness::{TableRead, Witness};
+
+/// Most instructions a witness may take.
+const LIMIT: u64 = 10_000_000;
+
+/// Runs a witness on the interpreter of NFP listings.
+///
+/// # Errors
+/// What differs from the claim.
+pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
+    let mut reads: VecDeque<_> = witness.reads.iter().collect();
+    let mut dram = |read: &DramRead| {
+        let mut bytes = vec![0; read.bytes];
+        while let Some(next) = reads.pop_front_if(|next| next.place as usize == read.insn) {
+            let at = dram_offset(next.address).wrapping_sub(read.address) as usize;
+            if let Some(place) = at.checked_add(next.bytes.len()).and_then(|end| bytes.get_mut(at..end)) {
+                place.copy_from_slice(&next.bytes);
+            }
+        }
+        bytes
+    };
+    let mut packet = witness.packet.clone();
+    let entry = Entry { packet: &mut packet, dram: &mut dram, limit: LIMIT };
+    let run = nfp::Machine::run(insns, entry).map_err(|fault| fault.to_string())?;
+    let branches: Vec<(u32, bool)> = run.branches.iter().map(|(at, taken)| (*at as u32, *taken)).collect();
+    compare(&branches, &witness.branches)?;
+    let (cycles, micro) = (1000 * run.clock.cycles, run.clock.dram_micro);
+    if (cycles, micro) != (witness.work.milli, witness.work.micro) {
+        return Err(format!(
+            "it takes {} cycles and {} of DRAM, not {} and {}",
+            cycles as f64 / 1e3,
+            micro as f64 / 1e6,
+            witness.work.milli as f64 / 1e3,
+            witness.work.micro as f64 / 1e6
+        ));
+    }
+    Ok(())
+}
+
+/// What surrounds an eBPF program when its witness is run.
+struct Surroundings<'a> {
+    maps: &'a [Map],
+    reads: VecDeque<&'a TableRead>,
+    /// Lookups and whether they hit.
+    hits: VecDeque<(u32, bool)>,
+    branches: Vec<(u32, bool)>,
+    pc: usize,
+    packet: RegionId,
+    length: u64,
+    values: Vec<Option<RegionId>>,
+}
+
+impl Surroundings<'_> {
+    fn value(&mut self, map: usize, memory: &mut Memory) -> RegionId {
+        let size = self.maps[map].data.len().max(self.maps[map].value_size as usize);
+        let data = self.maps[map].data.clone();
+        *self.values[map].get_or_insert_with(|| {
+            let mut bytes = data;
+            bytes.resize(size, 0);
+            memory.add(bytes)
+        })
+    }
+
+    fn next_read(&mut self, pc: usize) -> Option<u64> {
+        let read = self.reads.pop_front_if(|read| read.place as usize == pc)?;
+        let mut bytes = [0u8; 8];
+        bytes[..read.bytes.len()].copy_from_slice(&read.bytes);
+        Some(u64::from_le_bytes(bytes))
+    }
+}
+
+impl Host for Surroundings<'_> {
+    fn address(&mut self, memory: &mut Memory, src: u8, imm: i32, next: i32) -> Result<u64, Fault> {
+        let map = imm as usize;
+        if map >= self.maps.len() {
+            return Err(Fault::Helper { helper: 0, message: "no such map".to_string() });
+        }
+        Ok(match src {
+            PSEUDO_VALUE => self.value(map, memory).address() + u64::from(next as u32),
+            _ => map as u64,
+        })
+    }
+
+    fn context(&mut self, _: &mut Memory, offset: u64, _: usize) -> Result<u64, Fault> {
+        Ok(match offset {
+            0 | 8 => self.packet.address(),
+            4 => self.packet.address() + self.length,
+            _ => 0,
+        })
+    }
+
+    fn call(&mut self, memory: &mut Memory, helper: i32, args: [u64; 5]) -> Result<u64, Fault> {
+        let pc = self.pc;
+        let result = self.next_read(pc);
+        if helper != 1 {
+            return Ok(result.unwrap_or(0));
+        }
+        let hit = self.hits.pop_front_if(|(place, _)| *place as usize == pc);
+        match hit {
+            Some((_, true)) => Ok(self.value((args[0] as usize).min(self.maps.len() - 1), memory).address()),
+            Some((_, false)) => Ok(0),
+            None => Err(Fault::Helper { helper, message: "a lookup that was not claimed".to_string() }),
+        }
+    }
+
+    fn at(&mut self, pc: usize) {
+        self.pc = pc;
+    }
+
+    fn branch(&mut self, pc: usize, taken: bool) {
+        self.branches.push((pc as u32, taken));
+    }
+
+    fn load(&mut self, pc: usize, size: usize) -> Option<u64> {
+        let mask = if size == 8 { u64::MAX } else { (1 << (8 * size)) - 1 };
+        // Constant data has one content, which the memory holds.
+        self.next_read(pc).map(|value| value & mask)
+    }
+}
+
+/// Runs a witness on the interpreter of eBPF.
+///
+/// # Errors
+/// What differs from the claim.
+pub fn ebpf(program: &Program, maps: &[Map], witness: &Witness) -> Result<(), String> {
+    let mut memory = Memory::default();
+    let packet = memory.add(witness.packet.clone());
+    let is_call = |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
+    let lookups = witness.branches.iter().filter(|(place, _)| is_call(*place)).copied();
+    let mut host = Surroundings {
+        maps,
+        reads: witness.reads.iter().collect(),
+        hits: lookups.collect(),
+        branches: Vec::new(),
+        pc: 0,
+        packet,
+        length: witness.packet.len() as u64,
+        values: vec![None; maps.len()],
+    };
+    let run = Machine { program: &program.insns, limit: LIMIT }
+        .run(&mut memory, &mut host)
+        .map_err(|e| e.to_string())?;
+    let claimed: Vec<(u32, bool)> =
+        witness.branches.iter().filter(|(place, _)| !is_call(*place)).copied().collect();
+    compare(&host.branches, &claimed)?;
+    if 1000 * run.executed != witness.work.milli {
+        return Err(format!("it takes {} instructions, not {}", run.executed, witness.work.milli / 1000));
+    }
+    Ok(())
+}
+
+/// The first branch that goes another way than claimed.
+pub(crate) fn compare(taken: &[(u32, bool)], claimed: &[(u32, bool)]) -> Result<(), String> {
+    let differs = taken.iter().zip(claimed).find(|(taken, claimed)| taken != claimed);
+    match differs {
+        Some(((at, way), (claimed, _))) => {
+            let way = if *way { "is taken" } else { "is not taken" };
+            Err(format!("the branch at instruction {at} {way}; claimed was one at {claimed} the other way"))
+        }
+        None if taken.len() != claimed.len() => {
+            Err(format!("{} branches are executed, {} were claimed", taken.len(), claimed.len()))
+        }
+        None => Ok(()),
+    }
+}

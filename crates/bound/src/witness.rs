@@ -1,0 +1,123 @@
+//! From a possible path to what causes it: a packet, what its tables hold, and the branches to expect.
+
+use std::collections::HashSet;
+
+use crate::graph::{Contents, Graph, Next};
+use crate::resolve::Resolver;
+use crate::search::Found;
+use crate::term::{MemNode, Node, Terms, Var};
+use crate::timing::Work;
+use crate::unroll::Dag;
+
+/// A read of a table on the path, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableRead {
+    pub place: u32,
+    pub region: u32,
+    /// Address in the graph's space.
+    pub address: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// A block of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    pub block: u32,
+    /// Index of its first instruction.
+    pub first: Option<u32>,
+    /// Whether it was left by a taken branch.
+    pub taken: bool,
+}
+
+/// A path and the packet that takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Witness {
+    pub packet: Vec<u8>,
+    /// 0xff where the byte matters.
+    pub mask: Vec<u8>,
+    pub reads: Vec<TableRead>,
+    pub visits: Vec<Visit>,
+    /// Instructions executed, in order.
+    pub places: Vec<u32>,
+    /// Conditional branches: instruction, taken.
+    pub branches: Vec<(u32, bool)>,
+    pub work: Work,
+}
+
+/// Makes the witness of a path. `base` is the address of packet byte 0.
+pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base: u64) -> Witness {
+    let is_packet = |region: u32| graph.regions[region as usize].contents == Contents::Packet;
+    let size = found.size as usize;
+    let (mut packet, mut mask) = (vec![0u8; size], vec![0u8; size]);
+    let mut set = |address: u64, value: u8| {
+        let at = address.wrapping_sub(base) as usize;
+        if let (Some(byte), Some(bits)) = (packet.get_mut(at), mask.get_mut(at)) {
+            (*byte, *bits) = (value, 0xff);
+        }
+    };
+    for (region, address, byte) in terms.given() {
+        if is_packet(region) {
+            set(address, byte);
+        }
+    }
+    for (term, value) in &found.model.values {
+        match terms.node(*term) {
+            Node::Var(var) => {
+                if let Var::Byte { region, address } = terms.var_info(var)
+                    && is_packet(region)
+                {
+                    set(address, *value as u8);
+                }
+            }
+            Node::Load(mem, address) => {
+                if let MemNode::Init(region) = terms.mem(mem)
+                    && is_packet(region)
+                {
+                    set(found.model.value(terms, address), *value as u8);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut result = Witness {
+        packet,
+        mask,
+        reads: Vec::new(),
+        visits: Vec::new(),
+        places: Vec::new(),
+        branches: Vec::new(),
+        work: found.work,
+    };
+    let mut resolver = Resolver::new(dag, &found.path);
+    for edge in &found.path {
+        let edge = dag.edges[*edge as usize];
+        let node = &dag.nodes[edge.from as usize];
+        let block = &graph.blocks[node.block.0 as usize];
+        for read in &node.reads {
+            let (address, _) = resolver.term(terms, read.address);
+            let (value, _) = resolver.term(terms, read.value);
+            let bytes = usize::from(terms.bits(value) / 8);
+            let value = found.model.value(terms, value).to_le_bytes()[..bytes].to_vec();
+            let address = found.model.value(terms, address);
+            result.reads.push(TableRead { place: read.place, region: read.region, address, bytes: value });
+        }
+        let mut own: Vec<u32> = block.steps.iter().map(|step| step.place).chain(block.place).collect();
+        own.dedup();
+        result.visits.push(Visit { block: node.block.0, first: own.first().copied(), taken: edge.taken });
+        result.places.extend(own);
+        if let (Next::Branch { .. }, Some(place)) = (&block.next, block.place) {
+            result.branches.push((place, edge.taken));
+        }
+    }
+    result
+}
+
+/// Source lines a path visits, in order of their first visit, without repetition.
+pub fn lines(graph: &Graph, places: &[u32]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let known = places.iter().filter_map(|place| graph.lines.get(*place as usize)?.as_ref());
+    known
+        .filter(|line| seen.insert((*line).clone()))
+        .map(|line| format!("{}:{}", line.file, line.line))
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! From a file of whatever kind to a graph and the machine it runs on.
+
+use std::path::Path;
+
+use nicforge_bound::graph::{Graph, Place};
+use nicforge_bound::search::Machine;
+use nicforge_bound::witness::Witness;
+use nicforge_bound::{ebpf, nfp, replay};
+use nicforge_isa::lower;
+use nicforge_isa::nfp::cost;
+use nicforge_isa::nfp::{self as isa, Insn};
+use nicforge_isa::object::{self, Map, Program};
+use nicforge_run::compile;
+
+use crate::args::{Bound, BoundTarget};
+use crate::context::Failure;
+
+/// What is analysed.
+pub struct Subject {
+    pub graph: Graph,
+    pub machine: Machine,
+    /// NFP instructions, on that target.
+    pub listing: Option<Vec<Insn>>,
+    /// The eBPF program, where there is one.
+    pub program: Option<(Program, Vec<Map>)>,
+    /// The object file it came from.
+    pub object: Vec<u8>,
+    /// What rates rest on.
+    pub label: &'static str,
+    /// Rates may be so much too high, as measured on hardware.
+    pub margin: Option<f64>,
+    pub target: &'static str,
+}
+
+impl Subject {
+    /// Runs a witness on the interpreter.
+    pub fn replay(&self, witness: &Witness) -> Result<(), String> {
+        match (&self.listing, &self.program) {
+            (Some(insns), _) => replay::nfp(insns, witness),
+            (None, Some((program, maps))) => replay::ebpf(program, maps, witness),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The Agilio CX that was measured.
+fn agilio() -> Machine {
+    Machine {
+        base_cycles: cost::BASE_CYCLES.into(),
+        cores: cost::CORES.into(),
+        hz: cost::CLOCK_HZ,
+        port_pps: Some(cost::PORT_PPS),
+        port_bps: Some(80e9),
+    }
+}
+
+/// A core that takes a nanosecond per instruction.
+fn kernel() -> Machine {
+    Machine { base_cycles: 0.0, cores: 1.0, hz: 1e9, port_pps: None, port_bps: None }
+}
+
+/// Reads the file; its content says what it is.
+pub fn load(args: &Bound) -> Result<Subject, Failure> {
+    let path = &args.file;
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
+    if object::is_elf(&bytes) {
+        return from_object(args, &bytes);
+    }
+    let text = std::str::from_utf8(&bytes).ok();
+    if let Some(text) = text.filter(|text| isa::looks_like_listing(text)) {
+        return from_listing(args, text);
+    }
+    if path.extension().is_some_and(|extension| extension == "c") {
+        let object = compile::compile_xdp(path, &args.define).map_err(|e| Failure::of(e.fault(), e))?;
+        return from_object(args, &object);
+    }
+    Err(fail("neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)".to_string()))
+}
+
+fn from_listing(args: &Bound, text: &str) -> Result<Subject, Failure> {
+    if args.target == BoundTarget::Xdp {
+        return Err(Failure::usage("an NFP listing runs on --target agilio-xdp only".to_string()));
+    }
+    let path = args.file.display();
+    let listing = isa::parse(text).map_err(|e| Failure::user(format!("{path}:{}: {}", e.line, e.reason)))?;
+    let mut graph = nfp::graph(&listing.insns, false).map_err(|e| {
+        let line = listing.lines.get(e.insn).copied().unwrap_or(0);
+        Failure::user(format!("{path}:{line}: {}", e.reason))
+    })?;
+    let place = |line: &u32| Some(Place { file: path.to_string(), line: *line });
+    graph.lines = listing.lines.iter().map(place).collect();
+    Ok(on_agilio(graph, listing.insns, None))
+}
+
+fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map>)>) -> Subject {
+    Subject {
+        graph,
+        machine: agilio(),
+        listing: Some(listing),
+        program,
+        object: Vec::new(),
+        label: "costs checked against hardware",
+        margin: Some(0.02),
+        target: "agilio-xdp",
+    }
+}
+
+/// The program an object has, or the one that was asked for.
+fn choose(args: &Bound, programs: Vec<Program>) -> Result<Program, Failure> {
+    let path = args.file.display();
+    let names: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+    let names = names.join(", ");
+    let count = programs.len();
+    let mut chosen =
+        programs.into_iter().filter(|p| args.program.as_ref().is_none_or(|name| *name == p.name));
+    match (chosen.next(), &args.program) {
+        (None, None) => Err(Failure::user(format!("{path}: no program in this object"))),
+        (None, Some(name)) => Err(Failure::user(format!("{path}: no program `{name}`; there are {names}"))),
+        (Some(_), None) if count > 1 => {
+            Err(Failure::user(format!("{path}: several programs; choose one with --program: {names}")))
+        }
+        (Some(program), _) => Ok(program),
+    }
+}
+
+/// XDP C source with one program, for the Agilio CX.
+pub fn from_source(path: &Path, defines: &[String]) -> Result<Subject, Failure> {
+    let bytes = compile::compile_xdp(path, defines).map_err(|e| Failure::of(e.fault(), e))?;
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let object = object::parse(&bytes).map_err(|e| fail(e.to_string()))?;
+    let program =
+        object.programs.into_iter().next().ok_or_else(|| fail("no program in this object".to_string()))?;
+    lowered(path, program, object.maps)
+}
+
+fn lowered(path: &Path, program: Program, maps: Vec<Map>) -> Result<Subject, Failure> {
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let lowered = lower::lower(&program, &maps).map_err(|e| fail(e.to_string()))?;
+    // Other cores handle packets meanwhile, and lookups of all maps go to one array in the model.
+    let shared = lowered.writes || lowered.maps.len() > 1;
+    let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
+    let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(place_of);
+    graph.lines = lowered.origin.iter().map(place).collect();
+    Ok(on_agilio(graph, lowered.insns, Some((program, maps))))
+}
+
+fn place_of(line: &object::Line) -> Place {
+    Place { file: short(&line.file), line: line.line }
+}
+
+fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
+    let path: &Path = &args.file;
+    let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    let object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
+    let program = choose(args, object.programs)?;
+    if args.target == BoundTarget::Xdp {
+        let mut graph = ebpf::graph(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
+        graph.lines = program.lines.iter().map(|found| found.as_ref().map(place_of)).collect();
+        return Ok(Subject {
+            graph,
+            machine: kernel(),
+            listing: None,
+            program: Some((program, object.maps)),
+            object: bytes.to_vec(),
+            label: "modelled: executed instructions, one nanosecond each",
+            margin: None,
+            target: "xdp",
+        });
+    }
+    lowered(path, program, object.maps)
+}
+
+/// A file's name without the folders it was compiled in.
+fn short(file: &str) -> String {
+    Path::new(file).file_name().map_or_else(|| file.to_string(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,153 @@
+//! `nicforge bound`: how slow can one packet make a compiled program?
+
+pub(crate) mod load;
+mod measure;
+mod report;
+mod suppose;
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nicforge_bound::analysis::{self, Options, PathReport, Report};
+use nicforge_bound::search::{By, Machine};
+use nicforge_isa::nfp;
+use nicforge_run::pcap;
+
+use crate::args::{Bound, BoundBy, BoundEmit, RequiredRate};
+use crate::context::Failure;
+use crate::{interrupt, out};
+
+use load::Subject;
+
+/// Prints the guarantee; fails if a required rate does not hold.
+pub fn run(args: Bound) -> Result<(), Failure> {
+    let subject = load::load(&args)?;
+    if args.emit == Some(BoundEmit::Nfp) {
+        let insns = subject
+            .listing
+            .as_ref()
+            .ok_or_else(|| Failure::usage("--emit nfp needs --target agilio-xdp".to_string()))?;
+        out::text(&nfp::print(insns));
+        return Ok(());
+    }
+    interrupt::stop_in_order();
+    let result = analyse(&args, &subject)?;
+    for path in paths(&result) {
+        subject.replay(&path.witness).map_err(|difference| {
+            Failure::user(format!(
+                "internal error: the witness packet does not take the path claimed: {difference}"
+            ))
+        })?;
+    }
+    if let Some(file) = &args.pcap {
+        write_pcap(file, &result)?;
+    }
+    let slowest = result.records.iter().find_map(|record| record.slowest.as_ref());
+    let measured = match slowest.filter(|_| args.measure) {
+        Some(path) => Some(measure::run(&subject, path)?),
+        None => None,
+    };
+    let view = report::View { args: &args, subject: &subject, report: &result, measured };
+    if args.json {
+        outln!("{:#}", view.json());
+    } else {
+        out::text(&view.text());
+    }
+    match result.records[0].fulfilled {
+        Some(false) => Err(Failure::rendered(
+            "error: the required rate does not hold: the packet above is slower".to_string(),
+        )),
+        None if args.require.is_some() => Err(Failure::rendered(
+            "error: the required rate was neither proved nor refuted in the time there was; raise --timeout"
+                .to_string(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn paths(report: &Report) -> impl Iterator<Item = &PathReport> {
+    let all = report.all.iter().flat_map(|(paths, _)| paths);
+    report.records.iter().filter_map(|record| record.slowest.as_ref()).chain(&report.top).chain(all)
+}
+
+fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
+    let suppositions = suppose::parse(&args.what_if)?;
+    let mut machine = subject.machine;
+    if let Some(cores) = args.cores {
+        machine.cores = cores.into();
+    }
+    let mut by = [By::BitRate, By::PacketRate];
+    let packets = matches!(args.require, Some(RequiredRate::PacketsPerSecond(_)));
+    if packets || args.require.is_none() && args.by == BoundBy::PacketRate {
+        by.reverse();
+    }
+    let required = args.require.map(|rate| match rate {
+        RequiredRate::BitsPerSecond(rate) => 8.0 / rate,
+        RequiredRate::PacketsPerSecond(rate) => 1.0 / rate,
+    });
+    let smallest = suppositions.size.unwrap_or(60);
+    if smallest > args.mtu {
+        return Err(Failure::usage(format!("--what-if size={smallest} is more than --mtu {}", args.mtu)));
+    }
+    let options = Options {
+        machine,
+        sizes: (smallest, args.mtu),
+        by: if args.require.is_some() { by[..1].to_vec() } else { by.to_vec() },
+        required,
+        top: args.top,
+        all: args.all,
+        unroll: args.unroll,
+        timeout: args.timeout,
+        given: suppositions.bytes,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let over = Arc::new(AtomicBool::new(false));
+    let watcher = {
+        let (stop, over) = (stop.clone(), over.clone());
+        std::thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                stop.store(interrupt::stopped(), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        })
+    };
+    let graph = subject.graph.clone();
+    let result = analysis::analyse(graph, &options, stop, &mut |_, _| {});
+    over.store(true, Ordering::Relaxed);
+    let _ = watcher.join();
+    result.map_err(|e| Failure::user(format!("{}: {e}", args.file.display())))
+}
+
+/// The slowest packets, the one of the first record first.
+fn write_pcap(file: &std::path::Path, report: &Report) -> Result<(), Failure> {
+    let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", file.display()));
+    let mut frames: Vec<pcap::Frame> = Vec::new();
+    for path in paths(report) {
+        let data = path.witness.packet.clone();
+        if frames.iter().all(|frame| frame.data != data) {
+            let original_length = data.len() as u32;
+            frames.push(pcap::Frame { time_ns: frames.len() as u64, data, original_length });
+        }
+    }
+    let mut writer = BufWriter::new(File::create(file).map_err(fail)?);
+    pcap::write(&mut writer, &frames).map_err(fail)
+}
+
+/// What a machine's rates are limited by, for a path: rate and name.
+pub(crate) fn rate(machine: &Machine, path: &PathReport) -> (f64, &'static str) {
+    let (core, engine) = machine.each(path.witness.work);
+    let (mut pps, mut limit) = (1.0 / core.max(engine), if core >= engine { "processing" } else { "DRAM" });
+    let line = machine.port_bps.map(|bps| bps / (8.0 * (path.size as f64 + WIRE_OVERHEAD)));
+    for port in [machine.port_pps, line].into_iter().flatten() {
+        if port < pps {
+            (pps, limit) = (port, "port");
+        }
+    }
+    (pps, limit)
+}
+
+/// Bytes a packet takes on the wire besides its own: checksum, preamble, gap.
+const WIRE_OVERHEAD: f64 = 24.0;

@@ -1,0 +1,380 @@
+//! The result for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use nicforge_bound::analysis::{PathReport, Record, Report, cycles};
+use nicforge_bound::graph::Graph;
+use nicforge_bound::search::{By, Machine};
+use nicforge_bound::witness;
+use serde_json::{Value, json};
+
+use super::load::Subject;
+use super::measure::Measured;
+use super::rate;
+use crate::args::Bound;
+use crate::text::{si, table};
+
+/// Everything a report needs.
+pub struct View<'a> {
+    pub args: &'a Bound,
+    pub subject: &'a Subject,
+    pub report: &'a Report,
+    pub measured: Option<Measured>,
+}
+
+/// A record as rates: packets and bits a second, and what limits them.
+struct Rates {
+    pps: f64,
+    bps: f64,
+    limit: &'static str,
+}
+
+fn name(by: By) -> &'static str {
+    match by {
+        By::PacketRate => "packet-rate",
+        By::BitRate => "bit-rate",
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Cycles of each line on a path, dearest first.
+fn hot_spots(graph: &Graph, path: &PathReport) -> Vec<(String, u64)> {
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for place in &path.witness.places {
+        *lines.entry(graph.describe(*place)).or_default() += 1;
+    }
+    let mut list: Vec<(String, u64)> = lines.into_iter().collect();
+    list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    list
+}
+
+impl View<'_> {
+    fn machine(&self) -> Machine {
+        let mut machine = self.subject.machine;
+        if let Some(cores) = self.args.cores {
+            machine.cores = cores.into();
+        }
+        machine
+    }
+
+    fn rates(&self, record: &Record) -> Rates {
+        let machine = self.machine();
+        match record.slowest.as_ref().filter(|_| record.exact) {
+            Some(path) => {
+                let (pps, limit) = rate(&machine, path);
+                Rates { pps, bps: 8.0 * pps * path.size as f64, limit }
+            }
+            // Only the bound holds: for bits by its own order, for packets by the smallest packet.
+            None => match record.by {
+                By::BitRate => {
+                    let bps = 8.0 / record.bound;
+                    Rates { pps: bps / (8.0 * self.args.mtu as f64), bps, limit: "not determined" }
+                }
+                By::PacketRate => {
+                    let pps = 1.0 / record.bound;
+                    Rates { pps, bps: 8.0 * 60.0 * pps, limit: "not determined" }
+                }
+            },
+        }
+    }
+
+    fn status(record: &Record) -> &'static str {
+        if record.exact { "exact" } else { "lower_bound" }
+    }
+
+    fn naive_bps(record: &Record) -> f64 {
+        match record.by {
+            By::BitRate => 8.0 / record.naive,
+            By::PacketRate => 8.0 * 60.0 / record.naive,
+        }
+    }
+
+    fn path_json(&self, path: &PathReport) -> Value {
+        let graph = &self.report.graph;
+        let blocks = path.witness.visits.iter().map(|visit| {
+            let line = visit.first.map(|place| graph.describe(place));
+            json!({ "block": visit.block, "first_instruction": visit.first, "line": line, "taken": visit.taken })
+        });
+        Value::Array(blocks.collect())
+    }
+
+    fn witness_json(&self, path: &PathReport) -> Value {
+        let reads = path.witness.reads.iter().map(|read| {
+            let region = &self.report.graph.regions[read.region as usize];
+            json!({ "table": region.name, "offset": read.address - region.base, "bytes": hex(&read.bytes) })
+        });
+        json!({
+            "packet": hex(&path.witness.packet),
+            "mask": hex(&path.witness.mask),
+            "tables": reads.collect::<Vec<_>>(),
+        })
+    }
+
+    fn record_json(&self, record: &Record) -> Value {
+        let rates = self.rates(record);
+        let mut value = json!({
+            "by": name(record.by),
+            "status": Self::status(record),
+            "packet_rate_pps": rates.pps,
+            "bit_rate_bps": rates.bps,
+            "naive_bit_rate_bps": Self::naive_bps(record),
+            "limit": rates.limit,
+            "cycles": Value::Null,
+            "resources": Value::Null,
+            "min_packet_bytes": Value::Null,
+            "path": Value::Null,
+            "witness": Value::Null,
+            "seconds": record.seconds,
+        });
+        if let Some(path) = &record.slowest {
+            let (core, engine) = cycles(path.witness.work);
+            let total = core + self.machine().base_cycles;
+            value["cycles"] = json!(total);
+            value["resources"] = json!({ "processing": total, "dram": engine });
+            value["min_packet_bytes"] = json!(path.size);
+            value["path"] = self.path_json(path);
+            value["witness"] = self.witness_json(path);
+        }
+        value
+    }
+
+    /// The result as JSON: the first record at top level, all of them under `records`.
+    pub fn json(&self) -> Value {
+        let mut value = json!({ "schema": "nicforge/bound", "version": 1, "target": self.subject.target, "basis": self.subject.label });
+        if let (Value::Object(all), Value::Object(first)) =
+            (&mut value, self.record_json(&self.report.records[0]))
+        {
+            all.extend(first);
+        }
+        let records: serde_json::Map<String, Value> = self
+            .report
+            .records
+            .iter()
+            .map(|record| (name(record.by).to_string(), self.record_json(record)))
+            .collect();
+        value["records"] = Value::Object(records);
+        value["margin"] = json!(self.subject.margin);
+        value["cut_by_unroll"] = json!(self.report.cut);
+        value["paths_checked"] = json!(self.report.paths_checked);
+        value["solver_calls"] = json!(self.report.solver_calls);
+        value["seconds"] = json!(self.report.seconds);
+        let list = |paths: &[PathReport]| {
+            let one = |path: &PathReport| {
+                let (pps, limit) = rate(&self.machine(), path);
+                let (core, engine) = cycles(path.witness.work);
+                json!({
+                    "packet_rate_pps": pps,
+                    "bit_rate_bps": 8.0 * pps * path.size as f64,
+                    "limit": limit,
+                    "cycles": core + self.machine().base_cycles,
+                    "dram_cycles": engine,
+                    "min_packet_bytes": path.size,
+                    "witness": self.witness_json(path),
+                })
+            };
+            Value::Array(paths.iter().map(one).collect())
+        };
+        if let Some(measured) = &self.measured {
+            value["measured"] = measured.json();
+        }
+        if !self.report.top.is_empty() {
+            value["top"] = list(&self.report.top);
+        }
+        if let Some((paths, whole)) = &self.report.all {
+            value["all"] = list(paths);
+            value["all_complete"] = json!(whole);
+        }
+        if let Some(path) = &self.report.records[0].slowest {
+            let spots = hot_spots(&self.report.graph, path);
+            let total: u64 = spots.iter().map(|(_, count)| count).sum();
+            let spots = spots
+                .iter()
+                .take(10)
+                .map(|(line, count)| json!({ "line": line, "share": *count as f64 / total as f64 }));
+            value["hot_spots"] = Value::Array(spots.collect());
+        }
+        value
+    }
+
+    /// The result for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let machine = self.machine();
+        let _ = writeln!(
+            text,
+            "{} on {} ({} core{}; {})",
+            self.args.file.display(),
+            self.subject.target,
+            machine.cores,
+            if machine.cores == 1.0 { "" } else { "s" },
+            self.subject.label
+        );
+        for record in &self.report.records {
+            self.record_text(record, &mut text);
+        }
+        if let Some(margin) = self.subject.margin {
+            let _ =
+                writeln!(text, "  hardware was at most {:.0} % slower than these costs say", 100.0 * margin);
+        }
+        if self.report.cut {
+            text.push_str(
+                "  loops were cut off by --unroll: this holds for packets that need no more iterations\n",
+            );
+        }
+        if let Some(path) = &self.report.records[0].slowest {
+            self.path_text(path, &mut text);
+        }
+        let list = if self.report.top.is_empty() {
+            self.report.all.as_ref().map(|(all, _)| all)
+        } else {
+            Some(&self.report.top)
+        };
+        if let Some(paths) = list {
+            text.push('\n');
+            text.push_str(&self.list_text(paths));
+            if self.report.all.as_ref().is_some_and(|(_, whole)| !whole) {
+                text.push_str("  stopped: there are more paths\n");
+            }
+        }
+        if let Some(measured) = &self.measured {
+            let _ = writeln!(text, "\nmeasured in the kernel:");
+            for (name, ns) in &measured.list {
+                let _ = writeln!(text, "  {name:<16} {ns:>8.0} ns");
+            }
+            let _ = writeln!(text, "  the slowest takes {:.1} times the others' mean", measured.slowdown());
+            if measured.tables_missing {
+                text.push_str("  its table contents were not there: it may have taken a shorter path\n");
+            }
+        }
+        let _ = writeln!(
+            text,
+            "\n{} paths checked, {} solver calls, {} clauses learned, {} nodes, {:.2} s",
+            self.report.paths_checked,
+            self.report.solver_calls,
+            self.report.clauses,
+            self.report.nodes,
+            self.report.seconds
+        );
+        text
+    }
+
+    fn record_text(&self, record: &Record, text: &mut String) {
+        let rates = self.rates(record);
+        let (what, value, unit) = match record.by {
+            By::BitRate => ("bit rate", rates.bps, "bit/s"),
+            By::PacketRate => ("packet rate", rates.pps, "packet/s"),
+        };
+        let relation = if record.exact { "exactly" } else { "at least" };
+        let _ = write!(text, "  worst {what}: {relation} {}{unit}", si(value));
+        if let Some(path) = record.slowest.as_ref().filter(|_| record.exact) {
+            let (core, engine) = cycles(path.witness.work);
+            let _ =
+                write!(text, ", limited by {}: {} cycles", rates.limit, core + self.machine().base_cycles);
+            if engine > 0.0 {
+                let _ = write!(text, ", {engine:.2} of DRAM");
+            }
+            let _ = write!(text, ", packets of {} bytes", path.size);
+        }
+        let _ = writeln!(text, " (without checking paths: {}bit/s)", si(Self::naive_bps(record)));
+    }
+
+    fn path_text(&self, path: &PathReport, text: &mut String) {
+        let graph = &self.report.graph;
+        let lines = witness::lines(graph, &path.witness.places);
+        if !lines.is_empty() {
+            let _ = writeln!(text, "\npath, by first visit:\n{}", wrapped(&ranges(&lines)));
+        }
+        let spots = hot_spots(graph, path);
+        let total: u64 = spots.iter().map(|(_, count)| count).sum();
+        let top: u64 = spots.iter().take(3).map(|(_, count)| count).sum();
+        let _ = writeln!(text, "dearest lines ({} % of the path's instructions):", 100 * top / total.max(1));
+        for (line, count) in spots.iter().take(3) {
+            let _ = writeln!(text, "  {:>3} %  {line}", 100 * count / total.max(1));
+        }
+        let _ = writeln!(text, "packet (.. does not matter):");
+        for (row, (bytes, mask)) in
+            path.witness.packet.chunks(16).zip(path.witness.mask.chunks(16)).enumerate()
+        {
+            let byte =
+                |(byte, mask): (&u8, &u8)| if *mask == 0 { "..".to_string() } else { format!("{byte:02x}") };
+            let shown: Vec<String> = bytes.iter().zip(mask).map(byte).collect();
+            if mask.iter().any(|mask| *mask != 0) {
+                let _ = writeln!(text, "  {:04x}  {}", 16 * row, shown.join(" "));
+            }
+        }
+        if !path.witness.reads.is_empty() {
+            let _ = writeln!(text, "table reads:");
+            for read in path.witness.reads.iter().take(16) {
+                let region = &graph.regions[read.region as usize];
+                let _ = writeln!(
+                    text,
+                    "  {} + {:#x}: {}",
+                    region.name,
+                    read.address - region.base,
+                    hex(&read.bytes)
+                );
+            }
+            if path.witness.reads.len() > 16 {
+                let _ = writeln!(text, "  and {} more (--json)", path.witness.reads.len() - 16);
+            }
+        }
+    }
+
+    fn list_text(&self, paths: &[PathReport]) -> String {
+        let row = |(number, path): (usize, &PathReport)| {
+            let (pps, limit) = rate(&self.machine(), path);
+            let (core, engine) = cycles(path.witness.work);
+            vec![
+                (number + 1).to_string(),
+                format!("{}bit/s", si(8.0 * pps * path.size as f64)),
+                format!("{}packet/s", si(pps)),
+                format!("{}", core + self.machine().base_cycles),
+                format!("{engine:.2}"),
+                path.size.to_string(),
+                limit.to_string(),
+            ]
+        };
+        let rows: Vec<Vec<String>> = paths.iter().enumerate().map(row).collect();
+        table(&["path", "bit rate", "packet rate", "cycles", "DRAM", "bytes", "limit"], &rows)
+    }
+}
+
+/// Neighbouring lines of one file as ranges.
+fn ranges(lines: &[String]) -> Vec<String> {
+    let mut result: Vec<(String, u64, u64)> = Vec::new();
+    for line in lines {
+        let Some((file, number)) = line.rsplit_once(':') else { continue };
+        let number = number.parse().unwrap_or(0);
+        match result.last_mut() {
+            Some((last, _, end)) if last == file && number == *end + 1 => *end = number,
+            _ => result.push((file.to_string(), number, number)),
+        }
+    }
+    let mut before = String::new();
+    let show = |(file, from, to): (String, u64, u64)| {
+        let numbers = if from == to { from.to_string() } else { format!("{from}-{to}") };
+        let text = if file == before { numbers } else { format!("{file}:{numbers}") };
+        before = file;
+        text
+    };
+    result.into_iter().map(show).collect()
+}
+
+fn wrapped(items: &[String]) -> String {
+    let mut lines = vec![String::from(" ")];
+    for item in items {
+        let last = lines.last_mut();
+        match last {
+            Some(line) if line.len() + item.len() < 100 => {
+                line.push(' ');
+                line.push_str(item);
+            }
+            _ => lines.push(format!("  {item}")),
+        }
+    }
+    lines.join("\n")
+}

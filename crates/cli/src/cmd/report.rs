@@ -1,0 +1,269 @@
+//! `nicforge report`: one HTML page about a program on some targets, complete by itself.
+
+use std::fmt::Write;
+
+use nicforge_ir::text::{PrintOptions, print};
+use nicforge_ir::{Program, Verified};
+use nicforge_plan::{Plan, Replication, Step};
+use nicforge_target::Target;
+
+use super::{matrix, plan};
+use crate::args::Report;
+use crate::context::{Failure, Runtime};
+use crate::{out, program};
+
+const PAGE: &str = include_str!("report.html");
+
+/// A target and what came of planning for it.
+struct Row {
+    target: Target,
+    plan: Result<Plan, String>,
+}
+
+/// Plans for every target and writes the page.
+pub fn run(args: Report) -> Result<(), Failure> {
+    let runtime = Runtime::unpack()?;
+    let loaded = program::load(&args.source, &runtime)?;
+    drop(runtime);
+    out::notes(&loaded.warnings);
+    let mut rows = Vec::new();
+    for name in &args.target {
+        for target in matrix::targets(name)? {
+            let plan = plan::find(&loaded.program, &target, &args.planning).map(|(plan, _)| plan);
+            rows.push(Row { plan: plan.map_err(|failure| failure.message), target });
+        }
+    }
+    let page = page(&loaded.program, &rows);
+    let path = args.output.clone().unwrap_or_else(|| format!("{}.html", loaded.program.name).into());
+    std::fs::write(&path, page).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    outln!("wrote {}", path.display());
+    Ok(())
+}
+
+fn page(program: &Verified<Program>, rows: &[Row]) -> String {
+    let mut body = String::new();
+    let _ = write!(
+        body,
+        "<h1>{}</h1>\n<p class=\"lead\">{} handlers, {} tables, {} ports. Rates are predictions of the cost model for the frame size given, unless a row says otherwise.</p>\n",
+        escape(&program.name),
+        program.handlers.len(),
+        program.tables.len(),
+        program.ports
+    );
+    body.push_str(&comparison(rows));
+    for row in rows {
+        if let Ok(plan) = &row.plan {
+            body.push_str(&target_section(&row.target, plan));
+        }
+    }
+    body.push_str("<section id=\"source\"><h2>Source</h2>\n");
+    for file in program.files.values() {
+        let _ = writeln!(body, "<h3>{}</h3>\n<pre>{}</pre>", escape(&file.path), numbered(&file.text));
+    }
+    let air = print(program, PrintOptions { spans: false });
+    let _ = write!(body, "<details><summary>αIR</summary><pre>{}</pre></details></section>\n", escape(&air));
+    PAGE.replace("@TITLE@", &format!("{} - Nicforge report", escape(&program.name))).replace("@BODY@", &body)
+}
+
+/// All targets side by side.
+fn comparison(rows: &[Row]) -> String {
+    let mut text = "<h2>Targets</h2>\n<div class=\"scroll\"><table id=\"targets\"><thead><tr><th>target</th><th class=\"n\">stages</th><th class=\"n\">units</th><th class=\"n\">Mpps</th><th class=\"n\">Gbit/s</th><th></th><th class=\"n\">latency</th><th class=\"n\">nJ a packet</th><th>limited by</th></tr></thead><tbody>\n".to_string();
+    let most =
+        rows.iter().filter_map(|r| r.plan.as_ref().ok()).map(|p| p.predicted.rate_pps).fold(1.0, f64::max);
+    for row in rows {
+        let title = format!("<td><a href=\"#{0}\">{0}</a></td>", escape(&row.target.name));
+        match &row.plan {
+            Ok(plan) => {
+                let p = &plan.predicted;
+                let _ = writeln!(
+                    text,
+                    "<tr>{title}<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2}</td><td class=\"n\">{:.1}</td><td><div class=\"bar\"><span style=\"width:{:.0}%\"></span></div></td><td class=\"n\">{:.1} us</td><td class=\"n\">{:.0}</td><td class=\"limit\">{}</td></tr>",
+                    plan.stages.len(),
+                    plan.workers(),
+                    p.rate_pps / 1e6,
+                    p.bit_rate_bps / 1e9,
+                    100.0 * p.rate_pps / most,
+                    p.latency_ns / 1e3,
+                    p.nj_per_packet,
+                    escape(&p.limit)
+                );
+            }
+            Err(why) => {
+                let _ = writeln!(
+                    text,
+                    "<tr><td>{}</td><td colspan=\"8\">{}</td></tr>",
+                    escape(&row.target.name),
+                    escape(why)
+                );
+            }
+        }
+    }
+    text + "</tbody></table></div>\n"
+}
+
+fn target_section(target: &Target, plan: &Plan) -> String {
+    let mut text = format!(
+        "<section id=\"{0}\"><h2>{1}</h2>\n<p class=\"lead\">{2:.2} Mpps of {3}-byte frames, limited by <span class=\"limit\">{4}</span>. {5} candidates were looked at.</p>\n",
+        escape(&target.name),
+        escape(&target.title),
+        plan.predicted.rate_pps / 1e6,
+        plan.frame_bytes,
+        escape(&plan.predicted.limit),
+        plan.search.len()
+    );
+    let _ = writeln!(text, "<div class=\"scroll\">{}</div>", graph(plan));
+    text.push_str("<div class=\"scroll\"><table><thead><tr><th>stage</th><th>units</th><th class=\"n\">cycles</th><th class=\"n\">wait ns</th><th class=\"n\">Mpps</th><th>replicas</th></tr></thead><tbody>\n");
+    for stage in &plan.stages {
+        let why = match &stage.replication {
+            Replication::Free => "any number: it writes no table that must stay whole".to_string(),
+            Replication::Sharded { by } => format!("any number, steered by {}", by.join(", ")),
+            Replication::Locked { tables } => format!("share {} under locks", tables.join(", ")),
+            Replication::Single { reason } => format!("one: {reason}"),
+        };
+        let _ = writeln!(
+            text,
+            "<tr><td>{}</td><td>{} of {}</td><td class=\"n\">{:.0}</td><td class=\"n\">{:.0}</td><td class=\"n\">{:.2}</td><td>{}</td></tr>",
+            escape(&stage.name),
+            stage.replicas,
+            escape(&stage.group),
+            stage.cycles,
+            stage.wait_ns,
+            stage.rate_pps / 1e6,
+            escape(&why)
+        );
+    }
+    text.push_str("</tbody></table></div>\n");
+    if !plan.tables.is_empty() {
+        text.push_str("<div class=\"scroll\"><table><thead><tr><th>table</th><th class=\"n\">bytes</th><th>memory</th><th>why not elsewhere</th></tr></thead><tbody>\n");
+        for table in &plan.tables {
+            let others: Vec<String> =
+                table.rejected.iter().map(|r| format!("{}: {}", r.memory, r.reason)).collect();
+            let _ = writeln!(
+                text,
+                "<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td></tr>",
+                escape(&table.name),
+                table.bytes,
+                escape(&table.memory),
+                others.iter().map(|o| escape(o)).collect::<Vec<_>>().join("<br>")
+            );
+        }
+        text.push_str("</tbody></table></div>\n");
+    }
+    let _ = write!(text, "<details><summary>Search</summary>{}</details>", search_tree(&plan.search));
+    let _ = writeln!(
+        text,
+        "<details><summary>Planned program</summary><pre>{}</pre></details></section>",
+        escape(&plan.air)
+    );
+    text
+}
+
+/// The candidates as an indented tree.
+fn search_tree(steps: &[Step]) -> String {
+    fn below(steps: &[Step], parent: Option<u32>, depth: usize, text: &mut String) {
+        for step in steps.iter().filter(|step| step.parent == parent) {
+            let replicas: Vec<String> = step.replicas.iter().map(u32::to_string).collect();
+            let class = if step.chosen { " class=\"chosen\"" } else { "" };
+            let _ = writeln!(
+                text,
+                "<tr{class}><td style=\"padding-left:{}rem\">{}</td><td class=\"n\">{:.2}</td><td>{}</td><td>{}</td><td class=\"limit\">{}</td></tr>",
+                1.2 * depth as f64,
+                step.iteration,
+                step.rate_pps / 1e6,
+                replicas.join("+"),
+                escape(&step.action),
+                escape(&step.limit)
+            );
+            below(steps, Some(step.iteration), depth + 1, text);
+        }
+    }
+    let mut text = "<div class=\"scroll\"><table class=\"search\"><thead><tr><th>no</th><th class=\"n\">Mpps</th><th>replicas</th><th>what was done</th><th>limited by</th></tr></thead><tbody>\n".to_string();
+    below(steps, None, 0, &mut text);
+    text + "</tbody></table></div>"
+}
+
+/// Stages as boxes in event order, edges as curves above them.
+fn graph(plan: &Plan) -> String {
+    const WIDTH: usize = 230;
+    const GAP: usize = 70;
+    const TOP: usize = 70;
+    let x = |n: usize| n * (WIDTH + GAP) + 40;
+    let tallest = plan.stages.iter().map(|stage| stage.tables.len()).max().unwrap_or(0);
+    let (width, height) = (x(plan.stages.len()), TOP + 70 + 16 * tallest + 20);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" role=\"img\" aria-label=\"handler graph\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8\"/></marker></defs>\n"
+    );
+    let at = |name: &String| plan.stages.iter().position(|stage| &stage.name == name);
+    for edge in &plan.edges {
+        let Some(to) = at(&edge.to) else { continue };
+        let (end, y) = (x(to), TOP + 30);
+        if edge.from.is_empty() {
+            let _ =
+                writeln!(svg, "<path d=\"M{} {y}H{end}\" marker-end=\"url(#tip)\"/>", end.saturating_sub(36));
+            continue;
+        }
+        for from in edge.from.iter().filter_map(&at) {
+            let start = x(from) + WIDTH;
+            let lift = if to > from + 1 { TOP - 20 * (to - from) } else { y };
+            let middle = (start + end) / 2;
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{start} {y}C{} {lift} {} {lift} {end} {y}\" marker-end=\"url(#tip)\"/>",
+                start + 30,
+                end - 30
+            );
+            let _ = writeln!(
+                svg,
+                "<text class=\"soft\" x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{} B</text>",
+                lift.min(y) - 8,
+                edge.bytes
+            );
+        }
+    }
+    let slowest = plan.stages.iter().map(|stage| stage.rate_pps).fold(f64::INFINITY, f64::min);
+    for (n, stage) in plan.stages.iter().enumerate() {
+        let tall = 60 + 16 * stage.tables.len();
+        let slow = if stage.rate_pps <= slowest * 1.001 { " class=\"slow\"" } else { "" };
+        let _ = writeln!(
+            svg,
+            "<rect{slow} x=\"{}\" y=\"{TOP}\" width=\"{WIDTH}\" height=\"{tall}\" rx=\"6\"/>",
+            x(n)
+        );
+        let line = |row: usize| TOP + 20 + 17 * row;
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x(n) + 10, line(0), escape(&stage.name));
+        let detail = format!(
+            "{} × {}, {:.0} cycles, {:.1} Mpps",
+            stage.replicas,
+            stage.group,
+            stage.cycles,
+            stage.rate_pps / 1e6
+        );
+        let _ = writeln!(
+            svg,
+            "<text class=\"soft\" x=\"{}\" y=\"{}\">{}</text>",
+            x(n) + 10,
+            line(1),
+            escape(&detail)
+        );
+        for (row, name) in stage.tables.iter().enumerate() {
+            let memory = plan.tables.iter().find(|t| &t.name == name).map_or("", |t| t.memory.as_str());
+            let _ = writeln!(
+                svg,
+                "<text class=\"soft\" x=\"{}\" y=\"{}\">{} in {}</text>",
+                x(n) + 10,
+                line(2 + row),
+                escape(name),
+                escape(memory)
+            );
+        }
+    }
+    svg + "</svg>"
+}
+
+fn numbered(text: &str) -> String {
+    text.lines().enumerate().map(|(n, line)| format!("{:4}  {}\n", n + 1, escape(line))).collect()
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,88 @@
+//! A capture through a planned program in the kernel: stages on several CPUs, and the interpreter beside them.
+
+use nicforge_ir::InputEvent;
+use nicforge_run::live::{LiveOutputs, StageReport};
+use serde_json::{Value, json};
+
+use super::{control, live};
+use crate::args::Run;
+use crate::cmd::{pipelines, verify_xdp};
+use crate::context::{Failure, Runtime};
+use crate::events;
+use crate::program::Loaded;
+
+/// Plans, loads, runs, compares and reports.
+pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
+    let source = &loaded.program;
+    let list: Vec<InputEvent> = events::captures(&args.inputs, source, &loaded.path)?;
+    let entries = events::tables(&args.inputs, source, &loaded.path)?;
+    let Some(job) = pipelines::xdp(&args.planned, source)? else {
+        return Err(Failure::usage("a planned run needs --plan or --candidate"));
+    };
+    let mut session = verify_xdp::session(source, &job, &entries, &runtime)?;
+    drop(runtime);
+    let result = verify_xdp::live(&mut session, &list)?;
+    let mut summary = live::summarise(source, &result);
+    summary.setting = format!("Linux kernel, {} stages joined by CPU maps, on veth", job.plan.stages.len());
+    let mut tables = session.loaded().tables();
+    summary.read_tables(source, &tables)?;
+    summary.agreement = Some(verify_xdp::agreement(source, &entries, &result, &session)?);
+    if let LiveOutputs::Streams(streams) = &result.outputs {
+        if args.events {
+            live::print_events(source, streams);
+        }
+        if let Some(out) = &args.out {
+            let sent: Vec<Vec<(u64, Vec<u8>)>> = streams
+                .sent
+                .iter()
+                .map(|list| list.iter().map(|frame| (0, frame.clone())).collect())
+                .collect();
+            events::write(out, &sent)?;
+        }
+    }
+    let stages = &result.report.stages;
+    if args.json {
+        let mut value = summary.json(source);
+        value["stages"] = stages.iter().map(stage_json).collect();
+        outln!("{value:#}");
+    } else {
+        summary.show(source, false, args.metrics);
+        print_stages(stages);
+    }
+    if args.hold {
+        control::hold(source, &mut tables, summary.clone())?;
+    }
+    match &summary.agreement {
+        Some(agreement) if !agreement.complete() => Err(Failure::rendered(String::new())),
+        _ => Ok(()),
+    }
+}
+
+fn stage_json(stage: &StageReport) -> Value {
+    let drops: serde_json::Map<String, Value> =
+        stage.drops.iter().map(|(reason, n)| (reason.clone(), json!(n))).collect();
+    json!({
+        "name": stage.name, "replicas": stage.replicas, "packets_in": stage.packets_in, "handed_on": stage.handed,
+        "sent": stage.sent, "stack": stage.stack, "ended": stage.ended, "drops": drops,
+        "turned_away": stage.turned_away, "ns_per_packet": stage.ns_per_packet,
+    })
+}
+
+fn print_stages(stages: &[StageReport]) {
+    let row = |stage: &StageReport| {
+        vec![
+            stage.name.clone(),
+            stage.replicas.to_string(),
+            stage.packets_in.to_string(),
+            stage.handed.to_string(),
+            stage.sent.to_string(),
+            stage.stack.to_string(),
+            stage.ended.to_string(),
+            stage.turned_away.to_string(),
+            format!("{:.0}", stage.ns_per_packet),
+        ]
+    };
+    let cells: Vec<Vec<String>> = stages.iter().map(row).collect();
+    let head = ["stage", "replicas", "in", "handed on", "sent", "stack", "ended", "queue full", "ns/packet"];
+    outln!("{}", crate::text::table(&head, &cells).trim_end());
+}

@@ -1,0 +1,293 @@
+//! `nicforge validate`: published measurements beside our figures, row by row.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use flate2::read::GzDecoder;
+use include_dir::{Dir, include_dir};
+use nicforge_bound::analysis::{self, Options};
+use nicforge_bound::search::By;
+use nicforge_isa::nfp::cost;
+use serde_json::json;
+
+use crate::args::{Suite, Validate};
+use crate::cmd::bound::{self, load};
+use crate::context::Failure;
+use crate::text::table;
+use crate::{interrupt, out};
+
+/// Source, case, metric; published, ours.
+struct Row {
+    source: &'static str,
+    case: String,
+    metric: &'static str,
+    published: f64,
+    ours: f64,
+}
+
+impl Row {
+    fn error(&self) -> f64 {
+        self.ours / self.published - 1.0
+    }
+}
+
+static EXAMPLES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../examples/xdp");
+const MEASURED: &[u8] = include_bytes!("../../../../docs/validation/nfp_measured.csv.gz");
+const MICRO: &str = include_str!("../../../../docs/validation/nfp_micro.csv");
+const PUBLISHED: &str = include_str!("../../../../docs/validation/nfp_published.csv");
+
+/// Prints a suite.
+pub fn run(args: Validate) -> Result<(), Failure> {
+    let rows = match args.suite {
+        Suite::Nfp => nfp()?,
+    };
+    if args.json {
+        let list: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "source": row.source, "case": row.case, "metric": row.metric,
+                    "published": row.published, "ours": row.ours, "error": row.error(),
+                })
+            })
+            .collect();
+        outln!("{:#}", json!({ "schema": "nicforge/validate", "version": 1, "suite": "nfp", "rows": list }));
+        return Ok(());
+    }
+    let show = |row: &Row| {
+        let error = format!("{:+.1} %", 100.0 * row.error());
+        vec![
+            row.source.to_string(),
+            row.case.clone(),
+            row.metric.to_string(),
+            number(row.published),
+            number(row.ours),
+            error,
+        ]
+    };
+    let shown: Vec<Vec<String>> = rows.iter().map(show).collect();
+    out::text(&table(&["source", "case", "metric", "published", "ours", "error"], &shown));
+    Ok(())
+}
+
+fn number(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+}
+
+/// Lines of a table without its header, as fields.
+fn records(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().skip(1).map(|line| line.split(',').collect())
+}
+
+fn nfp() -> Result<Vec<Row>, Failure> {
+    let mut text = String::new();
+    let unpacked = GzDecoder::new(MEASURED).read_to_string(&mut text);
+    unpacked.map_err(|e| Failure::user(format!("internal error: the measured paths cannot be read: {e}")))?;
+    let mut rows = paths(&text);
+    rows.extend(micro());
+    rows.extend(programs(&text)?);
+    Ok(rows)
+}
+
+/// A measured path: cores, cycles, cycles of the DRAM engine, packets a second.
+struct Path<'a> {
+    program: &'a str,
+    cores: f64,
+    cycles: f64,
+    dram: f64,
+    measured: f64,
+}
+
+fn measured(text: &str) -> Vec<Path<'_>> {
+    records(text)
+        .filter_map(|fields| {
+            let number = |at: usize| fields.get(at)?.parse().ok();
+            // What the port limited says nothing about the program.
+            if fields.get(6) != Some(&"0") {
+                return None;
+            }
+            Some(Path {
+                program: fields[0],
+                cores: number(1)?,
+                cycles: number(3)?,
+                dram: number(4)?,
+                measured: number(5)?,
+            })
+        })
+        .collect()
+}
+
+/// Packets a second by the cost model.
+fn predicted(cores: f64, cycles: f64, dram: f64) -> f64 {
+    let core = cost::CLOCK_HZ * cores / cycles;
+    if dram > 0.0 { core.min(cost::CLOCK_HZ / dram) } else { core }
+}
+
+/// The model's error on measured paths: extremes over all of them, medians by program.
+fn paths(text: &str) -> Vec<Row> {
+    let all = measured(text);
+    let ratio = |path: &Path| predicted(path.cores, path.cycles, path.dram) / path.measured;
+    let limited_by_dram = |path: &&Path| predicted(path.cores, path.cycles, 0.0) > cost::CLOCK_HZ / path.dram;
+    let most = all.iter().map(ratio).fold(0.0, f64::max);
+    let least_dram = all.iter().filter(|path| limited_by_dram(path)).map(ratio).fold(f64::INFINITY, f64::min);
+    let least_core =
+        all.iter().filter(|path| !limited_by_dram(path)).map(ratio).fold(f64::INFINITY, f64::min);
+    let case = format!("all {} paths", all.len());
+    let row = |metric, published, ours| Row { source: "paths", case: case.clone(), metric, published, ours };
+    // The paper's text: at most 1.7 % too high, 8.5 % (processing) and 18.2 % (DRAM) too low.
+    let mut rows = vec![
+        row("highest ours/measured", 1.017, most),
+        row("lowest, processing", 0.915, least_core),
+        row("lowest, DRAM", 0.818, least_dram),
+    ];
+    let mut programs: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+    for path in &all {
+        programs.entry(path.program).or_default().push(path);
+    }
+    for (program, mut list) in programs {
+        list.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+        let middle = list[list.len() / 2];
+        rows.push(Row {
+            source: "paths",
+            case: format!("{program}, median of {}", list.len()),
+            metric: "Mpacket/s",
+            published: middle.measured / 1e6,
+            ours: predicted(middle.cores, middle.cycles, middle.dram) / 1e6,
+        });
+    }
+    rows
+}
+
+/// DRAM and core scaling of programs that only read DRAM.
+fn micro() -> Vec<Row> {
+    let list: Vec<(String, f64, f64, f64)> = records(MICRO)
+        .filter_map(|f| {
+            Some((
+                f.first()?.to_string(),
+                f.get(1)?.parse().ok()?,
+                f.get(2)?.parse().ok()?,
+                f.get(3)?.parse().ok()?,
+            ))
+        })
+        .collect();
+    let mut rows = Vec::new();
+    for (program, cores, reads, pps) in
+        list.iter().filter(|(_, cores, reads, _)| *cores >= 20.0 && *reads >= 8.0)
+    {
+        rows.push(Row {
+            source: "micro",
+            case: format!("{program}, {cores} cores"),
+            metric: "DRAM Mread/s",
+            published: pps * reads / 1e6,
+            ours: cost::CLOCK_HZ / (cost::DRAM_READ_MICRO as f64 / 1e6) / 1e6,
+        });
+    }
+    let cycles = |reads: f64| {
+        let found = list.iter().find(|(_, cores, r, _)| *cores == 5.0 && *r == reads);
+        found.map(|(_, cores, _, pps)| cost::CLOCK_HZ * cores / pps)
+    };
+    if let (Some(few), Some(many)) = (cycles(6.0), cycles(14.0)) {
+        let published = (many - few) / 8.0;
+        let ours = cost::DRAM_LATENCY.into();
+        rows.push(Row {
+            source: "micro",
+            case: "5 cores".to_string(),
+            metric: "cycles per DRAM read",
+            published,
+            ours,
+        });
+    }
+    for reads in [6.0, 8.0, 10.0, 12.0, 14.0] {
+        let rate = |wanted: f64| {
+            list.iter().find(|(_, cores, r, _)| *cores == wanted && *r == reads).map(|(.., pps)| *pps)
+        };
+        if let (Some(five), Some(ten)) = (rate(5.0), rate(10.0)) {
+            let case = format!("lookup{reads}, 5 to 10 cores");
+            rows.push(Row { source: "micro", case, metric: "speed-up", published: ten / five, ours: 2.0 });
+        }
+    }
+    rows
+}
+
+/// Bit rate of an example's slowest path without the ports' limit, its instructions, and packets a second.
+fn example(dir: &std::path::Path, name: &str, define: &str) -> Result<(f64, usize, f64), Failure> {
+    let defines: Vec<String> = if define.is_empty() { Vec::new() } else { vec![define.to_string()] };
+    let subject = load::from_source(&dir.join(format!("{name}.c")), &defines)?;
+    let options = Options {
+        machine: subject.machine,
+        sizes: (60, 1500),
+        by: vec![By::BitRate],
+        required: None,
+        top: 1,
+        all: false,
+        unroll: None,
+        timeout: None,
+        given: Vec::new(),
+    };
+    let graph = subject.graph.clone();
+    let report =
+        analysis::analyse(graph, &options, Arc::new(AtomicBool::new(interrupt::stopped())), &mut |_, _| {});
+    let report = report.map_err(|e| Failure::user(format!("{name}: {e}")))?;
+    let path = report.records[0].slowest.as_ref().filter(|_| report.records[0].exact);
+    let path = path.ok_or_else(|| Failure::user(format!("{name}: no exact bound")))?;
+    subject.replay(&path.witness).map_err(|e| Failure::user(format!("internal error: {name}: {e}")))?;
+    let (pps, _) = bound::rate(&subject.machine, path);
+    let count = subject.listing.as_ref().map_or(0, Vec::len);
+    // The published bit rates are the program's, whatever the ports carry.
+    Ok((8.0 * path.size as f64 / path.seconds, count, pps))
+}
+
+fn programs(text: &str) -> Result<Vec<Row>, Failure> {
+    let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the examples: {e}"));
+    let dir = tempfile::tempdir().map_err(fail)?;
+    interrupt::remember(dir.path());
+    EXAMPLES.extract(dir.path()).map_err(fail)?;
+    let mut rows = Vec::new();
+    for fields in records(PUBLISHED) {
+        let [case, program, define, count, rate] = fields[..] else { continue };
+        let (bps, instructions, _) = example(dir.path(), program, define)?;
+        if let Ok(published) = count.parse() {
+            let ours = instructions as f64;
+            rows.push(Row {
+                source: "table 1",
+                case: case.to_string(),
+                metric: "instructions",
+                published,
+                ours,
+            });
+        }
+        if let Ok(published) = rate.parse() {
+            rows.push(Row {
+                source: "table 2",
+                case: case.to_string(),
+                metric: "Gbit/s",
+                published,
+                ours: bps / 1e9,
+            });
+        }
+    }
+    let all = measured(text);
+    for hashes in 1..=20 {
+        let name = format!("count-min.{hashes}");
+        let slowest = all
+            .iter()
+            .filter(|path| path.program == name)
+            .map(|path| path.measured)
+            .fold(f64::INFINITY, f64::min);
+        if slowest.is_finite() {
+            let (.., pps) = example(dir.path(), "count_min", &format!("HASHES={hashes}"))?;
+            let case = format!("count-min, {hashes} hashes");
+            rows.push(Row {
+                source: "count-min curve",
+                case,
+                metric: "Mpacket/s",
+                published: slowest / 1e6,
+                ours: pps / 1e6,
+            });
+        }
+    }
+    interrupt::forget(dir.path());
+    Ok(rows)
+}

@@ -1,0 +1,114 @@
+//! `nicforge verify --target xdp --plan`: a planned pipeline in the kernel against the interpreter.
+//!
+//! The kernel's test run refuses programs behind CPU maps, so events go over veth, a window at a time, with what the
+//! program read of time and randomness recorded for the interpreter.
+
+use std::time::Duration;
+
+use nicforge_codegen::LineStyle;
+use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_run::compile::Mode;
+use nicforge_run::live::{self, Difference, LARGEST_WINDOW, LiveOptions, LiveRun, Session};
+use nicforge_run::netns::LARGEST_FRAME;
+use nicforge_run::xdp::SMALLEST_FRAME;
+
+use super::compare::{self, Agreement};
+use super::pipelines::{self, Job};
+use super::verify;
+use crate::args::Verify;
+use crate::context::{Failure, Runtime};
+use crate::interrupt::stopped;
+use crate::{events, program};
+
+/// Plans, builds, runs, compares.
+pub fn run(
+    args: &Verify,
+    source: &Verified<Program>,
+    job: &Job,
+    events: &[InputEvent],
+    entries: &[(TableId, Entry)],
+    runtime: &Runtime,
+) -> Result<(), Failure> {
+    let takes = |event: &&InputEvent| match &event.input {
+        Input::Net { frame, .. } => (SMALLEST_FRAME..=LARGEST_FRAME).contains(&frame.len()),
+        Input::Host { .. } => true,
+    };
+    let list: Vec<InputEvent> = events.iter().filter(takes).cloned().collect();
+    let mut session = session(source, job, entries, runtime)?;
+    let run = live(&mut session, &list)?;
+    let result = agreement(source, entries, &run, &session)?;
+    verify::report(args, &result, events.len() - list.len(), Some(&job.plan));
+    if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+/// The planned program in the kernel, recording, its tables filled.
+pub fn session(
+    source: &Verified<Program>,
+    job: &Job,
+    entries: &[(TableId, Entry)],
+    runtime: &Runtime,
+) -> Result<Session, Failure> {
+    let artifact = pipelines::xdp_artifact(job, LineStyle::Directives)?;
+    let headers = runtime.target_headers("xdp");
+    let session = Session::start(&job.program, &artifact, Mode::Record, &headers)
+        .map_err(|e| program::kernel_failure(source, e))?;
+    events::fill(&mut session.loaded().tables(), entries)?;
+    Ok(session)
+}
+
+/// Gives it the events.
+pub fn live(session: &mut Session, events: &[InputEvent]) -> Result<LiveRun, Failure> {
+    let mut options = LiveOptions {
+        window: LARGEST_WINDOW,
+        per_event: false,
+        patience: Duration::from_secs(5),
+        keep_going: &mut |_| !stopped(),
+    };
+    session.run(events, &mut options).map_err(|e| Failure::of(e.fault(), e))
+}
+
+/// How well the run agrees with the interpreter.
+pub fn agreement(
+    source: &Verified<Program>,
+    entries: &[(TableId, Entry)],
+    run: &LiveRun,
+    session: &Session,
+) -> Result<Agreement, Failure> {
+    let (events, tables) = (run.seen.len(), source.tables.len());
+    let mut result =
+        Agreement { events, matching: events, tables, matching_tables: tables, differences: vec![] };
+    let found = live::differences(source, entries, run, &session.loaded().tables())
+        .map_err(|e| Failure::of(e.fault(), e))?;
+    for difference in found {
+        let one = |result: &mut Agreement| result.matching = result.matching.saturating_sub(1);
+        let text = match difference {
+            Difference::Outputs { event, want, got } => {
+                one(&mut result);
+                format!("event {}: {}", event + 1, verify::differences(source, &want, &got))
+            }
+            Difference::Surplus(output) => {
+                one(&mut result);
+                format!("unexpected: {}", compare::describe(source, &output))
+            }
+            Difference::Order { port, before, after } => {
+                one(&mut result);
+                format!("event {} left port {port} before event {}", before + 1, after + 1)
+            }
+            Difference::Drops { reason, want, got } => {
+                result.matching = result.matching.saturating_sub(want.abs_diff(got) as usize);
+                format!("dropped \"{}\": {got} instead of {want}", source.reasons[reason].text)
+            }
+            Difference::Table { table, want, got } => {
+                result.matching_tables -= 1;
+                compare::table_differences(source, table, &want, &got).join("\n")
+            }
+            Difference::Interpreter { event, message } => {
+                return Err(Failure::user(format!("event {}: {message}", event + 1)));
+            }
+        };
+        if result.differences.len() < 5 {
+            result.differences.push(text);
+        }
+    }
+    Ok(result)
+}

@@ -1,0 +1,567 @@
+//! Handlers of planned programs as stages: where each runs, and what an event carries from one to the next.
+//!
+//! Packets come in at the first stage, a program on the interface. Every other stage, and the first if it has replicas,
+//! is a program on the entries of a CPU map (`nf_queue_N`): handing an event on is putting its values into the packet's metadata
+//! and redirecting the packet to the queue of the CPU that the replica runs on. The receiver takes the metadata off again
+//! before it looks at the packet, so that stages see the same room for headers.
+//!
+//! Besides its values an event carries what is known at run time only: the cursor, unless all senders agree on it; time
+//! and seed of the event from outside, if a later stage reads them (the first stage asks the kernel, so all stages
+//! read the same time); and in recorded runs the number of the event and the way it took. Headers that were emitted
+//! and not sent yet wait in front of the frame.
+//!
+//! What all senders agree on is found by generating every handler once, senders first, and noting the state at each
+//! place that generates the event; the second time is for good. Cost: twice the time of one handler.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, Span, Type, ValueId};
+
+use super::target::Xdp;
+use crate::artifact::{XdpPipeline, XdpStage};
+use crate::c::body::Unsupported;
+use crate::c::globals::clock_use;
+use crate::c::names::Names;
+use crate::c::types::CTypes;
+use crate::dpdk::{Pipeline, SteerBy};
+use crate::inplace::state::{Cursor, Emits, State};
+use crate::inplace::{E, packet};
+
+/// Most bytes of metadata: the headroom of 256 bytes less the kernel's frame header.
+const METADATA: u32 = 216;
+/// Bytes that a recorded run adds to an event.
+const RECORDED: u32 = 8;
+
+/// How the cursor and pending headers of an event's packet reach its handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// The cursor, where all senders agree.
+    pub cursor: Option<u32>,
+    /// Headers may wait in front of the frame.
+    pub staged: bool,
+}
+
+/// What a place that generates an event knows about the packet.
+pub type Handover = (EventId, Form);
+
+/// An internal event on its way.
+pub struct Edge {
+    /// C name of its struct.
+    pub name: String,
+    /// C names of the parameters that are carried; `None`: the packet, or nobody reads it.
+    pub members: Vec<Option<String>>,
+    /// Parameter that chooses the replica; none: in turn.
+    steer: Option<usize>,
+    pub stage: usize,
+    /// What tells it from other events of its stage, if there are any.
+    kind: Option<usize>,
+    pub now: bool,
+    pub seed: bool,
+    pub draws: bool,
+}
+
+/// A program's stages.
+pub struct Pipe {
+    pub stages: Vec<XdpStage>,
+    /// Handlers by stage.
+    pub handlers: Vec<Vec<HandlerId>>,
+    pub edges: HashMap<EventId, Edge>,
+    /// Known once the senders were generated.
+    pub forms: HashMap<EventId, Form>,
+    /// By port the bytes that choose the first stage's replica; none: it runs where packets come in.
+    pub spread: Option<Vec<Vec<(u32, u32)>>>,
+}
+
+fn unsupported(message: String, help: &str, span: Span) -> Unsupported {
+    Unsupported { message, help: help.to_string(), span }
+}
+
+impl Pipe {
+    /// Lays a pipeline out.
+    ///
+    /// # Errors
+    /// Events that a CPU map cannot carry, with what to do instead.
+    pub fn new(program: &Program, pipeline: &Pipeline) -> Result<Pipe, Vec<Unsupported>> {
+        let stage_of =
+            |handler: HandlerId| pipeline.stages.iter().position(|s| s.handlers.contains(&handler));
+        let mut errors = Vec::new();
+        let mut pipe = Pipe {
+            stages: Vec::new(),
+            handlers: pipeline.stages.iter().map(|stage| stage.handlers.clone()).collect(),
+            edges: HashMap::new(),
+            forms: HashMap::new(),
+            spread: None,
+        };
+        let mut names = Names::default();
+        let mut first = 0;
+        for (at, stage) in pipeline.stages.iter().enumerate() {
+            // Messages of the host side come straight to their handler, whatever stage it shares tables with.
+            let takes = |wanted: Direction| {
+                stage.handlers.iter().any(|h| {
+                    let event = &program.events[program.handlers[*h].event];
+                    event.direction == wanted && event.name != "host_send"
+                })
+            };
+            let spread = takes(Direction::In) && stage.replicas > 1;
+            let queued = takes(Direction::Internal) || spread;
+            if takes(Direction::In) && takes(Direction::Internal) {
+                let handler = &program.handlers[stage.handlers[0]];
+                errors.push(unsupported(
+                    format!("stage `{}` takes packets from outside and events of other stages", handler.name),
+                    "choose another plan: on xdp the first stage runs on the interface, the others behind queues",
+                    handler.span,
+                ));
+            }
+            let name = stage.handlers.first().map_or("", |h| &program.handlers[*h].name).to_string();
+            pipe.stages.push(XdpStage {
+                name,
+                program: format!("nf_stage_{at}"),
+                queue: queued.then(|| format!("nf_queue_{at}")),
+                replicas: stage.replicas.max(1),
+                first,
+            });
+            first += stage.replicas.max(1);
+            if spread {
+                let event = program.event_named("net_recv");
+                let by = pipeline.steering.iter().find(|s| Some(s.event) == event).map(|s| &s.by);
+                pipe.spread = Some(match by {
+                    Some(SteerBy::FrameByPort(ports)) => ports.clone(),
+                    Some(SteerBy::Frame(fields)) => vec![fields.clone(); program.ports.max(1) as usize],
+                    _ => Vec::new(),
+                });
+            }
+        }
+        for (id, event) in &program.events {
+            if event.direction != Direction::Internal {
+                continue;
+            }
+            let Some((handler, stage)) =
+                program.handler_of(id).and_then(|h| stage_of(h).map(|stage| (h, stage)))
+            else {
+                continue;
+            };
+            let span = program.handlers[handler].span;
+            let packets = event.params.iter().filter(|p| p.ty == Type::Packet).count();
+            if packets != 1 {
+                errors.push(unsupported(
+                    format!("event `{}` between stages carries {packets} packets", event.name),
+                    "the kernel's queues between CPUs carry packets, one an event; choose another plan",
+                    span,
+                ));
+            }
+            let steer = pipeline.steering.iter().find(|s| s.event == id).and_then(|s| match &s.by {
+                SteerBy::Params(list) => list.first().map(|(param, _)| *param),
+                _ => None,
+            });
+            let body = &program.handlers[handler].body;
+            let params = &body.blocks[body.entry()].params;
+            let mut used = std::collections::HashSet::new();
+            body.for_each_inst(body.entry(), &mut |inst| used.extend(body.insts[inst].op.operands()));
+            let mut list = Names::new([]);
+            let members = event.params.iter().zip(params).map(|(param, value)| {
+                (param.ty != Type::Packet && used.contains(value)).then(|| list.fresh(&param.name))
+            });
+            let inside =
+                |h: &&HandlerId| program.events[program.handlers[**h].event].direction == Direction::Internal;
+            let kinds = pipeline.stages[stage].handlers.iter().filter(inside).count() > 1;
+            let needs = needs(program, handler, &mut Vec::new());
+            let drawing = program.handlers.values().filter(|h| clock_use(h).1).count();
+            let edge = Edge {
+                name: names.fresh(&event.name),
+                members: members.collect(),
+                steer,
+                stage,
+                kind: kinds
+                    .then(|| pipeline.stages[stage].handlers.iter().position(|h| *h == handler))
+                    .flatten(),
+                now: needs.0,
+                seed: needs.1,
+                draws: needs.1 && drawing > 1,
+            };
+            let bytes = edge.bytes(program, id);
+            if bytes > METADATA {
+                let params = event.params.iter().zip(&edge.members).filter(|(_, member)| member.is_some());
+                let values: Vec<String> =
+                    params.map(|(p, _)| format!("`{}` ({} bytes)", p.name, program.size_of(p.ty))).collect();
+                errors.push(unsupported(
+                    format!(
+                        "event `{}` carries {bytes} bytes in packet metadata, which has room for {METADATA}: {}",
+                        event.name,
+                        values.join(", ")
+                    ),
+                    "choose a plan that carries less, or read these values from the packet again in the later stage",
+                    span,
+                ));
+            }
+            pipe.edges.insert(id, edge);
+        }
+        errors.extend(backward(program, &stage_of));
+        if errors.is_empty() { Ok(pipe) } else { Err(errors) }
+    }
+
+    /// What the artifact says about the stages.
+    pub fn describe(&self) -> XdpPipeline {
+        let entry = self.spread.is_some().then(|| "nf_spread".to_string());
+        XdpPipeline { stages: self.stages.clone(), spread: entry }
+    }
+
+    /// Whether a handler's event comes out of a queue.
+    pub fn queued(&self, program: &Program, handler: HandlerId) -> bool {
+        let stage = self.stage_of(handler).map(|at| self.stages[at].queue.is_some());
+        stage == Some(true) && program.events[program.handlers[handler].event].name != "host_send"
+    }
+
+    pub fn stage_of(&self, handler: HandlerId) -> Option<usize> {
+        self.handlers.iter().position(|list| list.contains(&handler))
+    }
+
+    /// Whether the handlers that a handler sends to read time, and random numbers; its own use included.
+    pub fn needs(&self, program: &Program, handler: HandlerId) -> (bool, bool) {
+        needs(program, handler, &mut Vec::new())
+    }
+
+    /// What the packet is like when a handler starts.
+    pub fn entry_state(&self, program: &Program, handler: HandlerId) -> State {
+        let event = program.handlers[handler].event;
+        if program.events[event].direction != Direction::Internal {
+            return State::default();
+        }
+        let form = self.forms.get(&event).copied().unwrap_or(Form { cursor: None, staged: true });
+        let cursor = match form.cursor {
+            Some(at) => Cursor::Static { at, unless: None },
+            None => Cursor::Dynamic,
+        };
+        let emits = if form.staged { Emits::Staged } else { Emits::List(Vec::new()) };
+        State { cursor, emits, ..State::default() }
+    }
+
+    /// What all places that generate an event agree on.
+    pub fn agree(&mut self, event: EventId, places: &[Handover]) {
+        let mut common: Option<Form> = None;
+        for (_, one) in places.iter().filter(|(to, _)| *to == event) {
+            common = Some(match common {
+                None => *one,
+                Some(all) => Form {
+                    cursor: if all.cursor == one.cursor { all.cursor } else { None },
+                    staged: all.staged || one.staged,
+                },
+            });
+        }
+        self.forms.insert(event, common.unwrap_or_default());
+    }
+
+    // ---- text ------------------------------------------------------------------------------------------------
+
+    /// Structs of events, and the queues of stages.
+    pub fn declarations(&self, program: &Program, types: &CTypes<'_>) -> String {
+        let mut out = String::new();
+        let replicas: u32 = self.stages.iter().map(|stage| stage.replicas).sum();
+        let _ = writeln!(out, "const volatile u32 nf_cpus[{replicas}] = {{0}};\n");
+        for stage in &self.stages {
+            if let Some(queue) = &stage.queue {
+                let _ = writeln!(
+                    out,
+                    "struct {{\n    __uint(type, BPF_MAP_TYPE_CPUMAP);\n    __uint(max_entries, 1);\n    __type(key, u32);\n    __type(value, struct bpf_cpumap_val);\n}} {queue} SEC(\".maps\");\n"
+                );
+            }
+        }
+        if self.spread.is_some() {
+            out.push_str(
+                "struct nf_packet_in {\n    NF_CLOCK_MEMBERS\n    NF_TRIP_MEMBERS\n} __attribute__((aligned(4)));\n\n",
+            );
+        }
+        for (id, event) in &program.events {
+            let Some(edge) = self.edges.get(&id) else { continue };
+            let form = self.forms.get(&id).copied().unwrap_or_default();
+            let mut members: Vec<(u32, String)> = Vec::new();
+            for (param, member) in event.params.iter().zip(&edge.members) {
+                if let Some(member) = member {
+                    let align = program.layout(param.ty).align;
+                    members.push((align, format!("{} {member};", types.name(param.ty))));
+                }
+            }
+            for (carried, text) in [(edge.now, "u64 nf_now;"), (edge.seed, "u64 nf_seed;")] {
+                if carried {
+                    members.push((8, text.to_string()));
+                }
+            }
+            let small = [
+                (edge.draws, "u32 nf_draws;"),
+                (form.cursor.is_none(), "u32 nf_cursor;"),
+                (form.staged, "u32 nf_staged;"),
+                (edge.kind.is_some(), "u32 nf_kind;"),
+            ];
+            for (_, text) in small.iter().filter(|(carried, _)| *carried) {
+                members.push((4, text.to_string()));
+            }
+            members.sort_by_key(|(align, _)| std::cmp::Reverse(*align));
+            let _ = writeln!(out, "struct nf_event_{} {{", edge.name);
+            // What tells events of a stage apart stands where all of them have it.
+            if edge.kind.is_some() {
+                members.retain(|(_, text)| text != "u32 nf_kind;");
+                out.push_str("    u32 nf_kind;\n");
+            }
+            for (_, text) in &members {
+                let _ = writeln!(out, "    {text}");
+            }
+            out.push_str("    NF_TRIP_MEMBERS\n} __attribute__((aligned(4)));\n\n");
+        }
+        out
+    }
+
+    /// The program of each stage, around its handlers' functions.
+    pub fn programs(&self, program: &Program, functions: &HashMap<HandlerId, String>) -> String {
+        let mut out = String::new();
+        for (at, stage) in self.stages.iter().enumerate() {
+            let list: Vec<HandlerId> = self.handlers[at]
+                .iter()
+                .copied()
+                .filter(|h| program.events[program.handlers[*h].event].name != "host_send")
+                .collect();
+            let Some(one) = list.first() else { continue };
+            let section = if stage.queue.is_some() { "xdp/cpumap" } else { "xdp" };
+            let _ = writeln!(out, "SEC(\"{section}\")\nint {}(struct xdp_md *ctx)\n{{", stage.program);
+            if list.len() == 1 {
+                let _ = writeln!(out, "    return nf_counted({at}, {}(ctx));", functions[one]);
+            } else {
+                out.push_str("    switch (nf_kind_of(ctx)) {\n");
+                for handler in &list {
+                    let kind = self.edges.get(&program.handlers[*handler].event).and_then(|edge| edge.kind);
+                    let Some(kind) = kind else { continue };
+                    let call = &functions[handler];
+                    let _ = writeln!(out, "    case {kind}:\n        return nf_counted({at}, {call}(ctx));");
+                }
+                let _ = writeln!(out, "    }}\n    return nf_counted({at}, XDP_ABORTED);");
+            }
+            out.push_str("}\n\n");
+        }
+        out
+    }
+
+    /// The program on the interfaces that spreads packets over the first stage's replicas.
+    pub fn spreading(&self, program: &Program) -> String {
+        let Some(ports) = &self.spread else { return String::new() };
+        let handler = program.event_named("net_recv").and_then(|event| program.handler_of(event));
+        let Some((handler, at)) = handler.and_then(|h| Some((h, self.stage_of(h)?))) else {
+            return String::new();
+        };
+        let stage = &self.stages[at];
+        let (now, seed) = needs(program, handler, &mut Vec::new());
+        let mut out = "SEC(\"xdp\")\nint nf_spread(struct xdp_md *ctx)\n{\n".to_string();
+        out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
+        let _ = writeln!(out, "    struct nf_clock clock = nf_clock({now}, {seed});");
+        let _ = writeln!(out, "    struct nf_packet_in made NF_LOCAL = {{0}};");
+        let mix = |out: &mut String, indent: &str, fields: &[(u32, u32)]| {
+            for (offset, bytes) in fields {
+                let _ = writeln!(out, "{indent}key = nf_mix_frame(key, data, end, {offset}, {bytes});");
+            }
+        };
+        let replicas = stage.replicas;
+        if ports.iter().all(|fields| fields.is_empty()) {
+            let _ = writeln!(out, "    u32 replica = nf_in_turn({at}, {replicas});");
+        } else {
+            out.push_str("    u64 key = 0;\n");
+            if ports.iter().all(|fields| *fields == ports[0]) {
+                mix(&mut out, "    ", &ports[0]);
+            } else {
+                let _ = writeln!(out, "    switch (nf_in_port(ctx, {})) {{", program.ports.max(1));
+                for (port, fields) in ports.iter().enumerate() {
+                    let _ = writeln!(out, "    case {port}:");
+                    mix(&mut out, "        ", fields);
+                    out.push_str("        break;\n");
+                }
+                out.push_str("    }\n");
+            }
+            let _ = writeln!(out, "    u32 replica = nf_replica(key, {replicas});");
+        }
+        out.push_str("    NF_CLOCK_TO(made, clock);\n    NF_TRIP_TO(made, clock, replica);\n");
+        let _ = writeln!(
+            out,
+            "    return nf_counted({0}, nf_hand(ctx, {0}, &{1}, {2} + nf_index(replica, {replicas}), &made, sizeof(made)));\n}}\n",
+            self.stages.len(),
+            stage.queue.as_deref().unwrap_or(""),
+            stage.first,
+        );
+        out
+    }
+
+    /// Head of a handler's function behind a queue: takes its event off the packet.
+    pub fn receive(&self, program: &Program, handler: HandlerId, state: &State, own: (bool, bool)) -> String {
+        let event = program.handlers[handler].event;
+        let mut out = String::new();
+        let (name, edge) = match self.edges.get(&event) {
+            Some(edge) => (format!("nf_event_{}", edge.name), Some(edge)),
+            None => ("nf_packet_in".to_string(), None),
+        };
+        let _ = writeln!(out, "    struct {name} event NF_LOCAL;");
+        out.push_str("    NF_TAKE(ctx, event);\n");
+        out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
+        let clock =
+            |carried: bool, member: &str| if carried { format!("event.{member}") } else { "0".to_string() };
+        match edge {
+            Some(edge) => {
+                let _ = writeln!(
+                    out,
+                    "    struct nf_clock clock = {{ .now = {}, .seed = {} }};",
+                    clock(edge.now, "nf_now"),
+                    clock(edge.seed, "nf_seed")
+                );
+            }
+            None => out.push_str("    struct nf_clock clock = { 0 };\n    NF_CLOCK_FROM(clock, event);\n"),
+        }
+        out.push_str("    NF_TRIP_FROM(clock, event);\n");
+        if own.1 || edge.is_some_and(|edge| edge.draws) {
+            let from = if edge.is_some_and(|edge| edge.draws) { "event.nf_draws" } else { "0" };
+            let _ = writeln!(out, "    u64 draws = {from};");
+        }
+        if state.cursor == Cursor::Dynamic {
+            out.push_str("    u64 cursor = event.nf_cursor;\n");
+        }
+        if state.emits == Emits::Staged {
+            out.push_str("    u32 staged_len = event.nf_staged;\n    u8 *staged = nf_staging();\n");
+            out.push_str(
+                "    if (!staged || !nf_restage(ctx, staged, staged_len))\n        return XDP_ABORTED;\n",
+            );
+            out.push_str("    data = (u8 *)(long)ctx->data;\n    end = (u8 *)(long)ctx->data_end;\n");
+        }
+        out
+    }
+}
+
+/// Whether a handler, or one that gets an event because of it, reads the time and random numbers.
+fn needs(program: &Program, handler: HandlerId, seen: &mut Vec<HandlerId>) -> (bool, bool) {
+    if seen.contains(&handler) {
+        return (false, false);
+    }
+    seen.push(handler);
+    let mut all = clock_use(&program.handlers[handler]);
+    for event in generated(program, handler) {
+        if let Some(next) = program.handler_of(event) {
+            let more = needs(program, next, seen);
+            all = (all.0 | more.0, all.1 | more.1);
+        }
+    }
+    all
+}
+
+/// Internal events that a handler generates.
+pub fn generated(program: &Program, handler: HandlerId) -> Vec<EventId> {
+    let body = &program.handlers[handler].body;
+    let mut list = Vec::new();
+    body.for_each_inst(body.entry(), &mut |inst| {
+        if let Op::Generate { event, .. } = body.insts[inst].op
+            && program.events[event].direction == Direction::Internal
+            && !list.contains(&event)
+        {
+            list.push(event);
+        }
+    });
+    list
+}
+
+/// Events that go to their own stage or an earlier one. A queue whose program feeds it would keep itself in the kernel
+/// for ever.
+fn backward(program: &Program, stage_of: &dyn Fn(HandlerId) -> Option<usize>) -> Vec<Unsupported> {
+    let mut errors = Vec::new();
+    for (from, handler) in &program.handlers {
+        for event in generated(program, from) {
+            let to = program.handler_of(event).and_then(stage_of);
+            if to.is_some() && to <= stage_of(from) {
+                errors.push(unsupported(
+                    format!(
+                        "`{}` sends event `{}` to its own or an earlier stage",
+                        handler.name, program.events[event].name
+                    ),
+                    "choose another plan: on xdp events go forward only",
+                    handler.span,
+                ));
+            }
+        }
+    }
+    errors
+}
+
+impl Edge {
+    /// Bytes in packet metadata, at most.
+    fn bytes(&self, program: &Program, event: EventId) -> u32 {
+        let params = program.events[event].params.iter().zip(&self.members);
+        let values: u32 = params.filter(|(_, m)| m.is_some()).map(|(p, _)| program.size_of(p.ty)).sum();
+        let clock = 8 * (u32::from(self.now) + u32::from(self.seed)) + 4 * u32::from(self.draws);
+        // The cursor, the length of what waits in front, the kind, and padding.
+        (values + clock + 3 * 4 + RECORDED).next_multiple_of(8)
+    }
+}
+
+/// Prints the hand-over of an event; gives the C expression of the verdict.
+pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Option<String> {
+    let pipe = e.dialect.target.pipe?;
+    let edge = pipe.edges.get(&event)?;
+    let form = pipe.forms.get(&event).copied().unwrap_or(Form { cursor: None, staged: true });
+    let emits_nothing = matches!(&e.state.emits, Emits::List(list) if list.is_empty());
+    let cursor = match e.state.cursor {
+        Cursor::Static { at, unless: None } => Some(at),
+        _ => None,
+    };
+    e.dialect.target.handovers.push((event, Form { cursor, staged: !emits_nothing }));
+    let made = e.names.fresh("made");
+    e.line(&format!("struct nf_event_{} {made} NF_LOCAL = {{0}};", edge.name));
+    for (member, arg) in edge.members.iter().zip(args) {
+        if let Some(member) = member {
+            let value = e.text(*arg);
+            e.line(&format!("{made}.{member} = {value};"));
+        }
+    }
+    if form.cursor.is_none() {
+        let cursor = packet::cursor_text(e);
+        e.line(&format!("{made}.nf_cursor = (u32){cursor};"));
+    }
+    for (carried, text) in [
+        (edge.now, "nf_now = clock.now;"),
+        (edge.seed, "nf_seed = clock.seed;"),
+        (edge.draws, "nf_draws = draws;"),
+    ] {
+        if carried {
+            e.line(&format!("{made}.{text}"));
+        }
+    }
+    if let Some(kind) = edge.kind {
+        e.line(&format!("{made}.nf_kind = {kind};"));
+    }
+    if form.staged && !emits_nothing {
+        packet::materialise_emits(e).into_iter().for_each(|line| e.line(&line));
+        e.dialect.uses_staging = true;
+        e.line(&format!("{made}.nf_staged = staged_len;"));
+        let fail = e.dialect.target.no_room();
+        e.line("if (!nf_stage_in_front(ctx, staged, staged_len))");
+        e.line(&format!("    return {fail};"));
+    }
+    let stage = &pipe.stages[edge.stage];
+    let replica = if stage.replicas == 1 {
+        "0".to_string()
+    } else {
+        let replica = e.names.fresh("replica");
+        let choose = match edge.steer {
+            None => format!("nf_in_turn({}, {})", edge.stage, stage.replicas),
+            Some(param) if e.body.ty(args[param]).is_int() => {
+                format!("nf_replica({}, {})", e.text(args[param]), stage.replicas)
+            }
+            Some(param) => {
+                let key = packet::variable(e, args[param]);
+                format!("nf_replica(nf_mix(0, &{key}, sizeof({key})), {})", stage.replicas)
+            }
+        };
+        e.line(&format!("u32 {replica} = {choose};"));
+        replica
+    };
+    e.line(&format!("NF_TRIP_TO({made}, clock, {replica});"));
+    e.state.wire.clear();
+    let cpu = if stage.replicas == 1 {
+        stage.first.to_string()
+    } else {
+        format!("{} + nf_index({replica}, {})", stage.first, stage.replicas)
+    };
+    let own = e.dialect.target.stage;
+    let queue = stage.queue.as_deref().unwrap_or("");
+    Some(format!("nf_hand(ctx, {own}, &{queue}, {cpu}, &{made}, sizeof({made}))"))
+}

@@ -1,0 +1,273 @@
+//! eBPF to NFP instructions, as the offload driver translates (counts per instruction: CoNEXT'21 artifact's description).
+//!
+//! Register rN is the pair 2N (low word), 2N+1 (high word), in both banks. The BPF stack is local memory behind pointer 0,
+//! whose lowest byte `gprA_22` holds; `gprB_22` is the packet's length and `gprB_23` the base of DRAM. Registers 20 and 21
+//! (the pair of the frame pointer, which is never needed) are scratch. Packet loads that follow each other are read at
+//! once (the packet cache). Array lookups are inline: an index becomes an offset by mask and shift.
+
+mod alu;
+mod cache;
+mod jump;
+mod memory;
+mod words;
+
+use crate::ebpf::kinds::{self, Kind, State};
+use crate::ebpf::{self, Insn, LDDW};
+use crate::nfp::{AluOp, Cond, Insn as Nfp, Op, Operand, Shift, Target};
+use crate::object::{Map, Program};
+
+/// A translated program.
+#[derive(Clone, Debug, Default)]
+pub struct Lowered {
+    pub insns: Vec<Nfp>,
+    /// The eBPF instruction each came from.
+    pub origin: Vec<u32>,
+    /// Maps that are looked up.
+    pub maps: Vec<u32>,
+    /// The program adds to or writes map values.
+    pub writes: bool,
+}
+
+/// What the NFP cannot do, or this translation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {reason}")]
+pub struct LowerError {
+    pub insn: usize,
+    /// Source line, or section and instruction.
+    pub place: String,
+    pub reason: String,
+}
+
+struct Lower<'a> {
+    program: &'a Program,
+    maps: &'a [Map],
+    states: Vec<Option<State>>,
+    upper: Vec<u16>,
+    /// Bytes of stack the program uses.
+    depth: i64,
+    out: Vec<Nfp>,
+    origin: Vec<u32>,
+    at: usize,
+    /// Packet reads: by instruction, where its bytes are.
+    cached: Vec<Option<cache::Place>>,
+    looked_up: Vec<u32>,
+    writes: bool,
+}
+
+/// Translates a program.
+///
+/// # Errors
+/// The first instruction, helper or map that is not supported.
+pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
+    let insns = &program.insns;
+    let states = kinds::kinds(insns);
+    let cached = cache::groups(insns, &states);
+    let mut lower = Lower {
+        program,
+        maps,
+        upper: ebpf::upper_read(insns),
+        depth: depth(insns, &states),
+        states,
+        out: Vec::new(),
+        origin: Vec::new(),
+        at: 0,
+        cached,
+        looked_up: Vec::new(),
+        writes: false,
+    };
+    lower.entry();
+    let mut starts = vec![None; insns.len()];
+    // Branches hold eBPF targets until all starts are known.
+    for at in 0..insns.len() {
+        lower.at = at;
+        if lower.states[at].is_some() {
+            starts[at] = Some(lower.out.len() as u32);
+            lower.instruction(insns[at]).map_err(|reason| lower.error(reason))?;
+        }
+    }
+    lower.link(&starts)?;
+    lower.stubs();
+    let Lower { out, origin, looked_up, writes, .. } = lower;
+    Ok(Lowered { insns: out, origin, maps: looked_up, writes })
+}
+
+/// Stack bytes below the frame's top that are accessed, in whole double words.
+fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
+    let mut lowest = 0;
+    for (insn, state) in insns.iter().zip(states) {
+        let Some(state) = state else { continue };
+        let register = if insn.code & 7 == ebpf::insn::class::LDX { insn.src } else { insn.dst };
+        if matches!(insn.code & 7, 1..=3)
+            && let Some(Kind::Stack(base)) = state.regs.get(usize::from(register))
+        {
+            lowest = lowest.min(base + i64::from(insn.off));
+        }
+        if insn.code == 0x85
+            && let Kind::Stack(base) = state.regs[2]
+        {
+            lowest = lowest.min(base);
+        }
+    }
+    ((-lowest).clamp(0, 512) + 7) & !7
+}
+
+/// Word of a register pair in bank A or B.
+fn low(register: u8) -> Operand {
+    Operand::A(2 * register)
+}
+
+fn high(register: u8) -> Operand {
+    Operand::A(2 * register + 1)
+}
+
+/// The same register in the other bank.
+fn other(operand: Operand) -> Operand {
+    match operand {
+        Operand::A(n) => Operand::B(n),
+        Operand::B(n) => Operand::A(n),
+        _ => operand,
+    }
+}
+
+impl Lower<'_> {
+    fn error(&self, reason: String) -> LowerError {
+        let place = match self.program.lines.get(self.at) {
+            Some(Some(line)) => format!("{}:{}", line.file, line.line),
+            _ => format!("section `{}`, instruction {}", self.program.section, self.at),
+        };
+        LowerError { insn: self.at, place, reason }
+    }
+
+    fn push(&mut self, insn: Nfp) {
+        self.out.push(insn);
+        self.origin.push(self.at as u32);
+    }
+
+    /// A result for both banks.
+    fn both(&mut self, op: Op) {
+        self.push(Nfp::both(op));
+    }
+
+    fn one(&mut self, op: Op) {
+        self.push(Nfp::one(op));
+    }
+
+    fn alu(&mut self, dst: Operand, a: Operand, op: AluOp, b: Operand) {
+        self.both(Op::Alu { dst, a, op, b });
+    }
+
+    /// Flags only.
+    fn test(&mut self, a: Operand, op: AluOp, b: Operand) {
+        self.one(Op::Alu { dst: Operand::None, a, op, b });
+    }
+
+    fn kind(&self, register: u8) -> Kind {
+        let state = self.states[self.at].as_ref();
+        state.and_then(|state| state.regs.get(usize::from(register)).copied()).unwrap_or(Kind::Nothing)
+    }
+
+    fn entry(&mut self) {
+        self.one(Op::Immed { dst: Operand::B(22), value: 0x3fff, shift: 0 });
+        let length = Operand::Local { index: 1, word: 0 };
+        self.one(Op::Alu { dst: Operand::B(22), a: Operand::B(22), op: AluOp::And, b: length });
+    }
+
+    fn instruction(&mut self, insn: Insn) -> Result<(), String> {
+        use ebpf::insn::class;
+        if insn.dst > 10 || insn.src > 10 && insn.code != LDDW {
+            return Err(format!("register r{} does not exist", insn.dst.max(insn.src)));
+        }
+        match insn.code & 7 {
+            class::LD if insn.code == LDDW => self.load_wide(insn),
+            class::LDX => self.load(insn),
+            class::ST | class::STX => self.store(insn),
+            class::ALU => self.arithmetic(insn, true),
+            class::ALU64 => self.arithmetic(insn, false),
+            class::JMP if insn.code == 0x85 => self.call(insn),
+            class::JMP if insn.code == 0x95 => {
+                self.branch(Cond::Always, None);
+                Ok(())
+            }
+            class::JMP | class::JMP32 => self.jump(insn),
+            _ => Err(format!("eBPF instruction {:#04x} is not supported on the NFP", insn.code)),
+        }
+    }
+
+    fn load_wide(&mut self, insn: Insn) -> Result<(), String> {
+        match insn.src {
+            0 => {
+                let high_word = self.program.insns.get(self.at + 1).map_or(0, |next| next.imm as u32);
+                self.immediate(low(insn.dst), insn.imm as u32);
+                if high_word == insn.imm as u32 {
+                    self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
+                } else {
+                    self.immediate(high(insn.dst), high_word);
+                }
+                Ok(())
+            }
+            crate::object::PSEUDO_MAP => {
+                // A map is known where it is used; its pointer is nothing.
+                self.both(Op::Immed { dst: low(insn.dst), value: 0, shift: 0 });
+                self.alu(high(insn.dst), Operand::None, AluOp::B, other(low(insn.dst)));
+                Ok(())
+            }
+            crate::object::PSEUDO_VALUE => {
+                let name = self.maps.get(insn.imm as usize).map_or("", |map| map.name.as_str());
+                Err(format!("global data (`{name}`) is not supported on the NFP; use locals or an array map"))
+            }
+            _ => Err("a function's address is not supported on the NFP".to_string()),
+        }
+    }
+
+    /// A branch to an eBPF instruction, or out of the program.
+    fn branch(&mut self, cond: Cond, to: Option<i64>) {
+        let target = match to {
+            // Not an index yet: see `link`.
+            Some(to) => Target::Insn(to as u32),
+            None => Target::Exit,
+        };
+        self.one(Op::Branch { cond, target, defer: 0 });
+    }
+
+    fn link(&mut self, starts: &[Option<u32>]) -> Result<(), LowerError> {
+        for index in 0..self.out.len() {
+            if let Op::Branch { target: Target::Insn(to), .. } = &mut self.out[index].op {
+                let start = starts.get(*to as usize).copied().flatten();
+                let Some(start) = start else {
+                    self.at = self.origin[index] as usize;
+                    return Err(self.error("a jump out of the program".to_string()));
+                };
+                *to = start;
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes after the program: verdict 0x82 for aborted programs, then the action code by r0, then padding.
+    fn stubs(&mut self) {
+        self.at = self.program.insns.len().saturating_sub(1);
+        let (a0, code, none) = (Operand::A(0), Operand::B(20), Operand::None);
+        let aborted = self.out.len() as u32;
+        let leave = Op::Branch { cond: Cond::Always, target: Target::Exit, defer: 2 };
+        self.one(leave);
+        self.one(Op::Alu { dst: a0, a: none, op: AluOp::B, b: Operand::Imm(0x82) });
+        self.one(Op::Nop);
+        self.test(Operand::Imm(3), AluOp::Sub, Operand::B(0));
+        self.one(Op::Branch { cond: Cond::CarryClear, target: Target::Insn(aborted), defer: 0 });
+        // A byte for each of 0 to 3.
+        self.one(Op::Immed { dst: code, value: 0x2282, shift: 0 });
+        self.one(Op::ImmedW1 { dst: code, value: 0x4411 });
+        self.one(Op::AluShf { dst: a0, a: none, op: AluOp::B, b: Operand::B(0), shift: Shift::Left(3) });
+        self.test(a0, AluOp::Or, Operand::Imm(0));
+        self.one(Op::AluShf { dst: a0, a: none, op: AluOp::B, b: code, shift: Shift::RightIndirect });
+        self.one(leave);
+        self.one(Op::Alu { dst: a0, a: a0, op: AluOp::And, b: Operand::Imm(0xff) });
+        self.one(Op::Nop);
+        for _ in 0..8 {
+            self.one(Op::Nop);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! BPF object files: programs with everything they call, and maps.
+//!
+//! A program comes out as one instruction stream: the function, then the functions it calls, with calls made relative to
+//! it. `lddw` of a map gets source 1 and the map's index, `lddw` of global data source 2, the index of its section among
+//! the maps, and the offset. Legacy (`maps`) and BTF (`.maps`) definitions are read.
+
+mod btf;
+
+use std::collections::HashMap;
+
+use object::read::elf::{ElfFile64, FileHeader};
+use object::{
+    Endianness, Object as _, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex, SymbolKind,
+};
+
+use crate::ebpf::{self, Insn};
+
+/// A source line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Line {
+    pub file: String,
+    pub line: u32,
+}
+
+/// A program that can be entered.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub name: String,
+    pub section: String,
+    pub insns: Vec<Insn>,
+    pub lines: Vec<Option<Line>>,
+}
+
+/// What a map is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    pub name: String,
+    /// Number of the map type in the kernel's interface; `None` for global data.
+    pub kind: Option<u32>,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    /// Initial contents of global data.
+    pub data: Vec<u8>,
+    /// Global data that programs cannot write.
+    pub constant: bool,
+}
+
+/// An object file.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    pub programs: Vec<Program>,
+    pub maps: Vec<Map>,
+}
+
+/// Why an object cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    #[error("not a readable ELF object: {0}")]
+    Elf(String),
+    #[error("an object for machine {0}, not for BPF (247); compile with `clang -target bpf`")]
+    Machine(u16),
+    #[error("big-endian BPF; compile with `clang -target bpfel`")]
+    BigEndian,
+    #[error("section `{section}`: {reason}")]
+    Section { section: String, reason: String },
+}
+
+/// Source of `lddw`: a map's address, and the address of a value in it.
+pub const PSEUDO_MAP: u8 = 1;
+pub const PSEUDO_VALUE: u8 = 2;
+const PSEUDO_CALL: u8 = 1;
+const RELOCATE_ADDRESS: u32 = 1;
+const RELOCATE_CALL: u32 = 10;
+/// Most instructions of a program, as in the kernel.
+const MAX_INSNS: usize = 1_000_000;
+
+/// Whether bytes begin as ELF files do.
+pub fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF")
+}
+
+/// What a relocation of an instruction refers to.
+#[derive(Clone, Copy)]
+enum Reference {
+    Map(usize),
+    Value(usize, i64),
+    Call(SectionIndex, u64),
+    Unknown,
+}
+
+struct Code {
+    insns: Vec<Insn>,
+    references: HashMap<usize, Reference>,
+    lines: HashMap<usize, Line>,
+    name: String,
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// See [`ObjectError`]. Sections that hold no programs are not looked at.
+pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
+    let elf: ElfFile64<Endianness> = ElfFile64::parse(bytes).map_err(|e| ObjectError::Elf(e.to_string()))?;
+    let machine = elf.elf_header().e_machine(elf.endian());
+    if machine != object::elf::EM_BPF {
+        return Err(ObjectError::Machine(machine));
+    }
+    if elf.endian() == Endianness::Big {
+        return Err(ObjectError::BigEndian);
+    }
+    let contents = |name: &str| elf.section_by_name(name).and_then(|section| section.data().ok());
+    let btf = contents(".BTF").and_then(btf::Btf::parse);
+    let mut maps = Vec::new();
+    let mut places: HashMap<(SectionIndex, u64), usize> = HashMap::new();
+    let shapes = btf.as_ref().map(|btf| btf.maps()).unwrap_or_default();
+    find_maps(&elf, &shapes, &mut maps, &mut places);
+    let data = find_data(&elf, &mut maps);
+
+    let mut code: HashMap<SectionIndex, Code> = HashMap::new();
+    for section in elf.sections() {
+        let executable = matches!(section.flags(), object::SectionFlags::Elf { sh_flags } if sh_flags & u64::from(object::elf::SHF_EXECINSTR) != 0);
+        if !executable || section.size() == 0 {
+            continue;
+        }
+        let name = section.name().unwrap_or_default().to_string();
+        let fail = |reason: String| ObjectError::Section { section: name.clone(), reason };
+        let bytes = section.data().map_err(|e| fail(e.to_string()))?;
+        let insns = ebpf::decode(bytes).map_err(fail)?;
+        let mut references = HashMap::new();
+        for (offset, relocation) in section.relocations() {
+            let at = (offset / 8) as usize;
+            let reference = reference(&elf, &relocation, insns.get(at), &places, &data);
+            references.insert(at, reference);
+        }
+        code.insert(section.index(), Code { insns, references, lines: HashMap::new(), name: name.clone() });
+    }
+    if let (Some(btf), Some(ext)) = (&btf, contents(".BTF.ext")) {
+        for (section, offset, file, line) in btf.lines(ext) {
+            if let Some(code) = code.values_mut().find(|code| code.name == section) {
+                code.lines.insert((offset / 8) as usize, Line { file: file.to_string(), line });
+            }
+        }
+    }
+    let programs = find_programs(&elf, &code)?;
+    Ok(Object { programs, maps })
+}
+
+type Elf<'a> = ElfFile64<'a, Endianness>;
+
+fn find_maps(
+    elf: &Elf,
+    shapes: &HashMap<String, btf::MapShape>,
+    maps: &mut Vec<Map>,
+    places: &mut HashMap<(SectionIndex, u64), usize>,
+) {
+    for symbol in elf.symbols() {
+        let Some(index) = symbol.section_index() else { continue };
+        let Ok(section) = elf.section_by_index(index) else { continue };
+        let (section_name, name) = (section.name().unwrap_or_default(), symbol.name().unwrap_or_default());
+        if name.is_empty() || symbol.kind() == SymbolKind::Section {
+            continue;
+        }
+        let shape = match section_name {
+            ".maps" => shapes.get(name).copied().unwrap_or_default(),
+            "maps" => {
+                let data = section.data().unwrap_or_default();
+                let at = |word: u64| {
+                    let start = usize::try_from(symbol.address() + 4 * word).ok()?;
+                    Some(u32::from_le_bytes(data.get(start..start.checked_add(4)?)?.try_into().ok()?))
+                };
+                let word = |n| at(n).unwrap_or(0);
+                btf::MapShape { kind: word(0), key_size: word(1), value_size: word(2), max_entries: word(3) }
+            }
+            _ => continue,
+        };
+        places.insert((index, symbol.address()), maps.len());
+        maps.push(Map {
+            name: name.to_string(),
+            kind: Some(shape.kind),
+            key_size: shape.key_size,
+            value_size: shape.value_size,
+            max_entries: shape.max_entries,
+            data: Vec::new(),
+            constant: false,
+        });
+    }
+}
+
+/// Global data: one map per section.
+fn find_data(elf: &Elf, maps: &mut Vec<Map>) -> HashMap<SectionIndex, usize> {
+    let mut found = HashMap::new();
+    for section in elf.sections() {
+        let name = section.name().unwrap_or_default();
+        let constant = name.starts_with(".rodata");
+        // A section of zeroes takes no room in the file and may claim any size.
+        if section.size() > 1 << 24 || !(constant || name.starts_with(".data") || name.starts_with(".bss")) {
+            continue;
+        }
+        let mut data = section.data().unwrap_or_default().to_vec();
+        data.resize(section.size() as usize, 0);
+        found.insert(section.index(), maps.len());
+        let value_size = data.len() as u32;
+        let name = name.to_string();
+        maps.push(Map { name, kind: None, key_size: 4, value_size, max_entries: 1, data, constant });
+    }
+    found
+}
+
+fn reference(
+    elf: &Elf,
+    relocation: &object::Relocation,
+    insn: Option<&Insn>,
+    places: &HashMap<(SectionIndex, u64), usize>,
+    data: &HashMap<SectionIndex, usize>,
+) -> Reference {
+    let (RelocationTarget::Symbol(symbol), Some(insn)) = (relocation.target(), insn) else {
+        return Reference::Unknown;
+    };
+    let Ok(symbol) = elf.symbol_by_index(symbol) else { return Reference::Unknown };
+    let Some(section) = symbol.section_index() else { return Reference::Unknown };
+    let kind = match relocation.flags() {
+        object::RelocationFlags::Elf { r_type } => r_type,
+        _ => 0,
+    };
+    match kind {
+        RELOCATE_CALL => {
+            // Calls to a section's symbol have the target in the immediate, one too few.
+            let inside = if symbol.kind() == SymbolKind::Section { 8 * (i64::from(insn.imm) + 1) } else { 0 };
+            Reference::Call(section, symbol.address().wrapping_add_signed(inside))
+        }
+        RELOCATE_ADDRESS => match (places.get(&(section, symbol.address())), data.get(&section)) {
+            (Some(map), _) => Reference::Map(*map),
+            (_, Some(map)) => Reference::Value(*map, symbol.address() as i64 + i64::from(insn.imm)),
+            _ => Reference::Unknown,
+        },
+        _ => Reference::Unknown,
+    }
+}
+
+fn find_programs(elf: &Elf, code: &HashMap<SectionIndex, Code>) -> Result<Vec<Program>, ObjectError> {
+    let mut functions: Vec<(SectionIndex, u64, u64, String)> = Vec::new();
+    for symbol in elf.symbols() {
+        if let Some(section) = symbol.section_index()
+            && symbol.kind() == SymbolKind::Text
+            && code.contains_key(&section)
+            && symbol.size() > 0
+        {
+            functions.push((
+                section,
+                symbol.address(),
+                symbol.size(),
+                symbol.name().unwrap_or_default().to_string(),
+            ));
+        }
+    }
+    // Old compilers gave functions no size and no type: the section is the program.
+    for (index, section) in code {
+        if !functions.iter().any(|(section, ..)| section == index) && section.name != ".text" {
+            functions.push((*index, 0, 8 * section.insns.len() as u64, section.name.clone()));
+        }
+    }
+    let mut entries: Vec<_> =
+        functions.iter().filter(|(section, ..)| code[section].name != ".text").collect();
+    if entries.is_empty() {
+        entries = functions.iter().collect();
+    }
+    entries.sort_by_key(|(section, start, ..)| (section.0, *start));
+    entries.into_iter().map(|entry| link(code, &functions, entry)).collect()
+}
+
+/// A function and all it calls in one stream.
+fn link(
+    code: &HashMap<SectionIndex, Code>,
+    functions: &[(SectionIndex, u64, u64, String)],
+    entry: &(SectionIndex, u64, u64, String),
+) -> Result<Program, ObjectError> {
+    let (section, start, _, name) = entry;
+    let own = &code[section];
+    let fail = |reason: String| ObjectError::Section { section: own.name.clone(), reason };
+    let mut program =
+        Program { name: name.clone(), section: own.name.clone(), insns: Vec::new(), lines: Vec::new() };
+    let mut placed: HashMap<(SectionIndex, u64), usize> = HashMap::new();
+    let mut wanted = vec![(*section, *start)];
+    let mut calls: Vec<(usize, (SectionIndex, u64))> = Vec::new();
+    while let Some((section, start)) = wanted.pop() {
+        if placed.contains_key(&(section, start)) {
+            continue;
+        }
+        let function = functions.iter().find(|(s, at, ..)| (*s, *at) == (section, start));
+        let Some((_, _, size, _)) = function else {
+            return Err(fail(format!("`{name}` calls something that is no function of this object")));
+        };
+        let from = &code[&section];
+        let (first, last) = ((start / 8) as usize, ((start + size) / 8) as usize);
+        let insns = from
+            .insns
+            .get(first..last.max(first))
+            .ok_or_else(|| fail("a function runs out of its section".to_string()))?;
+        let base = program.insns.len();
+        placed.insert((section, start), base);
+        if base + insns.len() > MAX_INSNS {
+            return Err(fail(format!("more than {MAX_INSNS} instructions")));
+        }
+        let mut line = None;
+        for (offset, insn) in insns.iter().enumerate() {
+            let mut insn = *insn;
+            if let Some(here) = from.lines.get(&(first + offset)) {
+                line = Some(here.clone());
+            }
+            // Without a relocation, a call within the section is already relative.
+            if insn.code == 0x85
+                && insn.src == PSEUDO_CALL
+                && !from.references.contains_key(&(first + offset))
+            {
+                let target = (first + offset) as i64 + 1 + i64::from(insn.imm);
+                let target =
+                    u64::try_from(8 * target).map_err(|_| fail("a call out of the section".to_string()))?;
+                calls.push((base + offset, (section, target)));
+                wanted.push((section, target));
+            }
+            match from.references.get(&(first + offset)) {
+                Some(Reference::Call(to, at)) => {
+                    insn.src = PSEUDO_CALL;
+                    calls.push((base + offset, (*to, *at)));
+                    wanted.push((*to, *at));
+                }
+                Some(Reference::Map(map)) => {
+                    insn.src = PSEUDO_MAP;
+                    insn.imm = *map as i32;
+                }
+                Some(Reference::Value(map, _)) => {
+                    insn.src = PSEUDO_VALUE;
+                    insn.imm = *map as i32;
+                }
+                Some(Reference::Unknown) if insn.code == ebpf::LDDW => {
+                    let at = line
+                        .as_ref()
+                        .map_or(String::new(), |line: &Line| format!(" ({}:{})", line.file, line.line));
+                    return Err(fail(format!(
+                        "instruction {} refers to a symbol that is no map, no global data and no function{at}",
+                        first + offset
+                    )));
+                }
+                _ => {}
+            }
+            if offset > 0
+                && let Some(Reference::Value(_, value)) = from.references.get(&(first + offset - 1))
+                && insns[offset - 1].code == ebpf::LDDW
+            {
+                insn.imm = *value as i32;
+            }
+            program.insns.push(insn);
+            program.lines.push(line.clone());
+        }
+    }
+    for (at, target) in calls {
+        let to = placed.get(&target).ok_or_else(|| fail("a call to nowhere".to_string()))?;
+        program.insns[at].imm = *to as i32 - at as i32 - 1;
+    }
+    Ok(program)
+}

@@ -1,0 +1,182 @@
+//! Stages of planned programs: which CPU each replica runs on, the queues in front of them, and what every stage counted.
+//!
+//! Replicas get the CPUs that are online in turn, beginning behind the first, which is where runs on captures feed
+//! the interfaces. More replicas than CPUs fold onto the CPUs there are: equal keys still meet on one CPU, and programs
+//! on one CPU do not interrupt each other.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::{MapCore as _, MapFlags, Object, OpenObject};
+use nicforge_codegen::XdpPipeline;
+
+use super::error::XdpError;
+use super::globals::Place;
+use super::load::Loaded;
+
+/// Packets that wait in front of a CPU at most.
+const QUEUE: u32 = 2048;
+
+/// What a stage counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageCount {
+    /// Packets by verdict: aborted, dropped, passed to the stack, sent back, redirected.
+    pub verdicts: [u64; 5],
+    /// Of the redirected ones those handed on to another stage.
+    pub handed: u64,
+}
+
+impl StageCount {
+    /// Packets the stage took.
+    pub fn packets(&self) -> u64 {
+        self.verdicts.iter().sum()
+    }
+
+    pub(crate) fn since(&self, before: &StageCount) -> StageCount {
+        let mut verdicts = self.verdicts;
+        verdicts.iter_mut().zip(before.verdicts).for_each(|(now, before)| *now = now.wrapping_sub(before));
+        StageCount { verdicts, handed: self.handed.wrapping_sub(before.handed) }
+    }
+}
+
+/// The CPUs that are online, as the kernel lists them: `0-3,6`.
+fn cpus_online() -> Result<Vec<u32>, XdpError> {
+    let path = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| XdpError::kernel(format!("read {path} to choose CPUs for stages"), error))?;
+    let list = cpu_list(text.trim());
+    if list.is_empty() {
+        return Err(XdpError::Feature {
+            what: format!("a list of CPUs in {path}"),
+            how: "mount sysfs on /sys".to_string(),
+        });
+    }
+    Ok(list)
+}
+
+fn cpu_list(text: &str) -> Vec<u32> {
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+            list.extend(first..=last);
+        }
+    }
+    list
+}
+
+/// The CPU of every replica, in the order of `nf_cpus`.
+pub(super) fn place(pipeline: &XdpPipeline) -> Result<Vec<u32>, XdpError> {
+    let online = cpus_online()?;
+    let mut next = 0;
+    let mut cpus = Vec::new();
+    for stage in &pipeline.stages {
+        for _ in 0..stage.replicas {
+            next += usize::from(stage.queue.is_some());
+            cpus.push(online[next % online.len()]);
+        }
+    }
+    Ok(cpus)
+}
+
+/// The CPU that feeds the first stage in runs on captures.
+pub(crate) fn feeding_cpu() -> Option<u32> {
+    cpus_online().ok()?.first().copied()
+}
+
+/// Sets sizes and constants of an object that is not loaded yet.
+pub(super) fn configure(
+    open: &mut OpenObject,
+    pipeline: &XdpPipeline,
+    cpus: &[u32],
+    constants: Option<Place>,
+) -> Result<(), XdpError> {
+    let contract = |what: &str| XdpError::Contract(format!("the object of several stages has no {what}"));
+    let most = cpus.iter().max().map_or(1, |cpu| cpu + 1);
+    for stage in &pipeline.stages {
+        let Some(queue) = &stage.queue else { continue };
+        let map = open.maps_mut().find(|map| map.name() == queue.as_str());
+        let mut map = map.ok_or_else(|| contract("queue of a stage"))?;
+        map.set_max_entries(most).map_err(|_| contract("queue of a stage that takes CPUs"))?;
+    }
+    let place = constants.ok_or_else(|| contract("`nf_cpus`"))?;
+    let bytes: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
+    let map = open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+    let mut map = map.ok_or_else(|| contract("constants"))?;
+    let value =
+        map.initial_value_mut().and_then(|value| value.get_mut(place.offset..place.offset + bytes.len()));
+    value.ok_or_else(|| contract("`nf_cpus` for all replicas"))?.copy_from_slice(&bytes);
+    Ok(())
+}
+
+/// Gives every queue the CPUs and programs of its stage's replicas.
+pub(super) fn connect(object: &Object, pipeline: &XdpPipeline, cpus: &[u32]) -> Result<(), XdpError> {
+    for stage in &pipeline.stages {
+        let Some(queue) = &stage.queue else { continue };
+        let missing = || XdpError::Contract(format!("there is no `{queue}` or `{}`", stage.program));
+        let map = object.maps().find(|map| map.name() == queue.as_str()).ok_or_else(missing)?;
+        let program =
+            object.progs().find(|prog| prog.name() == stage.program.as_str()).ok_or_else(missing)?;
+        let first = stage.first as usize;
+        for cpu in &cpus[first..first + stage.replicas as usize] {
+            // struct bpf_cpumap_val { u32 qsize; int bpf_prog.fd; }
+            let value = [QUEUE.to_ne_bytes(), program.as_fd().as_raw_fd().to_ne_bytes()].concat();
+            map.update(&cpu.to_ne_bytes(), &value, MapFlags::ANY).map_err(|error| match error.kind() {
+                libbpf_rs::ErrorKind::PermissionDenied => {
+                    XdpError::Privilege { what: "run a program on another CPU".to_string() }
+                }
+                _ => XdpError::Feature {
+                    what: format!("programs on the entries of CPU maps ({error})"),
+                    how: "use Linux 5.9 or newer with CONFIG_BPF_SYSCALL=y, or run without --plan"
+                        .to_string(),
+                },
+            })?;
+        }
+    }
+    Ok(())
+}
+
+impl Loaded {
+    /// What every stage counted so far; last the program that spreads packets over the first stage's replicas. Empty for
+    /// programs of one stage.
+    pub fn stage_counts(&self) -> Result<Vec<StageCount>, XdpError> {
+        let Some(pipeline) = &self.artifact.pipeline else { return Ok(Vec::new()) };
+        let contract = || XdpError::Contract("`nf_stage_counts` is not u64[6] for each stage".to_string());
+        let map = self.map_named("nf_stage_counts").ok_or_else(contract)?;
+        (0..=pipeline.stages.len() as u32)
+            .map(|at| {
+                let values = map.lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY);
+                let values = values.ok().flatten().ok_or_else(contract)?;
+                let mut sum = StageCount::default();
+                for value in values {
+                    let word = |at: usize| {
+                        let bytes = value.get(8 * at..8 * at + 8)?;
+                        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+                    };
+                    for (at, count) in sum.verdicts.iter_mut().chain([&mut sum.handed]).enumerate() {
+                        *count += word(at).ok_or_else(contract)?;
+                    }
+                }
+                Ok(sum)
+            })
+            .collect()
+    }
+
+    /// Descriptor of every stage's program, in order, then of the one that spreads packets.
+    pub(super) fn stage_programs(&self) -> Vec<BorrowedFd<'_>> {
+        let Some(pipeline) = &self.artifact.pipeline else { return Vec::new() };
+        let names = pipeline.stages.iter().map(|stage| &stage.program).chain(&pipeline.spread);
+        names.filter_map(|name| self.program_fd(name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_have_ranges() {
+        assert_eq!(cpu_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
+        assert_eq!(cpu_list("0"), [0]);
+        assert!(cpu_list("").is_empty());
+    }
+}
