@@ -57,6 +57,8 @@ pub enum StepEffect {
 /// A program whose handlers are run one by one.
 pub struct Stepper {
     program: HostProgram,
+    /// Boxed: messages and generated code hold pointers to the packets in them.
+    #[expect(clippy::vec_box)]
     slots: Vec<Box<Slot>>,
     state: Box<State>,
     staged_bytes: usize,
