@@ -429,6 +429,10 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
 
 NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)
 {
+#ifdef NF_STAGES
+    /* After a loop that stages, the verifier would walk this one for each number of bytes it may have staged. */
+    used += *(volatile u64 *)&nf_zero;
+#endif
     if (used > NF_STAGED_BYTES)
         return false;
     for (u32 i = 0; i < NF_STAGED_BYTES; i++) {
