@@ -172,9 +172,8 @@ fn random_programs_do_the_same_in_two_stages() {
     if skipped() {
         return;
     }
-    let setting = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
-    };
+    let setting =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     let first = setting("NICFORGE_RANDOM_SEED", 0);
     let count = setting("NICFORGE_RANDOM_PROGRAMS", 30);
     let (mut ran, mut seed) = (0, first);
@@ -241,7 +240,11 @@ fn skewed(count: usize) -> Vec<InputEvent> {
 
 fn stage(program: &Program, name: &str, replicas: u32) -> PipeStage {
     let found = program.handlers.iter().find(|(_, h)| h.name == name);
-    PipeStage { handlers: vec![found.unwrap_or_else(|| panic!("no handler {name}")).0], replicas, ordered: false }
+    PipeStage {
+        handlers: vec![found.unwrap_or_else(|| panic!("no handler {name}")).0],
+        replicas,
+        ordered: false,
+    }
 }
 
 /// Keyed state in a replicated stage: an update that got lost or came too early would change the state that every later
@@ -318,7 +321,8 @@ fn drops_are_counted_where_they_happen() {
     assert!(found.is_empty(), "{:?}", found[0]);
     adds_up(&run.report);
     let [first, second] = &run.report.stages[..] else { panic!("{:?}", run.report.stages) };
-    let reason = |stage: &StageReport| stage.drops.iter().map(|(text, n)| (text.clone(), *n)).collect::<Vec<_>>();
+    let reason =
+        |stage: &StageReport| stage.drops.iter().map(|(text, n)| (text.clone(), *n)).collect::<Vec<_>>();
     assert_eq!(first.drops.iter().map(|d| d.1).sum::<u64>() + second.packets_in, 1000);
     assert_eq!(reason(second), [("unwanted".to_string(), second.packets_in)]);
     assert!(reason(first)[0].1 > 0 && reason(first)[0].0 == "unwanted");
@@ -339,7 +343,9 @@ fn what_does_not_fit_is_named() {
     assert_eq!(spread, "event `note` between stages carries 0 packets");
     let wide = message("wide", &["net_recv", "second"]);
     assert!(
-        wide.starts_with("event `second` carries 232 bytes in packet metadata, which has room for 216: `big` (208 bytes)"),
+        wide.starts_with(
+            "event `second` carries 232 bytes in packet metadata, which has room for 216: `big` (208 bytes)"
+        ),
         "{wide}"
     );
     let cycle = message("cycle", &["net_recv", "again", "tick"]);

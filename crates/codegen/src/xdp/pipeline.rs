@@ -83,7 +83,8 @@ impl Pipe {
     /// # Errors
     /// Events that a CPU map cannot carry, with what to do instead.
     pub fn new(program: &Program, pipeline: &Pipeline) -> Result<Pipe, Vec<Unsupported>> {
-        let stage_of = |handler: HandlerId| pipeline.stages.iter().position(|s| s.handlers.contains(&handler));
+        let stage_of =
+            |handler: HandlerId| pipeline.stages.iter().position(|s| s.handlers.contains(&handler));
         let mut errors = Vec::new();
         let mut pipe = Pipe {
             stages: Vec::new(),
@@ -161,7 +162,8 @@ impl Pipe {
             let members = event.params.iter().zip(params).map(|(param, value)| {
                 (param.ty != Type::Packet && used.contains(value)).then(|| list.fresh(&param.name))
             });
-            let inside = |h: &&HandlerId| program.events[program.handlers[**h].event].direction == Direction::Internal;
+            let inside =
+                |h: &&HandlerId| program.events[program.handlers[**h].event].direction == Direction::Internal;
             let kinds = pipeline.stages[stage].handlers.iter().filter(inside).count() > 1;
             let needs = needs(program, handler, &mut Vec::new());
             let drawing = program.handlers.values().filter(|h| clock_use(h).1).count();
@@ -170,7 +172,9 @@ impl Pipe {
                 members: members.collect(),
                 steer,
                 stage,
-                kind: kinds.then(|| pipeline.stages[stage].handlers.iter().position(|h| *h == handler)).flatten(),
+                kind: kinds
+                    .then(|| pipeline.stages[stage].handlers.iter().position(|h| *h == handler))
+                    .flatten(),
                 now: needs.0,
                 seed: needs.1,
                 draws: needs.1 && drawing > 1,
@@ -393,7 +397,8 @@ impl Pipe {
         let _ = writeln!(out, "    struct {name} event NF_LOCAL;");
         out.push_str("    NF_TAKE(ctx, event);\n");
         out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
-        let clock = |carried: bool, member: &str| if carried { format!("event.{member}") } else { "0".to_string() };
+        let clock =
+            |carried: bool, member: &str| if carried { format!("event.{member}") } else { "0".to_string() };
         match edge {
             Some(edge) => {
                 let _ = writeln!(
@@ -415,7 +420,9 @@ impl Pipe {
         }
         if state.emits == Emits::Staged {
             out.push_str("    u32 staged_len = event.nf_staged;\n    u8 *staged = nf_staging();\n");
-            out.push_str("    if (!staged || !nf_restage(ctx, staged, staged_len))\n        return XDP_ABORTED;\n");
+            out.push_str(
+                "    if (!staged || !nf_restage(ctx, staged, staged_len))\n        return XDP_ABORTED;\n",
+            );
             out.push_str("    data = (u8 *)(long)ctx->data;\n    end = (u8 *)(long)ctx->data_end;\n");
         }
         out
@@ -462,7 +469,10 @@ fn backward(program: &Program, stage_of: &dyn Fn(HandlerId) -> Option<usize>) ->
             let to = program.handler_of(event).and_then(stage_of);
             if to.is_some() && to <= stage_of(from) {
                 errors.push(unsupported(
-                    format!("`{}` sends event `{}` to its own or an earlier stage", handler.name, program.events[event].name),
+                    format!(
+                        "`{}` sends event `{}` to its own or an earlier stage",
+                        handler.name, program.events[event].name
+                    ),
                     "choose another plan: on xdp events go forward only",
                     handler.span,
                 ));

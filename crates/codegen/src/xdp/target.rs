@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{
-    CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId,
-};
+use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
 
 use super::pipeline::{self, Handover, Pipe};
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};

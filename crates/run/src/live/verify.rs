@@ -19,15 +19,34 @@ use crate::xdp::{Tables, XdpError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// What an event led to, by its index.
-    Outputs { event: usize, want: Vec<Output>, got: Vec<Output> },
+    Outputs {
+        event: usize,
+        want: Vec<Output>,
+        got: Vec<Output>,
+    },
     /// Something came out that no event leads to.
     Surplus(Output),
     /// Two frames that took the same way left in the wrong order; the later event's index came before.
-    Order { port: u32, before: usize, after: usize },
-    Drops { reason: ReasonId, want: u64, got: u64 },
-    Table { table: TableId, want: Vec<Entry>, got: Vec<Entry> },
+    Order {
+        port: u32,
+        before: usize,
+        after: usize,
+    },
+    Drops {
+        reason: ReasonId,
+        want: u64,
+        got: u64,
+    },
+    Table {
+        table: TableId,
+        want: Vec<Entry>,
+        got: Vec<Entry>,
+    },
     /// The interpreter could not run an event, or a table take an entry.
-    Interpreter { event: usize, message: String },
+    Interpreter {
+        event: usize,
+        message: String,
+    },
 }
 
 /// What differs between a run, which began with `entries` in the tables, and the interpreter on the same events.
@@ -106,7 +125,8 @@ fn sends(expected: &[Vec<Output>], streams: &Streams, found: &mut Vec<Difference
         let mut last: HashMap<u32, usize> = HashMap::new();
         for (at, frame) in frames.iter().enumerate() {
             let output = Output::Send { port, frame: frame.clone() };
-            let Some((trip, list)) = trips.get(at).and_then(|trip| Some((trip, got.get_mut(trip.event)?))) else {
+            let Some((trip, list)) = trips.get(at).and_then(|trip| Some((trip, got.get_mut(trip.event)?)))
+            else {
                 found.push(Difference::Surplus(output));
                 continue;
             };

@@ -298,8 +298,11 @@ impl Loaded {
         let count = self.refusals();
         let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else { return Ok(Vec::new()) };
         if count > u64::from(map.max_entries()) {
-            let (most, what) = (map.max_entries(), "refused inserts of one run can be repeated by the interpreter");
-            return Err(XdpError::Contract(format!("only {most} {what}; use fewer packets or larger tables")));
+            let (most, what) =
+                (map.max_entries(), "refused inserts of one run can be repeated by the interpreter");
+            return Err(XdpError::Contract(format!(
+                "only {most} {what}; use fewer packets or larger tables"
+            )));
         }
         let entry = |at: u64| {
             let value = map.lookup(&(at as u32).to_ne_bytes(), MapFlags::ANY).ok().flatten()?;

@@ -102,7 +102,8 @@ pub(super) fn configure(
     let bytes: Vec<u8> = cpus.iter().flat_map(|cpu| cpu.to_le_bytes()).collect();
     let map = open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
     let mut map = map.ok_or_else(|| contract("constants"))?;
-    let value = map.initial_value_mut().and_then(|value| value.get_mut(place.offset..place.offset + bytes.len()));
+    let value =
+        map.initial_value_mut().and_then(|value| value.get_mut(place.offset..place.offset + bytes.len()));
     value.ok_or_else(|| contract("`nf_cpus` for all replicas"))?.copy_from_slice(&bytes);
     Ok(())
 }
@@ -113,7 +114,8 @@ pub(super) fn connect(object: &Object, pipeline: &XdpPipeline, cpus: &[u32]) -> 
         let Some(queue) = &stage.queue else { continue };
         let missing = || XdpError::Contract(format!("there is no `{queue}` or `{}`", stage.program));
         let map = object.maps().find(|map| map.name() == queue.as_str()).ok_or_else(missing)?;
-        let program = object.progs().find(|prog| prog.name() == stage.program.as_str()).ok_or_else(missing)?;
+        let program =
+            object.progs().find(|prog| prog.name() == stage.program.as_str()).ok_or_else(missing)?;
         let first = stage.first as usize;
         for cpu in &cpus[first..first + stage.replicas as usize] {
             // struct bpf_cpumap_val { u32 qsize; int bpf_prog.fd; }
@@ -124,7 +126,8 @@ pub(super) fn connect(object: &Object, pipeline: &XdpPipeline, cpus: &[u32]) -> 
                 }
                 _ => XdpError::Feature {
                     what: format!("programs on the entries of CPU maps ({error})"),
-                    how: "use Linux 5.9 or newer with CONFIG_BPF_SYSCALL=y, or run without --plan".to_string(),
+                    how: "use Linux 5.9 or newer with CONFIG_BPF_SYSCALL=y, or run without --plan"
+                        .to_string(),
                 },
             })?;
         }

@@ -24,7 +24,9 @@ pub fn run(args: Run) -> Result<(), Failure> {
         return Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"));
     }
     if args.watch && pipelines::asked(&args.planned) {
-        return Err(Failure::usage("--watch replaces a program of one stage; leave out --plan and --candidate"));
+        return Err(Failure::usage(
+            "--watch replaces a program of one stage; leave out --plan and --candidate",
+        ));
     }
     interrupt::stop_in_order();
     match (args.target, args.dev.is_empty()) {
