@@ -519,6 +519,25 @@ NF_INLINE void nf_mark(struct xdp_md *ctx, const struct nf_clock *clock)
         (clock).seed = (made).nf_seed;                                                                                 \
     } while (0)
 
+/* Packets that full queues turned away, by the id of the queue's map; the loader makes the entries. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, NF_STAGES);
+    __type(key, u32);
+    __type(value, u64);
+} nf_turned_away SEC(".maps");
+
+/* trace_xdp_cpumap_enqueue(int map_id, unsigned int processed, unsigned int drops, int to_cpu) */
+SEC("raw_tp/xdp_cpumap_enqueue")
+int nf_enqueued(struct bpf_raw_tracepoint_args *ctx)
+{
+    u32 map = ctx->args[0];
+    u64 *turned_away = bpf_map_lookup_elem(&nf_turned_away, &map);
+    if (turned_away)
+        __sync_fetch_and_add(turned_away, (u32)ctx->args[2]);
+    return 0;
+}
+
 /* Counts a verdict of a stage. */
 NF_INLINE int nf_counted(u32 stage, int verdict)
 {

@@ -4,13 +4,8 @@
 //! verdicts of all stages less the packets handed on are as many as came in. A packet that a full queue turned away
 //! is never done; the kernel's tracepoint says how many those are.
 
-use std::os::fd::AsRawFd;
-
-use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
-
 use super::report::StageReport;
 use crate::netns::XdpStats;
-use crate::xdp::bench::harness_contract;
 use crate::xdp::{Loaded, RunCount, RunStats, StageCount, XdpError};
 
 /// Verdicts, as the kernel numbers them.
@@ -22,10 +17,6 @@ const REDIRECT: usize = 4;
 
 /// Watches the stages of a session.
 pub(super) struct Stages {
-    /// Of each stage's queue, its map's id.
-    queues: Vec<Option<u32>>,
-    turned_away: libbpf_rs::MapHandle,
-    _tracepoint: Link,
     _counting: RunStats,
     /// Counters when the run began.
     before: Vec<StageCount>,
@@ -35,36 +26,8 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    pub(super) fn watch(loaded: &Loaded, harness: &Object) -> Result<Stages, XdpError> {
-        let map = harness.maps().find(|map| map.name() == "nf_turned_away").ok_or_else(harness_contract)?;
-        let kernel = |what: &str, error: libbpf_rs::Error| {
-            XdpError::kernel(what.to_string(), std::io::Error::other(error.to_string()))
-        };
-        let turned_away = libbpf_rs::MapHandle::try_from(&map)
-            .map_err(|error| kernel("keep the counter of full queues", error))?;
-        let mut queues = Vec::new();
-        let stages = loaded.artifact().pipeline.iter().flat_map(|pipeline| &pipeline.stages);
-        for stage in stages {
-            let Some(fd) = stage.queue.as_ref().and_then(|queue| loaded.map_fd(queue)) else {
-                queues.push(None);
-                continue;
-            };
-            let id = map_id(fd.as_raw_fd())?;
-            turned_away
-                .update(&id.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| kernel("count what full queues turn away", error))?;
-            queues.push(Some(id));
-        }
-        let program = harness.progs_mut().find(|prog| prog.name() == "nf_enqueued");
-        let tracepoint = program.ok_or_else(harness_contract)?.attach_raw_tracepoint("xdp_cpumap_enqueue");
-        let tracepoint = tracepoint.map_err(|error| XdpError::Feature {
-            what: format!("the tracepoint xdp:xdp_cpumap_enqueue ({error})"),
-            how: "use a kernel with CONFIG_TRACEPOINTS=y, 5.9 or newer".to_string(),
-        })?;
+    pub(super) fn watch() -> Result<Stages, XdpError> {
         Ok(Stages {
-            queues,
-            turned_away,
-            _tracepoint: tracepoint,
             _counting: RunStats::enable()?,
             before: Vec::new(),
             runs_before: Vec::new(),
@@ -78,17 +41,8 @@ impl Stages {
         self.before = loaded.stage_counts()?;
         self.runs_before = loaded.stage_runs()?;
         self.drops_before = loaded.stage_drops();
-        self.turned_before = self.turned_away();
+        self.turned_before = loaded.turned_away();
         Ok(())
-    }
-
-    /// By stage.
-    fn turned_away(&self) -> Vec<u64> {
-        let count = |id: &u32| {
-            let value = self.turned_away.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
-            Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?))
-        };
-        self.queues.iter().map(|id| id.as_ref().and_then(count).unwrap_or(0)).collect()
     }
 
     /// What the stages did since the run began.
@@ -97,7 +51,7 @@ impl Stages {
         let counts = loaded.stage_counts()?;
         let runs = loaded.stage_runs()?;
         let drops = loaded.stage_drops();
-        let turned = self.turned_away();
+        let turned = loaded.turned_away();
         let mut list = Vec::new();
         for (at, now) in counts.iter().enumerate() {
             let stage = pipeline.stages.get(at);
@@ -141,19 +95,6 @@ impl Stages {
         };
         list.iter().map(one).collect::<Vec<_>>().join("; ")
     }
-}
-
-fn map_id(fd: i32) -> Result<u32, XdpError> {
-    use libbpf_rs::libbpf_sys;
-    // SAFETY: all-zero is the defined initial state of the structure.
-    let mut info: libbpf_sys::bpf_map_info = unsafe { std::mem::zeroed() };
-    let mut size = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes at most `size` bytes.
-    let status = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut size) };
-    if status != 0 {
-        return Err(XdpError::kernel("ask about a BPF map", std::io::Error::from_raw_os_error(-status)));
-    }
-    Ok(info.id)
 }
 
 /// Verdicts on packets that are done, all stages together, in place of those the interfaces counted.
