@@ -302,6 +302,10 @@ impl Pipe {
                 members.retain(|(_, text)| text != "u32 nf_kind;");
                 out.push_str("    u32 nf_kind;\n");
             }
+            // C has no struct without members.
+            if members.is_empty() && edge.kind.is_none() {
+                members.push((4, "u32 nf_nothing;".to_string()));
+            }
             for (_, text) in &members {
                 let _ = writeln!(out, "    {text}");
             }

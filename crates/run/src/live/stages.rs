@@ -113,3 +113,79 @@ pub(super) fn total(loaded: &Loaded, interfaces: &XdpStats) -> Result<XdpStats, 
         send_errors: interfaces.send_errors,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+    use nicforge_codegen::dpdk::{PipeStage, Pipeline};
+    use nicforge_codegen::{LineStyle, xdp};
+    use nicforge_ir::{Input, InputEvent, text};
+
+    use crate::compile::{Mode, compile_bpf};
+    use crate::live::{LiveError, LiveOptions, Session};
+    use crate::netns::Sandbox;
+    use crate::xdp::{LoadOptions, Loaded};
+
+    const PROGRAM: &str = "program two ports 1
+event net_recv(pkt: packet) in
+event second(pkt: packet) internal
+reason \"done\"
+
+handler net_recv on net_recv(%pkt: packet) {
+  generate second(%pkt)
+  return
+}
+
+handler second on second(%pkt: packet) {
+  drop %pkt, \"done\"
+  return
+}
+";
+
+    /// With room for one packet in the queue most of a burst is turned away. The run says so, and nothing is
+    /// uncounted: what was handed on was taken or turned away.
+    #[test]
+    fn a_full_queue_is_counted() {
+        // SAFETY: no arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("SKIPPED: this test loads BPF programs and makes network namespaces: run it as root");
+            return;
+        }
+        let program = text::parse(PROGRAM).unwrap();
+        let stages =
+            program.handlers.keys().map(|h| PipeStage { handlers: vec![h], replicas: 1, ordered: false });
+        let pipeline = Pipeline { stages: stages.collect(), steering: Vec::new(), ordered_output: false };
+        let artifact = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).unwrap();
+        let includes = [concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/xdp").into()];
+        let object = compile_bpf("two", &artifact.source, Mode::Live, &includes).unwrap();
+        let sandbox = Sandbox::new(1).unwrap();
+        let options = LoadOptions { mode: Mode::Live, ifindex: sandbox.ifindex() };
+        let loaded = Loaded::load(&program, &artifact, &object, &options).unwrap();
+        let queue = MapHandle::from_map_id(loaded.queues[1].unwrap()).unwrap();
+        let second = loaded.program_fd("nf_stage_1").unwrap().as_raw_fd();
+        let value = [1u32.to_ne_bytes(), second.to_ne_bytes()].concat();
+        for cpu in queue.keys().filter(|cpu| queue.lookup(cpu, MapFlags::ANY).unwrap().is_some()) {
+            queue.update(&cpu, &value, MapFlags::ANY).unwrap();
+        }
+        let mut session = Session::new(sandbox, loaded, &includes).unwrap();
+        let event = InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![0; 60] } };
+        let keep_going = &mut |_| true;
+        let patience = Duration::from_millis(500);
+        let mut options = LiveOptions { window: 128, per_event: false, patience, keep_going };
+        let ended = session.run(&vec![event; 128], &mut options);
+        let Err(LiveError::Missing { detail, .. }) = ended else {
+            panic!("nothing was turned away: {ended:?}")
+        };
+        let stages = session.stages.as_ref().unwrap().report(session.loaded()).unwrap();
+        assert_eq!((stages[0].packets_in, stages[0].handed), (128, 128), "{stages:?}");
+        assert!(stages[1].turned_away > 0, "{stages:?}");
+        assert_eq!(stages[1].packets_in + stages[1].turned_away, 128, "{stages:?}");
+        assert!(detail.contains(&format!("{} found its queue full", stages[1].turned_away)), "{detail}");
+        let drops = session.loaded().drops();
+        let full = drops.iter().find(|drop| drop.1 == "the queue of `second` was full").unwrap();
+        assert_eq!(full.2, stages[1].turned_away);
+    }
+}

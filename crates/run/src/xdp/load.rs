@@ -46,7 +46,7 @@ pub struct Loaded {
     /// Event name and program name of each handler.
     entries: Vec<(String, String)>,
     /// Of a planned program's stages, the id of the queue's map.
-    pub(super) queues: Vec<Option<u32>>,
+    pub(crate) queues: Vec<Option<u32>>,
     _turned_away: Option<libbpf_rs::Link>,
     object: Object,
 }
