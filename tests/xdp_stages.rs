@@ -94,6 +94,16 @@ fn compiled(program: &Verified<Program>) -> Verified<Program> {
     PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// Whether the kernel takes the program as it is without recording, which is what runs on interfaces.
+fn loads_live(compiled: &Verified<Program>, pipeline: &Pipeline) {
+    let artifact = xdp::generate_pipeline(compiled, pipeline, LineStyle::Comments)
+        .unwrap_or_else(|errors| panic!("{}: {}", compiled.name, errors[0]));
+    let object = compile_bpf(&compiled.name, &artifact.source, Mode::Live, &[root().join("runtime/xdp")])
+        .unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
+    let options = LoadOptions { mode: Mode::Live, ifindex: Vec::new() };
+    Loaded::load(compiled, &artifact, &object, &options).unwrap_or_else(|e| panic!("{}: {e}", compiled.name));
+}
+
 /// Every packet is counted in one place: what stages took, handed on and ended adds up.
 fn adds_up(report: &LiveReport) {
     let sum = |of: fn(&StageReport) -> u64| report.stages.iter().map(of).sum::<u64>();
@@ -146,6 +156,7 @@ fn examples_do_the_same_in_stages() {
                 Ok((run, found)) => {
                     assert!(found.is_empty(), "{name}: {} differences, {:?}", found.len(), found[0]);
                     adds_up(&run.report);
+                    loads_live(&compiled, &pipeline);
                     several.fetch_add(u64::from(plan.stages.len() > 1), Ordering::Relaxed);
                 }
                 Err(why) => {

@@ -620,12 +620,11 @@ NF_INLINE u32 nf_replica(u64 key, u32 replicas)
     return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32;
 }
 
-/* Any replica. */
-NF_INLINE u32 nf_in_turn(u32 stage, u32 replicas)
+/* Any replica: in turn by what the sending stage has handed on from this CPU. */
+NF_INLINE u32 nf_in_turn(u32 sender, u32 replicas)
 {
-    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
-    u64 turn = count ? count->handed + count->verdicts[XDP_PASS] + count->verdicts[XDP_DROP] : 0;
-    return turn % replicas;
+    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &sender);
+    return count ? count->handed % replicas : 0;
 }
 #endif
 

@@ -363,7 +363,7 @@ impl Pipe {
         };
         let replicas = stage.replicas;
         if ports.iter().all(|fields| fields.is_empty()) {
-            let _ = writeln!(out, "    u32 replica = nf_in_turn({at}, {replicas});");
+            let _ = writeln!(out, "    u32 replica = nf_in_turn({}, {replicas});", self.stages.len());
         } else {
             out.push_str("    u64 key = 0;\n");
             if ports.iter().all(|fields| *fields == ports[0]) {
@@ -546,7 +546,7 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     } else {
         let replica = e.names.fresh("replica");
         let choose = match edge.steer {
-            None => format!("nf_in_turn({}, {})", edge.stage, stage.replicas),
+            None => format!("nf_in_turn({}, {})", e.dialect.target.stage, stage.replicas),
             Some(param) if e.body.ty(args[param]).is_int() => {
                 format!("nf_replica({}, {})", e.text(args[param]), stage.replicas)
             }
