@@ -126,23 +126,4 @@ int nf_collect(struct xdp_md *ctx)
     return XDP_DROP;
 }
 
-/* Packets that full queues of CPU maps turned away, by the map's id; only maps with an entry count. */
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 64);
-    __type(key, __u32);
-    __type(value, __u64);
-} nf_turned_away SEC(".maps");
-
-/* trace_xdp_cpumap_enqueue(int map_id, unsigned int processed, unsigned int drops, int to_cpu) */
-SEC("raw_tp/xdp_cpumap_enqueue")
-int nf_enqueued(struct bpf_raw_tracepoint_args *ctx)
-{
-    __u32 map = ctx->args[0];
-    __u64 *lost = bpf_map_lookup_elem(&nf_turned_away, &map);
-    if (lost)
-        __sync_fetch_and_add(lost, (__u32)ctx->args[2]);
-    return 0;
-}
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

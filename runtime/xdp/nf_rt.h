@@ -429,6 +429,10 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
 
 NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)
 {
+#ifdef NF_STAGES
+    /* After a loop that stages, the verifier would walk this one for each number of bytes it may have staged. */
+    used += *(volatile u64 *)&nf_zero;
+#endif
     if (used > NF_STAGED_BYTES)
         return false;
     for (u32 i = 0; i < NF_STAGED_BYTES; i++) {
@@ -515,6 +519,25 @@ NF_INLINE void nf_mark(struct xdp_md *ctx, const struct nf_clock *clock)
         (clock).seed = (made).nf_seed;                                                                                 \
     } while (0)
 
+/* Packets that full queues turned away, by the id of the queue's map; the loader makes the entries. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, NF_STAGES);
+    __type(key, u32);
+    __type(value, u64);
+} nf_turned_away SEC(".maps");
+
+/* trace_xdp_cpumap_enqueue(int map_id, unsigned int processed, unsigned int drops, int to_cpu) */
+SEC("raw_tp/xdp_cpumap_enqueue")
+int nf_enqueued(struct bpf_raw_tracepoint_args *ctx)
+{
+    u32 map = ctx->args[0];
+    u64 *turned_away = bpf_map_lookup_elem(&nf_turned_away, &map);
+    if (turned_away)
+        __sync_fetch_and_add(turned_away, (u32)ctx->args[2]);
+    return 0;
+}
+
 /* Counts a verdict of a stage. */
 NF_INLINE int nf_counted(u32 stage, int verdict)
 {
@@ -597,12 +620,11 @@ NF_INLINE u32 nf_replica(u64 key, u32 replicas)
     return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32;
 }
 
-/* Any replica. */
-NF_INLINE u32 nf_in_turn(u32 stage, u32 replicas)
+/* Any replica: in turn by what the sending stage has handed on from this CPU. */
+NF_INLINE u32 nf_in_turn(u32 sender, u32 replicas)
 {
-    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
-    u64 turn = count ? count->handed + count->verdicts[XDP_PASS] + count->verdicts[XDP_DROP] : 0;
-    return turn % replicas;
+    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &sender);
+    return count ? count->handed % replicas : 0;
 }
 #endif
 

@@ -91,6 +91,15 @@ pub struct Built {
 pub fn build_live(loaded: &Loaded, runtime: &Runtime) -> Result<Built, Failure> {
     let program = lower(&loaded.program)?;
     let artifact = xdp::generate(&program, LineStyle::Directives).map_err(|e| unsupported(&program, &e))?;
+    compile_live(program, artifact, runtime)
+}
+
+/// Compiles an artifact for live interfaces.
+pub fn compile_live(
+    program: Verified<Program>,
+    artifact: XdpArtifact,
+    runtime: &Runtime,
+) -> Result<Built, Failure> {
     let object = compile_bpf(&program.name, &artifact.source, Mode::Live, &runtime.target_headers("xdp"))
         .map_err(|e| Failure::of(e.fault(), e))?;
     Ok(Built { program, artifact, object })

@@ -66,6 +66,37 @@ fn verify_compares_packet_by_packet() {
     place.is_clean();
 }
 
+/// A plan of several stages, from `nicforge plan` into a file and back.
+#[test]
+fn plans_run_on_several_cpus() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let chain = example("nf_chain");
+    let plan =
+        place.run(&["plan", &chain, "--target", "xdp", "--pin", "net_recv=1", "--iterations", "4", "--json"]);
+    place.file("plan.json", plan.ok());
+    let ran = place.run(&["verify", &chain, "--plan", "plan.json"]);
+    assert!(ran.ok().starts_with("xdp (net_recv x1, net_recv_stage2 x1) matches the reference: "), "{ran:?}");
+    let ran = place.run(&["run", &chain, "--plan", "plan.json"]);
+    assert!(
+        words(ran.ok()).contains("stage replicas in handed on sent stack ended queue full ns/packet"),
+        "{ran:?}"
+    );
+    assert!(ran.out.contains("matches the reference: 2388 of 2388 events, 6 of 6 tables"), "{ran:?}");
+    let report = json(place.run(&["run", &chain, "--plan", "plan.json", "--json"]).ok());
+    let stage = |at: usize, key: &str| report["stages"][at][key].as_u64().unwrap();
+    assert_eq!((stage(0, "packets_in"), stage(0, "handed_on")), (2388, stage(1, "packets_in")));
+    assert_eq!(stage(0, "sent") + stage(1, "sent"), 1945);
+    assert!(stage(1, "turned_away") == 0 && report["stages"][1]["ns_per_packet"].as_f64().unwrap() > 0.0);
+    // Candidate 0 is one stage; it has replicas, so packets are spread by their key.
+    let ran = place.run(&["verify", &chain, "--candidate", "0"]);
+    assert!(ran.ok().starts_with("xdp (net_recv x4) matches the reference: 2388 of 2388"), "{ran:?}");
+    place.run(&["run", &chain, "--dev", "lo", "--watch", "--plan", "plan.json"]).fails(2, &["--watch"]);
+    place.is_clean();
+}
+
 #[test]
 fn without_privilege_there_is_one_clear_line() {
     if !can_load() {

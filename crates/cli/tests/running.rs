@@ -258,6 +258,28 @@ fn a_capture_run_that_is_ended_leaves_nothing() {
     place.is_clean();
 }
 
+/// A planned program on an interface: its stages answer for their drops, and a kill leaves none of its queues behind.
+#[test]
+fn a_killed_pipeline_leaves_nothing() {
+    if !can_load() {
+        return;
+    }
+    let (place, net) = (Place::new(), Net::new(1));
+    place.file("c.c", counter("nf_drop(pkt, \"unwanted\");"));
+    let run = net.start(&place, &["run", "c.c", "--dev", "nf0", "--candidate", "0"]);
+    let sender = net.sender();
+    net.send(&sender, 5, 10);
+    within("packets are counted", || count_of(&place, "5") == 10);
+    place.file("d.c", counter("nf_drop(pkt, \"other\");"));
+    place.run(&["reload", "d.c"]).fails(1, &["a planned program is not replaced while it runs"]);
+    run.signal(libc::SIGKILL);
+    run.end();
+    within("the program is detached", || !net.attached(&place));
+    assert_eq!(place.temporary(), [""; 0]);
+    place.run(&["table", "list"]).fails(1, &["no program is running"]);
+    place.is_clean();
+}
+
 #[test]
 fn replacement_keeps_tables_under_traffic() {
     if !can_load() {

@@ -1,7 +1,7 @@
 //! From a plan to the pipeline that code generators for processes take.
 
 use nicforge_ir::{Direction, HandlerId, Program};
-use nicforge_plan::{Plan, PortFields, Steering as Planned};
+use nicforge_plan::{Plan, PortFields, Replication, Steering as Planned};
 
 use crate::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 
@@ -41,6 +41,21 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
         }
     }
     Ok(Pipeline { stages, steering, ordered_output: false })
+}
+
+/// The same for XDP. Replicas that would share tables under locks become one: programs on one CPU do not interrupt each
+/// other, and no lock is as cheap.
+///
+/// # Errors
+/// As [`of_plan`].
+pub fn of_plan_for_xdp(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
+    let mut pipeline = of_plan(plan, program)?;
+    for (stage, planned) in pipeline.stages.iter_mut().zip(&plan.stages) {
+        if matches!(planned.replication, Replication::Locked { .. }) {
+            stage.replicas = 1;
+        }
+    }
+    Ok(pipeline)
 }
 
 fn by_port(fields: &[PortFields]) -> Vec<Vec<(u32, u32)>> {

@@ -1,5 +1,5 @@
-//! Generated C from text fixtures: `xdp/NAME.air` and `host/NAME.air`, whose first line is the command, beside
-//! `NAME.expect.c`.
+//! Generated C from text fixtures: `xdp/NAME.air`, `host/NAME.air` and `xdp_stages/NAME.air`, whose first line is the command,
+//! beside `NAME.expect.c`. Programs of several stages say on their second line which those are.
 //!
 //! `NICFORGE_BLESS=1` rewrites what is expected. Every generated file must also compile with
 //! `-Wall -Wextra -Werror`, for hosts by gcc and clang as C11.
@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_codegen::{LineStyle, host, xdp};
 
 fn root() -> PathBuf {
@@ -99,6 +100,51 @@ fn host_fixtures() {
             host::generate(&program(&path), LineStyle::Comments).expect("the program fits a process");
         let expect = compare(&path, &artifact.source, &mut failures);
         failures.extend(compile_host(&expect));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// The pipeline that a fixture's second line describes: `// stages HANDLER REPLICAS [by PARAMETER], ...`.
+fn pipeline(path: &Path, program: &nicforge_ir::Program) -> Pipeline {
+    let text = std::fs::read_to_string(path).expect("a fixture");
+    let line = text.lines().find_map(|line| line.strip_prefix("// stages ")).expect("a line of stages");
+    let (mut stages, mut steering) = (Vec::new(), Vec::new());
+    for part in line.split(", ") {
+        let words: Vec<&str> = part.split(' ').collect();
+        let handler = program.handlers.iter().find(|(_, h)| h.name == words[0]).expect("a handler");
+        let replicas = words[1].parse().expect("a number of replicas");
+        stages.push(PipeStage { handlers: vec![handler.0], replicas, ordered: false });
+        if let [_, _, "by", param] = words[..] {
+            let event = handler.1.event;
+            let by = match param.split_once('+') {
+                Some((offset, bytes)) => {
+                    SteerBy::Frame(vec![(offset.parse().expect("offset"), bytes.parse().expect("bytes"))])
+                }
+                None => {
+                    let at = program.events[event].params.iter().position(|p| p.name == param);
+                    SteerBy::Params(vec![(at.expect("a parameter"), vec![])])
+                }
+            };
+            steering.push(Steering { event, by });
+        }
+    }
+    Pipeline { stages, steering, ordered_output: false }
+}
+
+#[test]
+fn xdp_stages_fixtures() {
+    let mut failures = Vec::new();
+    for path in fixtures("xdp_stages") {
+        let program = program(&path);
+        let pipeline = pipeline(&path, &program);
+        let artifact =
+            xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).expect("the stages fit xdp");
+        let expect = compare(&path, &artifact.source, &mut failures);
+        for mode in 0..2 {
+            if let Err(message) = compile(&expect, mode) {
+                failures.push(format!("{} does not compile in mode {mode}:\n{message}", expect.display()));
+            }
+        }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }

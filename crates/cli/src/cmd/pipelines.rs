@@ -22,13 +22,17 @@ pub struct Job {
 
 /// The plan for DPDK on this kind of machine.
 pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
-    job(planned, source, "dpdk")
+    job(planned, source, "dpdk", pipeline::of_plan)
 }
 
 /// The plan for XDP, if one was asked for: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
-    let asked = planned.plan.is_some() || planned.candidate.is_some();
-    asked.then(|| job(planned, source, "xdp")).transpose()
+    asked(planned).then(|| job(planned, source, "xdp", pipeline::of_plan_for_xdp)).transpose()
+}
+
+/// Whether a plan was asked for.
+pub fn asked(planned: &Planned) -> bool {
+    planned.plan.is_some() || planned.candidate.is_some()
 }
 
 /// Its stages as C for the kernel.
@@ -36,13 +40,18 @@ pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure>
     generate_pipeline(&job.program, &job.pipeline, lines).map_err(|e| program::unsupported(&job.program, &e))
 }
 
-fn job(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {
+fn job(
+    planned: &Planned,
+    source: &Verified<Program>,
+    target: &str,
+    pipeline_of: fn(&Plan, &Program) -> Result<Pipeline, String>,
+) -> Result<Job, Failure> {
     let target = matrix::find(target)?;
     let plan = plan::chosen(planned, source, &target)?;
     let cut = assemble::program_of(&plan)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower(&cut)?;
-    let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
+    let pipeline = pipeline_of(&plan, &program).map_err(Failure::user)?;
     Ok(Job { plan, program, pipeline })
 }
 

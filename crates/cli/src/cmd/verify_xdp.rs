@@ -34,23 +34,24 @@ pub fn run(
         Input::Host { .. } => true,
     };
     let list: Vec<InputEvent> = events.iter().filter(takes).cloned().collect();
-    let mut session = session(source, job, entries, runtime)?;
+    let mut session = session(source, job, entries, runtime, Mode::Record)?;
     let run = live(&mut session, &list)?;
     let result = agreement(source, entries, &run, &session)?;
     verify::report(args, &result, events.len() - list.len(), Some(&job.plan));
     if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
-/// The planned program in the kernel, recording, its tables filled.
+/// The planned program in the kernel, its tables filled.
 pub fn session(
     source: &Verified<Program>,
     job: &Job,
     entries: &[(TableId, Entry)],
     runtime: &Runtime,
+    mode: Mode,
 ) -> Result<Session, Failure> {
     let artifact = pipelines::xdp_artifact(job, LineStyle::Directives)?;
     let headers = runtime.target_headers("xdp");
-    let session = Session::start(&job.program, &artifact, Mode::Record, &headers)
+    let session = Session::start(&job.program, &artifact, mode, &headers)
         .map_err(|e| program::kernel_failure(source, e))?;
     events::fill(&mut session.loaded().tables(), entries)?;
     Ok(session)

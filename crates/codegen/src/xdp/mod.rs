@@ -185,7 +185,7 @@ impl<'a> Generator<'a> {
         out.push_str("struct nf_event nf_event = {0};\n");
         let _ = writeln!(out, "u64 nf_drops[{}] = {{0}};", (program.reasons.len() + 1) * stages);
         let _ = writeln!(out, "u64 nf_refused[{}] = {{0}};", program.tables.len().max(1));
-        if functions.contains("NF_CLEAR") {
+        if functions.contains("NF_CLEAR") || self.pipe.is_some() {
             out.push_str("u64 nf_zero = 0;\n");
         }
         let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };

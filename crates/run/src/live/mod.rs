@@ -88,9 +88,8 @@ impl Session {
     /// Attaches a program that was loaded with the sandbox's interfaces.
     pub fn new(sandbox: Sandbox, loaded: Loaded, includes: &[PathBuf]) -> Result<Session, XdpError> {
         let planned = loaded.artifact().pipeline.is_some();
-        let wanted: &[&str] = if planned { &["nf_collect", "nf_enqueued"] } else { &["nf_collect"] };
-        let harness = load_harness(includes, wanted)?;
-        let stages = planned.then(|| Stages::watch(&loaded, &harness)).transpose()?;
+        let harness = load_harness(includes, &["nf_collect"])?;
+        let stages = planned.then(Stages::watch).transpose()?;
         let ring = harness.maps().find(|map| map.name() == "nf_wire").ok_or_else(harness_contract)?;
         let ring = Ring::map(ring.as_fd(), ring.max_entries() as usize)
             .map_err(|error| XdpError::kernel("map a ring buffer", error))?;
@@ -389,7 +388,7 @@ impl<'a> Run<'a> {
     fn attribute_drop(&mut self) {
         let counts = self.session.drop_counts();
         let changed = counts.iter().zip(&self.drops_seen).position(|(now, before)| now > before);
-        let reason = changed.and_then(|index| self.session.loaded.artifact().reasons[index].0);
+        let reason = changed.and_then(|index| self.session.loaded.artifact().reasons.get(index)?.0);
         if let (Some(events), Some(reason)) = (&mut self.per_event, reason)
             && let Some(last) = events.last_mut()
         {

@@ -4,13 +4,8 @@
 //! verdicts of all stages less the packets handed on are as many as came in. A packet that a full queue turned away
 //! is never done; the kernel's tracepoint says how many those are.
 
-use std::os::fd::AsRawFd;
-
-use libbpf_rs::{Link, MapCore as _, MapFlags, Object};
-
 use super::report::StageReport;
 use crate::netns::XdpStats;
-use crate::xdp::bench::harness_contract;
 use crate::xdp::{Loaded, RunCount, RunStats, StageCount, XdpError};
 
 /// Verdicts, as the kernel numbers them.
@@ -22,10 +17,6 @@ const REDIRECT: usize = 4;
 
 /// Watches the stages of a session.
 pub(super) struct Stages {
-    /// Of each stage's queue, its map's id.
-    queues: Vec<Option<u32>>,
-    turned_away: libbpf_rs::MapHandle,
-    _tracepoint: Link,
     _counting: RunStats,
     /// Counters when the run began.
     before: Vec<StageCount>,
@@ -35,36 +26,8 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    pub(super) fn watch(loaded: &Loaded, harness: &Object) -> Result<Stages, XdpError> {
-        let map = harness.maps().find(|map| map.name() == "nf_turned_away").ok_or_else(harness_contract)?;
-        let kernel = |what: &str, error: libbpf_rs::Error| {
-            XdpError::kernel(what.to_string(), std::io::Error::other(error.to_string()))
-        };
-        let turned_away = libbpf_rs::MapHandle::try_from(&map)
-            .map_err(|error| kernel("keep the counter of full queues", error))?;
-        let mut queues = Vec::new();
-        let stages = loaded.artifact().pipeline.iter().flat_map(|pipeline| &pipeline.stages);
-        for stage in stages {
-            let Some(fd) = stage.queue.as_ref().and_then(|queue| loaded.map_fd(queue)) else {
-                queues.push(None);
-                continue;
-            };
-            let id = map_id(fd.as_raw_fd())?;
-            turned_away
-                .update(&id.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| kernel("count what full queues turn away", error))?;
-            queues.push(Some(id));
-        }
-        let program = harness.progs_mut().find(|prog| prog.name() == "nf_enqueued");
-        let tracepoint = program.ok_or_else(harness_contract)?.attach_raw_tracepoint("xdp_cpumap_enqueue");
-        let tracepoint = tracepoint.map_err(|error| XdpError::Feature {
-            what: format!("the tracepoint xdp:xdp_cpumap_enqueue ({error})"),
-            how: "use a kernel with CONFIG_TRACEPOINTS=y, 5.9 or newer".to_string(),
-        })?;
+    pub(super) fn watch() -> Result<Stages, XdpError> {
         Ok(Stages {
-            queues,
-            turned_away,
-            _tracepoint: tracepoint,
             _counting: RunStats::enable()?,
             before: Vec::new(),
             runs_before: Vec::new(),
@@ -78,17 +41,8 @@ impl Stages {
         self.before = loaded.stage_counts()?;
         self.runs_before = loaded.stage_runs()?;
         self.drops_before = loaded.stage_drops();
-        self.turned_before = self.turned_away();
+        self.turned_before = loaded.turned_away();
         Ok(())
-    }
-
-    /// By stage.
-    fn turned_away(&self) -> Vec<u64> {
-        let count = |id: &u32| {
-            let value = self.turned_away.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
-            Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?))
-        };
-        self.queues.iter().map(|id| id.as_ref().and_then(count).unwrap_or(0)).collect()
     }
 
     /// What the stages did since the run began.
@@ -97,7 +51,7 @@ impl Stages {
         let counts = loaded.stage_counts()?;
         let runs = loaded.stage_runs()?;
         let drops = loaded.stage_drops();
-        let turned = self.turned_away();
+        let turned = loaded.turned_away();
         let mut list = Vec::new();
         for (at, now) in counts.iter().enumerate() {
             let stage = pipeline.stages.get(at);
@@ -143,19 +97,6 @@ impl Stages {
     }
 }
 
-fn map_id(fd: i32) -> Result<u32, XdpError> {
-    use libbpf_rs::libbpf_sys;
-    // SAFETY: all-zero is the defined initial state of the structure.
-    let mut info: libbpf_sys::bpf_map_info = unsafe { std::mem::zeroed() };
-    let mut size = size_of_val(&info) as u32;
-    // SAFETY: the kernel writes at most `size` bytes.
-    let status = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &mut size) };
-    if status != 0 {
-        return Err(XdpError::kernel("ask about a BPF map", std::io::Error::from_raw_os_error(-status)));
-    }
-    Ok(info.id)
-}
-
 /// Verdicts on packets that are done, all stages together, in place of those the interfaces counted.
 pub(super) fn total(loaded: &Loaded, interfaces: &XdpStats) -> Result<XdpStats, XdpError> {
     let counts = loaded.stage_counts()?;
@@ -171,4 +112,80 @@ pub(super) fn total(loaded: &Loaded, interfaces: &XdpStats) -> Result<XdpStats, 
         bounce_errors: interfaces.bounce_errors,
         send_errors: interfaces.send_errors,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::time::Duration;
+
+    use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+    use nicforge_codegen::dpdk::{PipeStage, Pipeline};
+    use nicforge_codegen::{LineStyle, xdp};
+    use nicforge_ir::{Input, InputEvent, text};
+
+    use crate::compile::{Mode, compile_bpf};
+    use crate::live::{LiveError, LiveOptions, Session};
+    use crate::netns::Sandbox;
+    use crate::xdp::{LoadOptions, Loaded};
+
+    const PROGRAM: &str = "program two ports 1
+event net_recv(pkt: packet) in
+event second(pkt: packet) internal
+reason \"done\"
+
+handler net_recv on net_recv(%pkt: packet) {
+  generate second(%pkt)
+  return
+}
+
+handler second on second(%pkt: packet) {
+  drop %pkt, \"done\"
+  return
+}
+";
+
+    /// With room for one packet in the queue most of a burst is turned away. The run says so, and nothing is
+    /// uncounted: what was handed on was taken or turned away.
+    #[test]
+    fn a_full_queue_is_counted() {
+        // SAFETY: no arguments.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("SKIPPED: this test loads BPF programs and makes network namespaces: run it as root");
+            return;
+        }
+        let program = text::parse(PROGRAM).unwrap();
+        let stages =
+            program.handlers.keys().map(|h| PipeStage { handlers: vec![h], replicas: 1, ordered: false });
+        let pipeline = Pipeline { stages: stages.collect(), steering: Vec::new(), ordered_output: false };
+        let artifact = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).unwrap();
+        let includes = [concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/xdp").into()];
+        let object = compile_bpf("two", &artifact.source, Mode::Live, &includes).unwrap();
+        let sandbox = Sandbox::new(1).unwrap();
+        let options = LoadOptions { mode: Mode::Live, ifindex: sandbox.ifindex() };
+        let loaded = Loaded::load(&program, &artifact, &object, &options).unwrap();
+        let queue = MapHandle::from_map_id(loaded.queues[1].unwrap()).unwrap();
+        let second = loaded.program_fd("nf_stage_1").unwrap().as_raw_fd();
+        let value = [1u32.to_ne_bytes(), second.to_ne_bytes()].concat();
+        for cpu in queue.keys().filter(|cpu| queue.lookup(cpu, MapFlags::ANY).unwrap().is_some()) {
+            queue.update(&cpu, &value, MapFlags::ANY).unwrap();
+        }
+        let mut session = Session::new(sandbox, loaded, &includes).unwrap();
+        let event = InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame: vec![0; 60] } };
+        let keep_going = &mut |_| true;
+        let patience = Duration::from_millis(500);
+        let mut options = LiveOptions { window: 128, per_event: false, patience, keep_going };
+        let ended = session.run(&vec![event; 128], &mut options);
+        let Err(LiveError::Missing { detail, .. }) = ended else {
+            panic!("nothing was turned away: {ended:?}")
+        };
+        let stages = session.stages.as_ref().unwrap().report(session.loaded()).unwrap();
+        assert_eq!((stages[0].packets_in, stages[0].handed), (128, 128), "{stages:?}");
+        assert!(stages[1].turned_away > 0, "{stages:?}");
+        assert_eq!(stages[1].packets_in + stages[1].turned_away, 128, "{stages:?}");
+        assert!(detail.contains(&format!("{} found its queue full", stages[1].turned_away)), "{detail}");
+        let drops = session.loaded().drops();
+        let full = drops.iter().find(|drop| drop.1 == "the queue of `second` was full").unwrap();
+        assert_eq!(full.2, stages[1].turned_away);
+    }
 }

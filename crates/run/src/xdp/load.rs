@@ -45,6 +45,9 @@ pub struct Loaded {
     mode: Mode,
     /// Event name and program name of each handler.
     entries: Vec<(String, String)>,
+    /// Of a planned program's stages, the id of the queue's map.
+    pub(crate) queues: Vec<Option<u32>>,
+    _turned_away: Option<libbpf_rs::Link>,
     object: Object,
 }
 
@@ -174,8 +177,11 @@ impl Loaded {
             })?;
         }
         let object = load(open)?;
+        let (mut queues, mut turned_away) = (Vec::new(), None);
         if let Some(pipeline) = &artifact.pipeline {
             stages::connect(&object, pipeline, &cpus)?;
+            let (ids, link) = stages::watch_queues(&object, pipeline)?;
+            (queues, turned_away) = (ids, Some(link));
         }
 
         let mut bss = None;
@@ -204,6 +210,8 @@ impl Loaded {
                 .iter()
                 .map(|entry| (program.events[entry.event].name.clone(), entry.name.clone()))
                 .collect(),
+            queues,
+            _turned_away: turned_away,
             object,
         })
     }
@@ -228,11 +236,18 @@ impl Loaded {
         self.tables.clone()
     }
 
-    /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count.
+    /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count. Behind
+    /// them, of planned programs, those that found a queue full.
     pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {
         let by_stage = self.stage_drops();
         let reasons = self.artifact.reasons.iter().enumerate();
-        reasons.map(|(at, (id, text))| (*id, text.clone(), by_stage.iter().map(|s| s[at]).sum())).collect()
+        let mut list: Vec<(Option<ReasonId>, String, u64)> = reasons
+            .map(|(at, (id, text))| (*id, text.clone(), by_stage.iter().map(|s| s[at]).sum()))
+            .collect();
+        let stages = self.artifact.pipeline.iter().flat_map(|pipeline| &pipeline.stages);
+        let queues = stages.zip(self.turned_away()).filter(|(stage, _)| stage.queue.is_some());
+        list.extend(queues.map(|(stage, n)| (None, format!("the queue of `{}` was full", stage.name), n)));
+        list
     }
 
     /// The same by stage, each in the artifact's order; one stage unless the program is planned.

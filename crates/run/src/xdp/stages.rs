@@ -4,9 +4,10 @@
 //! the interfaces. More replicas than CPUs fold onto the CPUs there are: equal keys still meet on one CPU, and programs
 //! on one CPU do not interrupt each other.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use libbpf_rs::{MapCore as _, MapFlags, Object, OpenObject};
+use libbpf_rs::{Link, MapCore as _, MapFlags, Object, OpenObject, libbpf_sys};
 use nicforge_codegen::XdpPipeline;
 
 use super::error::XdpError;
@@ -135,7 +136,59 @@ pub(super) fn connect(object: &Object, pipeline: &XdpPipeline, cpus: &[u32]) -> 
     Ok(())
 }
 
+/// Has the kernel count what full queues turn away, by the id of the queue's map; gives the ids, by stage.
+pub(super) fn watch_queues(
+    object: &Object,
+    pipeline: &XdpPipeline,
+) -> Result<(Vec<Option<u32>>, Link), XdpError> {
+    let contract = || XdpError::Contract("there is no `nf_turned_away` or `nf_enqueued`".to_string());
+    let counters = object.maps().find(|map| map.name() == "nf_turned_away").ok_or_else(contract)?;
+    let mut ids = Vec::new();
+    for stage in &pipeline.stages {
+        let queue =
+            object.maps().find(|map| stage.queue.as_ref().is_some_and(|queue| map.name() == queue.as_str()));
+        let Some(queue) = queue else {
+            ids.push(None);
+            continue;
+        };
+        let id = map_id(queue.as_fd())?;
+        counters.update(&id.to_ne_bytes(), &0u64.to_ne_bytes(), MapFlags::ANY).map_err(|error| {
+            XdpError::kernel("count what full queues turn away", io::Error::other(error.to_string()))
+        })?;
+        ids.push(Some(id));
+    }
+    let program = object.progs_mut().find(|prog| prog.name() == "nf_enqueued").ok_or_else(contract)?;
+    let link = program.attach_raw_tracepoint("xdp_cpumap_enqueue").map_err(|error| XdpError::Feature {
+        what: format!("the tracepoint xdp:xdp_cpumap_enqueue ({error})"),
+        how: "use a kernel with CONFIG_TRACEPOINTS=y, 5.9 or newer, or run without --plan".to_string(),
+    })?;
+    Ok((ids, link))
+}
+
+fn map_id(fd: BorrowedFd) -> Result<u32, XdpError> {
+    // SAFETY: all-zero is the defined initial state of the structure.
+    let mut info: libbpf_sys::bpf_map_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of_val(&info) as u32;
+    // SAFETY: the kernel writes at most `size` bytes.
+    let status =
+        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &mut size) };
+    if status != 0 {
+        return Err(XdpError::kernel("ask about a BPF map", io::Error::from_raw_os_error(-status)));
+    }
+    Ok(info.id)
+}
+
 impl Loaded {
+    /// By stage, packets that the full queue in front of it turned away so far.
+    pub fn turned_away(&self) -> Vec<u64> {
+        let Some(map) = self.map_named("nf_turned_away") else { return Vec::new() };
+        let count = |id: &u32| {
+            let value = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+            Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?))
+        };
+        self.queues.iter().map(|id| id.as_ref().and_then(count).unwrap_or(0)).collect()
+    }
+
     /// What every stage counted so far; last the program that spreads packets over the first stage's replicas. Empty for
     /// programs of one stage.
     pub fn stage_counts(&self) -> Result<Vec<StageCount>, XdpError> {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 
+use nicforge_codegen::LineStyle;
 use nicforge_ir::{Output, Program};
 use nicforge_run::dev::{DevOptions, DevSession, DevStats};
 use nicforge_run::socket::Server;
@@ -13,6 +14,7 @@ use super::summary::Summary;
 use super::watch::Watch;
 use crate::args::Run;
 use crate::cmd::compare::describe;
+use crate::cmd::pipelines;
 use crate::context::{Failure, Runtime, no_color};
 use crate::interrupt::STOP;
 use crate::program::{self, Loaded};
@@ -99,7 +101,13 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
 fn start(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<DevSession, Failure> {
     let source = &*loaded.program;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
-    let built = program::build_live(loaded, &runtime)?;
+    let built = match pipelines::xdp(&args.planned, &loaded.program)? {
+        Some(job) => {
+            let artifact = pipelines::xdp_artifact(&job, LineStyle::Directives)?;
+            program::compile_live(job.program, artifact, &runtime)?
+        }
+        None => program::build_live(loaded, &runtime)?,
+    };
     drop(runtime);
     let fail = |e: XdpError| program::kernel_failure(source, e);
     let prepared =

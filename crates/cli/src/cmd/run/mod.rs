@@ -10,6 +10,7 @@ mod reload;
 mod summary;
 mod watch;
 
+use super::pipelines;
 use crate::args::{Run, Target};
 use crate::context::{Failure, Runtime};
 use crate::{interrupt, out, program};
@@ -22,13 +23,16 @@ pub fn run(args: Run) -> Result<(), Failure> {
     if args.target != Target::Xdp && !args.dev.is_empty() {
         return Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"));
     }
+    if args.watch && pipelines::asked(&args.planned) {
+        return Err(Failure::usage(
+            "--watch replaces a program of one stage; leave out --plan and --candidate",
+        ));
+    }
     interrupt::stop_in_order();
     match (args.target, args.dev.is_empty()) {
         (Target::Interp, _) => interp::run(&args, &loaded),
         (Target::Dpdk, _) => dpdk::run(&args, &loaded),
-        (Target::Xdp, true) if args.planned.plan.is_some() || args.planned.candidate.is_some() => {
-            planned::run(&args, &loaded, runtime)
-        }
+        (Target::Xdp, true) if pipelines::asked(&args.planned) => planned::run(&args, &loaded, runtime),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
     }

@@ -1,6 +1,7 @@
 //! A capture through a planned program in the kernel: stages on several CPUs, and the interpreter beside them.
 
 use nicforge_ir::InputEvent;
+use nicforge_run::compile::Mode;
 use nicforge_run::live::{LiveOutputs, StageReport};
 use serde_json::{Value, json};
 
@@ -19,9 +20,17 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let Some(job) = pipelines::xdp(&args.planned, source)? else {
         return Err(Failure::usage("a planned run needs --plan or --candidate"));
     };
-    let mut session = verify_xdp::session(source, &job, &entries, &runtime)?;
+    let mut session = verify_xdp::session(source, &job, &entries, &runtime, Mode::Record)?;
+    let mut result = verify_xdp::live(&mut session, &list)?;
+    if !result.report.stopped {
+        // Recording is not what a packet costs: times are those of a second run without it.
+        let mut plain = verify_xdp::session(source, &job, &entries, &runtime, Mode::Live)?;
+        let timed = verify_xdp::live(&mut plain, &list)?;
+        for (stage, timed) in result.report.stages.iter_mut().zip(timed.report.stages) {
+            stage.ns_per_packet = timed.ns_per_packet;
+        }
+    }
     drop(runtime);
-    let result = verify_xdp::live(&mut session, &list)?;
     let mut summary = live::summarise(source, &result);
     summary.setting = format!("Linux kernel, {} stages joined by CPU maps, on veth", job.plan.stages.len());
     let mut tables = session.loaded().tables();

@@ -86,6 +86,11 @@ fn replace(
     source: &Source,
     inputs: &Inputs,
 ) -> Result<Value, Failure> {
+    if session.loaded().artifact().pipeline.is_some() {
+        return Err(Failure::user(
+            "a planned program is not replaced while it runs; end it and start the new one",
+        ));
+    }
     let (loaded, built) = compile(session, source)?;
     let fail = |e| program::kernel_failure(&loaded.program, e);
     let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
