@@ -151,7 +151,7 @@ pub enum Steering {
     Key { param: String },
     /// By fields of the packet, found by generated code or logic: byte offset and length of each, per port.
     Header { fields: Vec<PortFields> },
-    /// By the NIC's receive-side scaling with these Toeplitz keys (hexadecimal), one per port.
+    /// By the NIC's receive-side scaling: these fields are its input set, and these its Toeplitz keys (hexadecimal), one per port.
     Rss { keys: Vec<String>, fields: Vec<PortFields> },
 }
 

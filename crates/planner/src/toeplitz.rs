@@ -1,62 +1,33 @@
-//! Receive-side scaling keys: which packets meet is chosen by choosing the Toeplitz key.
+//! Receive-side scaling keys.
 //!
-//! A Toeplitz hash of input bits `x_i` is the exclusive or of key windows `k[i .. i+32]` over the bits that are set (Microsoft's
-//! receive-side scaling specification). A window of zeros makes the hash blind to its bit. To spread by some fields only,
-//! the key needs non-zero windows under their bits and zero windows under all others; to send both directions of a
-//! connection to the same queue with the fields swapped per port, every port gets a key of its own (Maestro, NSDI'24, section 4,
-//! solves the general case with a solver; whole fields need none).
+//! A NIC that spreads by hash computes a Toeplitz hash of the fields chosen as its input set (Microsoft's receive-side scaling
+//! specification; input sets by `rte_flow` or `ethtool -U`, such as source address only): the exclusive or of key windows `k[i .. i+32]`
+//! over the input bits `x_i` that are set. The low bits of the hash choose the queue.
 //!
-//! The input is that of IPv4 with ports: source address, destination address, source port, destination port, 12 bytes. The low bits of
-//! the hash choose the queue, so windows are made such that their low bits differ.
+//! Which packets meet is therefore decided twice: by the input set, which is the steering key and may differ between ports (so that both
+//! directions of a connection meet), and by the key, which is synthesised so that the low seven bits, an indirection table of
+//! 128 entries, depend on every bit of the input: consecutive addresses of one subnet and addresses of far subnets both spread. One whole-frame
+//! key that is blind to other fields does not do: a window has 32 bits, so a blind neighbour leaves one key bit, and the low bits of the
+//! hash would be the high bits of the address.
 
 use nicforge_plan::PortFields;
 
-/// Bytes of the hash input, and of a key.
-const INPUT: usize = 12;
+/// Bytes of a key.
 pub const KEY: usize = 40;
 
-/// Where a field of the frame is in the hash input.
-fn input_offset(frame_offset: u32) -> Option<usize> {
-    match frame_offset {
-        26..=33 => Some(frame_offset as usize - 26),
-        34..=37 => Some(frame_offset as usize - 26),
-        _ => None,
-    }
-}
-
-/// A key per port, hexadecimal.
-///
-/// Windows of neighbouring bits share key bits, so a key bit may be one only if every input bit whose window covers it is to be seen.
-/// For a field of 32 bits among hidden ones that leaves exactly one key bit, the one in all 32 windows; each of the field's
-/// bits then decides one bit of the hash, which is the field itself. Fields of the same width get the same function wherever they are, which
-/// is what lets both directions of a connection meet. Where everything is to be seen the key repeats every 16 bits, so that swapped
-/// fields give the same hash (Woo and Park's symmetric key).
+/// A key per port, hexadecimal. All ports have the same one: equal fields hash equally by whatever port they come.
 pub fn keys(fields: &[PortFields]) -> Vec<String> {
-    fields.iter().map(|port| hex(&key(port))).collect()
+    fields.iter().map(|_| hex(&key())).collect()
 }
 
-/// Repeated every 16 bits.
-const SYMMETRIC: u16 = 0x6d5a;
-
-fn key(port: &PortFields) -> [u8; KEY] {
-    let mut visible = [false; INPUT * 8];
-    for field in &port.fields {
-        if let Some(start) = input_offset(field.offset) {
-            let bits = start * 8..(start + field.bytes as usize).min(INPUT) * 8;
-            visible[bits].fill(true);
-        }
-    }
+/// Every stretch of seven bits from the 26th on has some and lacks some, and no two such stretches in a row are equal: the low seven
+/// bits of windows `i`, which are `k[i+25 .. i+32]`, are different from their neighbours'.
+fn key() -> [u8; KEY] {
     let mut key = [0u8; KEY];
-    let all = visible.iter().all(|bit| *bit);
-    for bit in 0..INPUT * 8 + 31 {
-        let one = if all {
-            SYMMETRIC >> (15 - bit % 16) & 1 == 1
-        } else {
-            (31..INPUT * 8).contains(&bit) && (bit - 31..=bit).all(|input| visible[input])
-        };
-        if one {
-            key[bit / 8] |= 0x80 >> (bit % 8);
-        }
+    let mut state = 0x6d5a_56da_255b_0ec2u64;
+    for byte in &mut key {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *byte = (state >> 56) as u8;
     }
     key
 }
@@ -95,67 +66,35 @@ pub fn parse(text: &str) -> Option<[u8; KEY]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nicforge_plan::HeaderField;
 
-    fn fields(list: &[(u32, u32)]) -> PortFields {
-        let field = |(offset, bytes): &(u32, u32)| HeaderField {
-            name: String::new(),
-            offset: *offset,
-            bytes: *bytes,
-        };
-        PortFields { port: 0, fields: list.iter().map(field).collect() }
-    }
-
-    /// Queues that 4096 inputs go to, by their low 3 bits; inputs differ in the given bytes only.
-    fn spread(key: &[u8; KEY], bytes: std::ops::Range<usize>) -> usize {
-        let mut queues = [0u32; 8];
-        for n in 0..4096u32 {
-            let mut input = [10, 0, 0, 1, 10, 0, 0, 2, 0x12, 0x34, 0, 80];
-            let value = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
-            for (at, byte) in bytes.clone().zip(value) {
-                input[at] = byte;
-            }
-            queues[(hash(key, &input) & 7) as usize] += 1;
+    /// Queues that inputs go to, of eight, by the indirection table; a queue counts with at least half of its share.
+    fn spread(inputs: impl Iterator<Item = Vec<u8>>) -> usize {
+        let mut queues = [0usize; 8];
+        for input in inputs {
+            queues[(hash(&key(), &input) % 128 % 8) as usize] += 1;
         }
-        queues.iter().filter(|count| **count > 256).count()
+        let all: usize = queues.iter().sum();
+        queues.iter().filter(|count| **count * 16 > all).count()
     }
 
     #[test]
-    fn only_the_fields_asked_for_decide_the_queue() {
-        let by_source = key(&fields(&[(26, 4)]));
-        assert_eq!(spread(&by_source, 0..4), 8, "source addresses spread");
-        assert_eq!(spread(&by_source, 4..8), 1, "destination addresses do not");
-        assert_eq!(spread(&by_source, 8..12), 1, "ports do not");
-        let by_destination = key(&fields(&[(30, 4)]));
-        assert_eq!(spread(&by_destination, 0..4), 1);
-        assert_eq!(spread(&by_destination, 4..8), 8);
-        assert_eq!(spread(&by_destination, 8..12), 1);
-        let by_flow = key(&fields(&[(26, 4), (30, 4), (34, 2), (36, 2)]));
-        assert_eq!(spread(&by_flow, 0..4), 8);
-        assert_eq!(spread(&by_flow, 4..8), 8);
-        assert_eq!(spread(&by_flow, 8..12), 8);
+    fn addresses_of_one_subnet_and_of_many_spread() {
+        assert_eq!(spread((0..256u32).map(|n| (0x0a00_0100 + n).to_be_bytes().to_vec())), 8);
+        assert_eq!(spread((0..256u32).map(|n| (0x0a00_0001 + (n << 8)).to_be_bytes().to_vec())), 8);
+        assert_eq!(spread((0..256u32).map(|n| (n << 24 | 1).to_be_bytes().to_vec())), 8);
+        assert_eq!(spread((0..4096u32).map(|n| n.wrapping_mul(0x9e37_79b9).to_be_bytes().to_vec())), 8);
     }
 
     #[test]
-    fn both_directions_meet_when_ports_have_swapped_keys() {
-        let towards = key(&fields(&[(26, 4)]));
-        let back = key(&fields(&[(30, 4)]));
-        for n in 0..1000u32 {
-            let client = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
-            let server = (!n).to_be_bytes();
-            let mut out = [0; 12];
-            out[..4].copy_from_slice(&client);
-            out[4..8].copy_from_slice(&server);
-            let mut answer = [0; 12];
-            answer[..4].copy_from_slice(&server);
-            answer[4..8].copy_from_slice(&client);
-            assert_eq!(hash(&towards, &out), hash(&back, &answer));
-        }
+    fn every_port_has_the_same_key() {
+        let ports = [0, 1].map(|port| PortFields { port, fields: vec![] });
+        let keys = keys(&ports);
+        assert_eq!(keys[0], keys[1]);
     }
 
     #[test]
     fn the_published_key_gives_the_published_hash() {
-        // Microsoft's verification suite: 66.9.149.187:2794 to 161.142.100.80:1766 is 0x51ccc178.
+        // The hash function itself. Microsoft's verification suite: 66.9.149.187:2794 to 161.142.100.80:1766 is 0x51ccc178.
         let key: [u8; KEY] = [
             0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
             0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,

@@ -20,8 +20,8 @@ pub enum Steer {
     Key,
     /// By bytes of the frame, per port.
     Header(Vec<PortFields>),
-    /// By receive-side scaling, per port.
-    Rss(Vec<Toeplitz>),
+    /// By receive-side scaling, per port: the key, and the fields that are hashed.
+    Rss(Vec<(Toeplitz, PortFields)>),
 }
 
 impl Steer {
@@ -33,8 +33,15 @@ impl Steer {
             Steering::RoundRobin => Steer::RoundRobin,
             Steering::Key { .. } => Steer::Key,
             Steering::Header { fields } => Steer::Header(fields.clone()),
-            Steering::Rss { keys, .. } => {
-                Steer::Rss(keys.iter().map(|key| Toeplitz::parse(key)).collect::<Result<_, _>>()?)
+            Steering::Rss { keys, fields } => {
+                let ports = keys.iter().zip(fields);
+                Steer::Rss(
+                    ports.map(|(key, fields)| Ok((Toeplitz::parse(key)?, fields.clone()))).collect::<Result<
+                        _,
+                        String,
+                    >>(
+                    )?,
+                )
             }
         })
     }
@@ -57,8 +64,10 @@ impl Steer {
                 }
                 spread(hash as u32, replicas)
             }
-            // The low bits choose the queue, as in the indirection table of a card.
-            Steer::Rss(ports) => ports.get(port as usize).map_or(0, |key| key.hash(frame) % replicas),
+            // The low bits choose the queue, by the indirection table of a card.
+            Steer::Rss(ports) => {
+                ports.get(port as usize).map_or(0, |(key, fields)| key.hash(frame, fields) % 128 % replicas)
+            }
         }
     }
 
@@ -111,17 +120,18 @@ impl Toeplitz {
         Ok(Toeplitz { tables })
     }
 
-    /// The hash of a frame. What is no IPv4 over Ethernet, or a fragment, hashes to 0: cards give it to the first queue. Without
-    /// ports it is by addresses alone.
-    pub fn hash(&self, frame: &[u8]) -> u32 {
+    /// The hash of a frame's fields. What is no IPv4 over Ethernet, or a fragment, hashes to 0: cards give it to the first
+    /// queue.
+    pub fn hash(&self, frame: &[u8], fields: &PortFields) -> u32 {
         let ipv4 = frame.len() >= INPUT_AT + 8 && frame[12..14] == [8, 0];
         if !ipv4 || u16::from_be_bytes([frame[20], frame[21]]) & 0x3fff != 0 {
             return 0;
         }
-        let ports = matches!(frame[23], 6 | 17) && frame[14] == 0x45 && frame.len() >= INPUT_AT + INPUT;
-        let length = if ports { INPUT } else { 8 };
-        let input = &frame[INPUT_AT..INPUT_AT + length];
-        input.iter().zip(&self.tables).fold(0, |hash, (byte, table)| hash ^ table[usize::from(*byte)])
+        let bytes = fields.fields.iter().flat_map(|field| {
+            let at = field.offset as usize;
+            frame.get(at..at + field.bytes as usize).unwrap_or_default()
+        });
+        bytes.zip(&self.tables).fold(0, |hash, (byte, table)| hash ^ table[usize::from(*byte)])
     }
 }
 
@@ -143,10 +153,13 @@ mod tests {
         frame[30..34].copy_from_slice(&[161, 142, 100, 80]);
         frame[34..36].copy_from_slice(&2794u16.to_be_bytes());
         frame[36..38].copy_from_slice(&1766u16.to_be_bytes());
-        assert_eq!(toeplitz.hash(&frame), 0x51cc_c178);
-        frame[23] = 1;
-        assert_eq!(toeplitz.hash(&frame), 0x323e_8fc2);
-        assert_eq!(toeplitz.hash(&frame[..20]), 0);
+        let field = |offset, bytes| HeaderField { name: String::new(), offset, bytes };
+        let all =
+            PortFields { port: 0, fields: vec![field(26, 4), field(30, 4), field(34, 2), field(36, 2)] };
+        assert_eq!(toeplitz.hash(&frame, &all), 0x51cc_c178);
+        let addresses = PortFields { port: 0, fields: vec![field(26, 4), field(30, 4)] };
+        assert_eq!(toeplitz.hash(&frame, &addresses), 0x323e_8fc2);
+        assert_eq!(toeplitz.hash(&frame[..20], &all), 0);
     }
 
     #[test]
