@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 # What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
 # about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
 # and servers in the tests), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that
-# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick).
+# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target
+# bluefield2, which runs emulated).
 packages=(
     build-essential pkg-config
     clang-19 llvm-19 clang-format-19
@@ -16,6 +17,7 @@ packages=(
     iputils-ping bind9-dnsutils curl nginx-light
     python3 python3-venv memcached util-linux procps
     libdpdk-dev dpdk-dev
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
 missing=()
@@ -36,6 +38,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
+
+scripts/arm64-dpdk.sh
 
 # Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.
 if ! command -v cargo >/dev/null; then

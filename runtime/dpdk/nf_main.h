@@ -329,6 +329,12 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
         rte_pktmbuf_free(m);
     }
 #else
+    /* A message to a program that takes none. */
+    if (event >= NF_EVENTS) {
+        io->stats.lost++;
+        rte_pktmbuf_free(m);
+        return;
+    }
     struct nf_carried *carried = rte_mbuf_to_priv(m);
     carried->now = now;
     carried->seed = seed;

@@ -168,6 +168,8 @@ pub enum Target {
     Xdp,
     /// A DPDK process: lcores joined by rings
     Dpdk,
+    /// The same for the Arm cores of a BlueField-2, run here under qemu
+    Bluefield2,
 }
 
 impl Target {
@@ -177,6 +179,15 @@ impl Target {
             Target::Interp => "interp",
             Target::Xdp => "xdp",
             Target::Dpdk => "dpdk",
+            Target::Bluefield2 => "bluefield2",
+        }
+    }
+
+    /// What stands here for the target's hardware: it shows what programs do, and nothing of how fast.
+    pub fn stands_in(self) -> Option<&'static str> {
+        match self {
+            Target::Interp | Target::Xdp | Target::Dpdk => None,
+            Target::Bluefield2 => Some("functional: emulated"),
         }
     }
 }

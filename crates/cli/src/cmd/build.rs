@@ -40,7 +40,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
     }
 
-    if args.target == Target::Dpdk && matches!(args.emit, Emit::C | Emit::Object) {
+    if matches!(args.target, Target::Dpdk | Target::Bluefield2) && matches!(args.emit, Emit::C | Emit::Object) {
         return dpdk(&args, &loaded);
     }
 
@@ -86,14 +86,15 @@ pub fn run(args: Build) -> Result<(), Failure> {
 
 /// The source of a DPDK application, or the application itself.
 fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
-    let job = super::pipelines::dpdk(&args.planned, &loaded.program)?;
-    let app = DpdkProgram::new(&job.program, &job.pipeline)
+    let job = super::pipelines::job(args.target, &args.planned, &loaded.program)?;
+    let app = DpdkProgram::new_on(super::pipelines::machine(args.target), &job.program, &job.pipeline)
         .map_err(|e| super::pipelines::failure(&job.program, e))?;
     if args.emit == Emit::C {
         return write(args, app.artifact().source.as_bytes());
     }
+    let built = app.path(false).map_err(|e| super::pipelines::failure(&job.program, e))?;
     let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
-    std::fs::copy(app.path(), &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    std::fs::copy(built, &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::pipeline;
-use nicforge_ir::{Program, Verified};
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
-use nicforge_run::dpdk::DpdkError;
+use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
 
 use super::{matrix, plan};
-use crate::args::Planned;
+use crate::args::{Planned, Target};
 use crate::context::Failure;
 use crate::program;
 
@@ -19,10 +19,10 @@ pub struct Job {
     pub pipeline: Pipeline,
 }
 
-/// The plan for DPDK on this kind of machine.
-pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
-    let target = matrix::find("dpdk")?;
-    let plan = plan::chosen(planned, source, &target)?;
+/// The plan for a target.
+pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
+    let spec = matrix::find(target.name())?;
+    let plan = plan::chosen(planned, source, &spec)?;
     let cut = assemble::program_of(&plan)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower(&cut)?;
@@ -30,10 +30,28 @@ pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failur
     Ok(Job { plan, program, pipeline })
 }
 
+/// What runs a target's DPDK applications.
+pub fn machine(target: Target) -> Machine {
+    if target == Target::Bluefield2 { Machine::Bluefield2 } else { Machine::Here }
+}
+
 impl Job {
+    /// Runs events as the target does and in the interpreter; gives the run and what differs.
+    pub fn compare(
+        &self,
+        target: Target,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+    ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
+        let reference = self.reference(source)?;
+        verify_on(machine(target), &reference, &self.program, &self.pipeline, entries, events)
+            .map_err(|e| failure(&self.program, e))
+    }
+
     /// The program to compare with. Tables that replicas have shards of hold their capacity in every shard, so all together they hold
     /// more than asked for (capacities are minima); the reference gets as much, or it would refuse what the shards take.
-    pub fn reference(&self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+    fn reference(&self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
         let mut program = source.clone().into_inner();
         for stage in self.plan.stages.iter().filter(|stage| stage.replicas > 1) {
             for table in program.tables.values_mut() {

@@ -24,7 +24,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
     interrupt::stop_in_order();
     match (args.target, args.dev.is_empty()) {
         (Target::Interp, _) => interp::run(&args, &loaded),
-        (Target::Dpdk, _) => dpdk::run(&args, &loaded),
+        (Target::Dpdk | Target::Bluefield2, _) => dpdk::run(&args, &loaded),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
     }
