@@ -1,10 +1,12 @@
 //! From a program and what is said about its plan to something a code generator for processes takes.
 
 use nicforge_codegen::dpdk::Pipeline;
+use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::pipeline;
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
+use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
 
 use super::{matrix, plan};
@@ -45,7 +47,23 @@ impl Job {
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
         let reference = self.reference(source)?;
+        if let Some(engines) = target.engines() {
+            let ran = self.engines(engines)?.verify(&reference, entries, events);
+            return ran.map_err(|e| failure(&self.program, e));
+        }
         verify_on(machine(target), &reference, &self.program, &self.pipeline, entries, events)
+            .map_err(|e| failure(&self.program, e))
+    }
+
+    /// The program for engines joined by queues, with tables where the plan has them.
+    pub fn engines(&self, engines: Engines) -> Result<EnginesProgram, Failure> {
+        let table = |name: &str| self.plan.tables.iter().find(|table| table.name == name);
+        let memory = |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
+        let placement = Placement {
+            memories: self.program.tables.values().map(|table| memory(&table.name)).collect(),
+            units: self.plan.stages.iter().map(|stage| stage.units.clone()).collect(),
+        };
+        EnginesProgram::new(&self.program, &self.pipeline, &placement, engines)
             .map_err(|e| failure(&self.program, e))
     }
 

@@ -24,8 +24,8 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         Target::Interp => {
             return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
         }
-        Target::Dpdk | Target::Bluefield2 => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
         Target::Xdp => {}
+        _ => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
     }
     let compiled = program::lower(&loaded.program)?;
     let artifact =

@@ -8,10 +8,11 @@ use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 3] = [
+const DPDK_RUNTIME: [(&str, &str); 4] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
-    ("nf_files.h", include_str!("../../../../runtime/dpdk/nf_files.h")),
+    ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
+    ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];
 
 /// Flags that pkg-config knows for DPDK.

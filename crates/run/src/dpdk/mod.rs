@@ -6,7 +6,7 @@
 //! arguments that DPDK's environment layer takes.
 
 mod build;
-mod files;
+pub(crate) mod files;
 mod verify;
 
 use std::cell::OnceCell;
@@ -46,9 +46,9 @@ pub enum DpdkError {
     NoEmulator { source: std::io::Error },
     #[error(transparent)]
     Build(#[from] HostError),
-    #[error("the DPDK process ended with {status}: {message}")]
+    #[error("the process ended with {status}: {message}")]
     Failed { status: std::process::ExitStatus, message: String },
-    #[error("internal error: the DPDK process's results make no sense: {0}")]
+    #[error("internal error: the process's results make no sense: {0}")]
     Results(String),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },

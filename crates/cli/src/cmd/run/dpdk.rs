@@ -21,7 +21,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let (run, differences) = job.compare(args.target, &loaded.program, &entries, &list)?;
     let how = args.target.stands_in().map_or(String::new(), |how| format!("; {how}"));
     let setting =
-        format!("{} stages, {} lcores and one for ports{how}", job.plan.stages.len(), job.pipeline.workers());
+        format!("{} stages, {} units and one for ports{how}", job.plan.stages.len(), job.pipeline.workers());
     let mut summary = Summary::new(args.target.name(), setting, program);
     let mut sent = vec![Vec::new(); program.ports as usize];
     for (i, (event, outputs)) in list.iter().zip(&run.outputs).enumerate() {
