@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_port.h (nfp) - what engines stand on where they are micro-engines: rings in external memory are their queues and the
- * free contexts, progress is a word per engine that is read and written atomically, packets leave by the network block
- * with their number in its sequencer, which puts them back into order.
+ * nf_port.h (nfp) - what engines stand on where they are micro-engines: rings in external memory are their queues and
+ * the free contexts, progress is a word per engine that is read and written atomically, packets leave by the network
+ * block with their number in its sequencer, which puts them back into order.
  *
  * Rings and not work queues: an engine that waits in a work queue cannot say that it is idle, and that is what order
  * between stages is restored by.
@@ -65,7 +65,8 @@ NF_INLINE void nf_discard(struct nf_context *context, u64 sequence)
     pkt_nbi_drop_seq(0, context->number, NULL, 0, 0, 0, NF_SEQUENCER, (u32)sequence, PKT_CTM_SIZE_2048);
     nf_context_free(context);
 }
-/* The PCI Express side is the vendor's driver firmware, which has no model here: outputs to it are what the recorder has. */
+/* The PCI Express side is the vendor's driver firmware, which has no model here: outputs to it are what the recorder
+ * has. */
 NF_INLINE void nf_to_host(struct nf_context *context, u32 queue)
 {
     (void)queue;
@@ -87,7 +88,7 @@ NF_INLINE void nf_idle(void) { ctx_swap(); }
 NF_INLINE bool nf_stopped(void) { return __atomic_load_n(&nf_all_done, __ATOMIC_ACQUIRE); }
 NF_INLINE u64 nf_cycles(void) { return local_csr_read(local_csr_timestamp_low); }
 
-#define NF_ENGINE_MAIN(stage) \
+#define NF_ENGINE_MAIN(stage)                                                                                          \
     void nf_stage_##stage(struct nf_worker *w) { nf_engine(w); }
 
 NF_INLINE struct nf_table *nf_make_table(u32 t)

@@ -159,7 +159,8 @@ void nf_lru_touch(struct nf_table *table, const void *value)
     link_newest(table, number);
 }
 
-/* ---- Finding ------------------------------------------------------------------------------------------------------ */
+/* ---- Finding ------------------------------------------------------------------------------------------------------
+ */
 
 /* A bucket in transfer registers: the mark, a word unused, hashes and entry numbers plus one. */
 struct bucket {
@@ -226,7 +227,8 @@ void nf_table_use_cam(struct nf_table *table)
         }
 }
 
-/* ---- Inserting and deleting --------------------------------------------------------------------------------------- */
+/* ---- Inserting and deleting ---------------------------------------------------------------------------------------
+ */
 
 static void enter(struct nf_table *table, uint32_t entry, uint32_t hash)
 {
@@ -335,7 +337,8 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash)
     return true;
 }
 
-/* ---- Prefixes and masks -------------------------------------------------------------------------------------------- */
+/* ---- Prefixes and masks --------------------------------------------------------------------------------------------
+ */
 
 /* The key's first bits with their count behind it; gives the hash. */
 static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32_t bits, uint8_t *to)
@@ -375,7 +378,8 @@ void *nf_ternary_find(struct nf_table *table, const void *key)
     return NULL;
 }
 
-/* ---- The control plane --------------------------------------------------------------------------------------------- */
+/* ---- The control plane ---------------------------------------------------------------------------------------------
+ */
 
 static void *put_prefix(struct nf_table *table, const void *key, uint32_t bits)
 {

@@ -4,10 +4,11 @@
  *
  * Entries lie in one array in the memory that the plan chose and never move. Exact matches are found through buckets of
  * 64 bytes, which one read brings into transfer registers: a mark whether keys that belong here went on to the next
- * bucket, and seven pairs of a key's hash and its entry's number. Buckets are at most 43 % full, so that mark is rare. A
- * lookup is one read of a bucket and one of a key. In a table of at most 16 entries that the plan put into the CAM, the
- * CAM finds the entry: its tags are key hashes, entry i of the CAM is entry i of the table, and the key is compared, so
- * two keys of one hash are only slower. An engine has one CAM, so one table of its uses it; the others are searched.
+ * bucket, and seven pairs of a key's hash and its entry's number. Buckets are at most 43 % full, so that mark is rare.
+ * A lookup is one read of a bucket and one of a key. In a table of at most 16 entries that the plan put into the CAM,
+ * the CAM finds the entry: its tags are key hashes, entry i of the CAM is entry i of the table, and the key is
+ * compared, so two keys of one hash are only slower. An engine has one CAM, so one table of its uses it; the others are
+ * searched.
  *
  * Same interface and meaning as runtime/host/nf_tables.h. Everything but an entry's value is read and written by the
  * chip's operations.

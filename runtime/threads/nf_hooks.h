@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_hooks.h (threads) - engines, and where their handlers' events go. Included by nf_rt.h in a generated program, which
- * defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
+ * nf_hooks.h (threads) - engines, and where their handlers' events go. Included by nf_rt.h in a generated program,
+ * which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
  *
- * An engine is a replica of a stage: a thread, or a micro-engine of an NFP. Each has one queue, which everybody who sends
- * to it puts work into. Work is a number of a context: a record that holds an event's number and parameters, its time,
- * random stream and sequence number, and the packet.
+ * An engine is a replica of a stage: a thread, or a micro-engine of an NFP. Each has one queue, which everybody who
+ * sends to it puts work into. Work is a number of a context: a record that holds an event's number and parameters, its
+ * time, random stream and sequence number, and the packet.
  */
 #ifndef NF_THREADS_HOOKS_H
 #define NF_THREADS_HOOKS_H

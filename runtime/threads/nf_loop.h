@@ -3,9 +3,9 @@
  * nf_loop.h (threads) - what an engine does: take work, run its handler, send on what came of it.
  *
  * Order is restored by sequence numbers without tokens, as on DPDK (runtime/dpdk/nf_main.h): every engine publishes its
- * progress, a number below which it will send nothing any more. An engine that wants order empties its queue into a list
- * sorted by number and takes the first as soon as all its senders have published more. A sender publishes after it put
- * work into the queue, a receiver reads progress before it empties the queue, so what was promised is there. Stages
+ * progress, a number below which it will send nothing any more. An engine that wants order empties its queue into a
+ * list sorted by number and takes the first as soon as all its senders have published more. A sender publishes after it
+ * put work into the queue, a receiver reads progress before it empties the queue, so what was promised is there. Stages
  * only send forward, so progress never waits in a circle.
  */
 #ifndef NF_THREADS_LOOP_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: 0BSD
  *
  * nf_main.h (threads) - the process around engines: reads events and tables, starts a thread for every engine, gives it
- * its events, and writes down what came of it (nf_files.h). Closed loop: few enough input events are in flight that every
- * queue has room.
+ * its events, and writes down what came of it (nf_files.h). Closed loop: few enough input events are in flight that
+ * every queue has room.
  */
 #ifndef NF_THREADS_MAIN_H
 #define NF_THREADS_MAIN_H
@@ -118,10 +118,10 @@ static bool nf_input(struct nf_worker *io)
     const struct nf_stage_spec *stage = &nf_stages[nf_stage_of[event]];
     u32 replica = 0;
     if (stage->replicas > 1)
-        replica = (u32)((u64)nf_steer(io, event, context->params, head.host ? NULL : pkt->data,
-                                      head.host ? NULL : pkt->end) *
-                            stage->replicas >>
-                        32);
+        replica =
+            (u32)((u64)nf_steer(io, event, context->params, head.host ? NULL : pkt->data, head.host ? NULL : pkt->end) *
+                      stage->replicas >>
+                  32);
     struct nf_work work = {nf_next_sequence++, context->number, event};
     nf_put(&io->stats, stage->first + replica, &work);
     io->stats.events++;

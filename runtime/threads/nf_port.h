@@ -58,7 +58,7 @@ NF_INLINE void nf_host_write(u64 addr, const void *bytes, u32 size)
 NF_INLINE void nf_idle(void) { nf_yield(); }
 NF_INLINE bool nf_stopped(void) { return __atomic_load_n(&nf_all_done, __ATOMIC_ACQUIRE); }
 /* Entry of a stage's file. */
-#define NF_ENGINE_MAIN(stage) \
+#define NF_ENGINE_MAIN(stage)                                                                                          \
     void nf_stage_##stage(struct nf_worker *w) { nf_engine(w); }
 /* A table, by number, for one engine or for all. */
 NF_INLINE struct nf_table *nf_make_table(u32 t)

@@ -116,7 +116,8 @@ void cam_write(unsigned entry, uint32_t tag, unsigned state)
     use(entry % CAM);
 }
 
-/* ---- The CRC unit: CRC-32 of IEEE 802.3, first bit highest ---------------------------------------------------------- */
+/* ---- The CRC unit: CRC-32 of IEEE 802.3, first bit highest ----------------------------------------------------------
+ */
 
 static _Thread_local uint32_t remainder_now;
 
@@ -132,7 +133,8 @@ void crc_32_be(uint32_t word, enum CRC_BYTES bytes)
 
 uint32_t crc_read(void) { return remainder_now; }
 
-/* ---- The rest -------------------------------------------------------------------------------------------------------- */
+/* ---- The rest
+ * -------------------------------------------------------------------------------------------------------- */
 
 void ctx_swap(void) { nf_yield(); }
 
@@ -143,8 +145,8 @@ uint32_t local_csr_read(enum local_csr which)
 }
 
 /* What leaves was written down by who sent it. */
-void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length, unsigned nbi,
-                  unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size)
+void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
+                  unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size)
 {
     (void)island, (void)packet, (void)script, (void)length, (void)nbi, (void)queue, (void)sequencer, (void)sequence;
     (void)size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nfp_chip.h (shim) - operations of an NFP's micro-engines, on a host. Names and what they do are the vendor's, from its
- * public documents; on the chip the vendor's headers take this file's place.
+ * nfp_chip.h (shim) - operations of an NFP's micro-engines, on a host. Names and what they do are the vendor's, from
+ * its public documents; on the chip the vendor's headers take this file's place.
  *
  * Every thread is a micro-engine with one context. What the chip demands is checked: transfers are whole words at word
  * addresses, at most 128 bytes; a CAM has 16 entries, and a lookup that hits makes its entry the most recent.
@@ -47,8 +47,8 @@ void crc_32_be(uint32_t word, enum CRC_BYTES bytes);
 uint32_t crc_read(void);
 void ctx_swap(void);
 uint32_t local_csr_read(enum local_csr which);
-void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length, unsigned nbi,
-                  unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
+void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
+                  unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
 void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
                       unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
 

@@ -6,8 +6,8 @@ use nicforge_codegen::pipeline;
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
-use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
+use nicforge_run::nfp::EnginesProgram;
 
 use super::{matrix, plan};
 use crate::args::{Planned, Target};

@@ -45,7 +45,11 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::T
     let mut command = Command::new(compiler);
     command.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
     command.args(["-Wall", "-Wextra", "-Werror", "app.c", "nf_tables.c", "-o", "app"]);
-    command.arg(if machine == Machine::Here { "-fno-color-diagnostics" } else { "-fdiagnostics-color=never" });
+    command.arg(if machine == Machine::Here {
+        "-fno-color-diagnostics"
+    } else {
+        "-fdiagnostics-color=never"
+    });
     command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
     let ran = command.args(flags).output();
     let ran = ran.map_err(|source| HostError::NoCompiler { compiler, package, source })?;

@@ -119,8 +119,7 @@ impl EnginesProgram {
             return Err(DpdkError::Failed { status: ran.status, message });
         }
         let read = |name: &str| std::fs::read(at(name)).map_err(|e| io(name, e));
-        let stats =
-            files::stats(&String::from_utf8_lossy(&read("stats")?)).map_err(DpdkError::Results)?;
+        let stats = files::stats(&String::from_utf8_lossy(&read("stats")?)).map_err(DpdkError::Results)?;
         let shards = files::shards(&read("tables")?, &self.program, base).map_err(DpdkError::Results)?;
         let tables = shards.merged(&self.program, base, entries);
         let (outputs, departures) =
