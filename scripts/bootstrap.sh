@@ -7,9 +7,9 @@ cd "$(dirname "$0")/.."
 # What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
 # about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
 # and servers in the tests), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that
-# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick), chromium-headless-shell (the test that looks at
-# reports, 283 MB), libxdp1 (BPF objects of other people, for the analysis), z3 (a second opinion on what the solver inside
-# says).
+# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target
+# bluefield2, which runs emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of
+# other people, for the analysis), z3 (a second opinion on what the solver inside says).
 packages=(
     build-essential pkg-config
     clang-19 llvm-19 clang-format-19
@@ -20,6 +20,7 @@ packages=(
     python3 python3-venv memcached util-linux procps
     libdpdk-dev dpdk-dev
     chromium-headless-shell
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 )
 
 missing=()
@@ -40,6 +41,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
+
+scripts/arm64-dpdk.sh
 
 # Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.
 if ! command -v cargo >/dev/null; then

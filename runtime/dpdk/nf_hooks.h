@@ -14,6 +14,8 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "nf_log.h"
+
 /* 1 writes every output down with its event's number, for verify. */
 #ifndef NF_VERIFY
 #define NF_VERIFY 0
@@ -26,8 +28,6 @@
 #define NF_IO NF_WORKERS
 
 enum nf_fate { NF_EVENT, NF_SEND, NF_STACK, NF_HOST };
-/* Kinds of records in the output log. */
-enum { NF_OUT_SEND = 1, NF_OUT_STACK, NF_OUT_HOST, NF_OUT_MSG, NF_OUT_DMA, NF_OUT_DROP, NF_OUT_LOG, NF_OUT_TX };
 
 /* Private area of an mbuf. */
 struct nf_carried {
@@ -47,14 +47,6 @@ struct nf_carried {
 struct nf_local_event {
     u32 event;
     u8 params[NF_PARAM_BYTES];
-};
-
-/* Bytes that grow; what does not fit in memory is counted. */
-struct nf_bytes {
-    u8 *at;
-    size_t size;
-    size_t room;
-    u64 lost;
 };
 
 struct nf_stats {
@@ -113,29 +105,6 @@ extern struct rte_mempool *nf_event_pool;
 static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
 
 /* ---- The output log ------------------------------------------------------------------------------------------- */
-
-static inline void nf_bytes_add(struct nf_bytes *bytes, const void *from, size_t size)
-{
-    if (bytes->size + size > bytes->room) {
-        size_t room = 2 * (bytes->size + size) + 4096;
-        u8 *at = realloc(bytes->at, room);
-        if (!at) {
-            bytes->lost++;
-            return;
-        }
-        bytes->at = at;
-        bytes->room = room;
-    }
-    memcpy(bytes->at + bytes->size, from, size);
-    bytes->size += size;
-}
-
-struct nf_log_head {
-    u64 sequence;
-    u64 number;
-    u32 kind;
-    u32 size;
-};
 
 /* Writes an output down, in verify mode. */
 static __rte_noinline void nf_record(struct nf_worker *w, u32 kind, u64 number, const void *bytes, u32 size)

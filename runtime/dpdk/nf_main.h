@@ -329,6 +329,12 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
         rte_pktmbuf_free(m);
     }
 #else
+    /* A message to a program that takes none. */
+    if (event >= NF_EVENTS) {
+        io->stats.lost++;
+        rte_pktmbuf_free(m);
+        return;
+    }
     struct nf_carried *carried = rte_mbuf_to_priv(m);
     carried->now = now;
     carried->seed = seed;
@@ -354,7 +360,37 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
 #endif
 }
 
+static u64 nf_hz(void) { return rte_get_tsc_hz(); }
+
 #include "nf_files.h"
+
+/* Gives the next burst of events from the file to their handlers; 0 at its end. */
+static u32 nf_next_event(struct nf_worker *io)
+{
+    u32 count = 0;
+    while (count < NF_BURST && (size_t)(nf_events_end - nf_events_at) >= sizeof(struct nf_event_head)) {
+        struct nf_event_head head;
+        memcpy(&head, nf_events_at, sizeof(head));
+        const u8 *bytes = nf_events_at + sizeof(head);
+        if ((size_t)(nf_events_end - bytes) < head.size)
+            return 0;
+        struct rte_mbuf *m = rte_pktmbuf_alloc(nf_pool);
+        if (!m)
+            return count ? count : 1;
+        nf_events_at = bytes + head.size;
+        void *to = rte_pktmbuf_append(m, (u16)head.size);
+        if (!to) {
+            io->stats.lost++;
+            rte_pktmbuf_free(m);
+            continue;
+        }
+        memcpy(to, bytes, head.size);
+        nf_received += !head.host;
+        count++;
+        nf_input(io, m, head.host ? NF_MESSAGE : NF_ENTRY, head.port, head.now, head.seed);
+    }
+    return count;
+}
 
 /* Packets that came in during the last call are on their way. Gives how many events that was. */
 static inline u32 nf_poll_ports(struct nf_worker *io)

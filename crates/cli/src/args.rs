@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use nicforge_codegen::nfp::Engines;
 
 #[derive(Parser)]
 #[command(
@@ -253,6 +254,12 @@ pub enum Target {
     Xdp,
     /// A DPDK process: lcores joined by rings
     Dpdk,
+    /// The same for the Arm cores of a BlueField-2, run here under qemu
+    Bluefield2,
+    /// Micro-engines of a Netronome Agilio CX, run here as threads on a shim of the chip's operations
+    AgilioCx,
+    /// Cores of a LiquidIO, run here as threads
+    Liquidio,
 }
 
 impl Target {
@@ -262,6 +269,33 @@ impl Target {
             Target::Interp => "interp",
             Target::Xdp => "xdp",
             Target::Dpdk => "dpdk",
+            Target::Bluefield2 => "bluefield2",
+            Target::AgilioCx => "agilio-cx",
+            Target::Liquidio => "liquidio",
+        }
+    }
+
+    /// The engines of targets that have such.
+    pub fn engines(self) -> Option<Engines> {
+        match self {
+            Target::AgilioCx => Some(Engines::Nfp),
+            Target::Liquidio => Some(Engines::Threads),
+            _ => None,
+        }
+    }
+
+    /// Whether programs run on a plan's pipeline in a process.
+    pub fn is_planned(self) -> bool {
+        !matches!(self, Target::Interp | Target::Xdp)
+    }
+
+    /// What stands here for the target's hardware: it shows what programs do, and nothing of how fast.
+    pub fn stands_in(self) -> Option<&'static str> {
+        match self {
+            Target::Interp | Target::Xdp | Target::Dpdk => None,
+            Target::Bluefield2 => Some("functional: emulated"),
+            Target::AgilioCx => Some("functional: on a shim of the chip"),
+            Target::Liquidio => Some("functional: on threads"),
         }
     }
 }

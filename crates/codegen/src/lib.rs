@@ -5,6 +5,7 @@ pub mod c;
 pub mod dpdk;
 pub mod host;
 pub mod inplace;
+pub mod nfp;
 pub mod pipeline;
 pub mod xdp;
 

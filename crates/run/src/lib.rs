@@ -14,6 +14,7 @@ pub mod fault;
 pub mod host;
 pub mod live;
 pub mod netns;
+pub mod nfp;
 pub mod pcap;
 mod pin;
 pub mod rate;

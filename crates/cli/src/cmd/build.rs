@@ -1,5 +1,6 @@
 //! `nicforge build`: a program to αIR, generated C or an object.
 
+use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_passes::{PassManager, registry};
@@ -40,7 +41,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
     }
 
-    if args.target == Target::Dpdk && matches!(args.emit, Emit::C | Emit::Object) {
+    if args.target.is_planned() && matches!(args.emit, Emit::C | Emit::Object) {
         return dpdk(&args, &loaded);
     }
 
@@ -93,16 +94,34 @@ pub fn run(args: Build) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The files of a program of engines: their text one behind the other, or a folder with them and their runtime.
+fn engine_files(args: &Build, job: &super::pipelines::Job, engines: Engines) -> Result<(), Failure> {
+    let app = job.engines(engines)?;
+    if args.emit == Emit::C {
+        let files = app.artifact().files.iter();
+        let text: String = files.map(|(name, text)| format!("/* ---- {name} */\n{text}\n")).collect();
+        return write(args, text.as_bytes());
+    }
+    let path = args.output.clone().unwrap_or_else(|| job.program.name.clone().into());
+    std::fs::create_dir_all(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    app.write(&path).map_err(|e| super::pipelines::failure(&job.program, e))?;
+    outln!("wrote {}", path.display());
+    Ok(())
+}
+
 /// The source of a DPDK application, or the application itself.
 fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
-    let job = super::pipelines::dpdk(&args.planned, &loaded.program)?;
-    let app = DpdkProgram::new(&job.program, &job.pipeline)
+    let job = super::pipelines::job(args.target, &args.planned, &loaded.program)?;
+    if let Some(engines) = args.target.engines() {
+        return engine_files(args, &job, engines);
+    }
+    let app = DpdkProgram::new_on(super::pipelines::machine(args.target), &job.program, &job.pipeline)
         .map_err(|e| super::pipelines::failure(&job.program, e))?;
     if args.emit == Emit::C {
         return write(args, app.artifact().source.as_bytes());
     }
-    let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
     let built = app.path(false).map_err(|e| super::pipelines::failure(&job.program, e))?;
+    let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
     std::fs::copy(built, &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
     Ok(())

@@ -1,15 +1,17 @@
 //! From a program and what is said about its plan to something a code generator for processes takes.
 
 use nicforge_codegen::dpdk::Pipeline;
+use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::xdp::generate_pipeline;
 use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
-use nicforge_ir::{Program, Verified};
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
-use nicforge_run::dpdk::DpdkError;
+use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
+use nicforge_run::nfp::EnginesProgram;
 
 use super::{matrix, plan};
-use crate::args::Planned;
+use crate::args::{Planned, Target};
 use crate::context::Failure;
 use crate::program;
 
@@ -20,14 +22,14 @@ pub struct Job {
     pub pipeline: Pipeline,
 }
 
-/// The plan for DPDK on this kind of machine.
-pub fn dpdk(planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
-    job(planned, source, "dpdk", pipeline::of_plan)
+/// The plan for a target that runs as processes or engines.
+pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
+    made(planned, source, target.name(), pipeline::of_plan)
 }
 
 /// The plan for XDP, if one was asked for: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
-    asked(planned).then(|| job(planned, source, "xdp", pipeline::of_plan_for_xdp)).transpose()
+    asked(planned).then(|| made(planned, source, "xdp", pipeline::of_plan_for_xdp)).transpose()
 }
 
 /// Whether a plan was asked for.
@@ -40,7 +42,7 @@ pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure>
     generate_pipeline(&job.program, &job.pipeline, lines).map_err(|e| program::unsupported(&job.program, &e))
 }
 
-fn job(
+fn made(
     planned: &Planned,
     source: &Verified<Program>,
     target: &str,
@@ -55,9 +57,43 @@ fn job(
     Ok(Job { plan, program, pipeline })
 }
 
+/// What runs a target's DPDK applications.
+pub fn machine(target: Target) -> Machine {
+    if target == Target::Bluefield2 { Machine::Bluefield2 } else { Machine::Here }
+}
+
 impl Job {
-    /// This job and what to compare it with: both with room in their tables, see [`Plan::make_room`].
-    pub fn with_room(mut self, source: &Verified<Program>) -> Result<(Job, Verified<Program>), Failure> {
+    /// Runs events as the target does and in the interpreter; gives the run and what differs.
+    pub fn compare(
+        &mut self,
+        target: Target,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+    ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
+        let reference = self.make_room(source)?;
+        if let Some(engines) = target.engines() {
+            let ran = self.engines(engines)?.verify(&reference, entries, events);
+            return ran.map_err(|e| failure(&self.program, e));
+        }
+        verify_on(machine(target), &reference, &self.program, &self.pipeline, entries, events)
+            .map_err(|e| failure(&self.program, e))
+    }
+
+    /// The program for engines joined by queues, with tables where the plan has them.
+    pub fn engines(&self, engines: Engines) -> Result<EnginesProgram, Failure> {
+        let table = |name: &str| self.plan.tables.iter().find(|table| table.name == name);
+        let memory = |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
+        let placement = Placement {
+            memories: self.program.tables.values().map(|table| memory(&table.name)).collect(),
+            units: self.plan.stages.iter().map(|stage| stage.units.clone()).collect(),
+        };
+        EnginesProgram::new(&self.program, &self.pipeline, &placement, engines)
+            .map_err(|e| failure(&self.program, e))
+    }
+
+    /// Makes room in the tables of this program and gives the one to compare with, see [`Plan::make_room`].
+    pub fn make_room(&mut self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
         let widen = |program: &Verified<Program>| {
             let mut program = program.clone().into_inner();
             self.plan.make_room(&mut program);
@@ -65,7 +101,7 @@ impl Job {
         };
         let reference = widen(source)?;
         self.program = widen(&self.program)?;
-        Ok((self, reference))
+        Ok(reference)
     }
 }
 

@@ -24,8 +24,8 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         Target::Interp => {
             return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
         }
-        Target::Dpdk => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
         Target::Xdp => {}
+        _ => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
     }
     if let Some(job) = pipelines::xdp(&args.planned, &loaded.program)? {
         return verify_xdp::run(&args, &loaded.program, &job, &events, &entries, &runtime);
@@ -103,6 +103,7 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
         if let Some(plan) = plan {
             let stages = plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
             value["stages"] = stages.collect();
+            value["functional"] = args.target.stands_in().into();
         }
         outln!("{value:#}");
         return;
@@ -119,8 +120,9 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
         let list: Vec<String> = plan.stages.iter().map(|s| format!("{} x{}", s.name, s.replicas)).collect();
         format!(" ({})", list.join(", "))
     });
+    let how = args.target.stands_in().map_or(String::new(), |how| format!(" ({how})"));
     outln!(
-        "{target}{stages} matches the reference: {} of {} events, {} of {} tables",
+        "{target}{stages} matches the reference: {} of {} events, {} of {} tables{how}",
         result.matching,
         result.events,
         result.matching_tables,

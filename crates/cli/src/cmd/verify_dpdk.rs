@@ -1,7 +1,7 @@
-//! `nicforge verify --target dpdk`: a planned pipeline as a DPDK process against the interpreter.
+//! `nicforge verify` for planned targets: a pipeline in a process against the interpreter.
 
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
-use nicforge_run::dpdk::{Difference, verify_dpdk};
+use nicforge_run::dpdk::Difference;
 
 use super::compare::{self, Agreement};
 use super::{pipelines, verify};
@@ -15,9 +15,8 @@ pub fn run(
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
-    let (job, reference) = pipelines::dpdk(&args.planned, source)?.with_room(source)?;
-    let (_, differences) = verify_dpdk(&reference, &job.program, &job.pipeline, entries, events)
-        .map_err(|e| pipelines::failure(&job.program, e))?;
+    let mut job = pipelines::job(args.target, &args.planned, source)?;
+    let (_, differences) = job.compare(args.target, source, entries, events)?;
     let tables = source.tables.len();
     let mut result = Agreement {
         events: events.len(),

@@ -1,16 +1,18 @@
-//! Generated C becomes a DPDK application, with the libraries that are installed.
+//! Generated C becomes a DPDK application, with the libraries that are installed, or Debian's for arm64.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::DpdkError;
+use super::{DpdkError, Machine};
 use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 3] = [
+const DPDK_RUNTIME: [(&str, &str); 4] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
-    ("nf_files.h", include_str!("../../../../runtime/dpdk/nf_files.h")),
+    ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
+    ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];
 
 /// Flags that pkg-config knows for DPDK.
@@ -27,26 +29,64 @@ fn flags() -> Result<Vec<String>, DpdkError> {
 }
 
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
-pub fn build(source: &str, verify: bool) -> Result<tempfile::TempDir, DpdkError> {
-    let flags = flags()?;
+pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::TempDir, DpdkError> {
+    let (compiler, package) = match machine {
+        Machine::Here => (CLANG, CLANG),
+        Machine::Bluefield2 => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
+    };
+    let flags = match machine {
+        Machine::Here => flags()?,
+        Machine::Bluefield2 => arm64_flags(&sysroot()?),
+    };
     let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &DPDK_RUNTIME)?;
     write_files(dir.path(), &[("app.c", source)])?;
-    let mut clang = Command::new(CLANG);
-    clang.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
-    clang.args([
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fno-color-diagnostics",
-        "app.c",
-        "nf_tables.c",
-        "-o",
-        "app",
-    ]);
-    clang.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
-    let ran = clang.args(flags).output();
-    let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, source })?;
-    if ran.status.success() { Ok(dir) } else { Err(refused(dir, CLANG, &ran.stderr).into()) }
+    let mut command = Command::new(compiler);
+    command.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
+    command.args(["-Wall", "-Wextra", "-Werror", "app.c", "nf_tables.c", "-o", "app"]);
+    command.arg(if machine == Machine::Here {
+        "-fno-color-diagnostics"
+    } else {
+        "-fdiagnostics-color=never"
+    });
+    command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
+    let ran = command.args(flags).output();
+    let ran = ran.map_err(|source| HostError::NoCompiler { compiler, package, source })?;
+    if ran.status.success() { Ok(dir) } else { Err(refused(dir, compiler, &ran.stderr).into()) }
+}
+
+/// The cross compiler for BlueField's Arm cores.
+const ARM64_GCC: &str = "aarch64-linux-gnu-gcc";
+/// The emulator of their programs.
+pub const QEMU: &str = "qemu-aarch64";
+
+/// Where `scripts/arm64-dpdk.sh` put Debian's DPDK for arm64: `$NICFORGE_ARM64`, or the user's cache folder.
+fn sysroot() -> Result<PathBuf, DpdkError> {
+    let given = std::env::var_os("NICFORGE_ARM64").map(PathBuf::from);
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let path = given.or_else(|| cache.map(|cache| cache.join("nicforge/arm64"))).unwrap_or_default();
+    if path.join("complete").is_file() { Ok(path) } else { Err(DpdkError::NoSysroot { path }) }
+}
+
+/// Flags for a static application, whose libraries need nothing of this machine. Drivers and what registers itself must be
+/// named whole: nothing refers to them.
+fn arm64_flags(root: &Path) -> Vec<String> {
+    let at = |path: &str| root.join(path).display().to_string();
+    let mut flags: Vec<String> =
+        ["-static", "-include", "rte_config.h", "-mcpu=cortex-a72+crc", "-moutline-atomics"]
+            .map(String::from)
+            .into();
+    for include in ["usr/include/aarch64-linux-gnu/dpdk", "usr/include/dpdk", "usr/include"] {
+        flags.extend(["-isystem".to_string(), at(include)]);
+    }
+    flags.push(format!("-L{}", at("usr/lib/aarch64-linux-gnu")));
+    let link = "-Wl,--whole-archive -l:librte_net_null.a -l:librte_net_ring.a -l:librte_bus_vdev.a -l:librte_mempool_ring.a \
+                -Wl,--no-whole-archive -Wl,--start-group -l:librte_eal.a -l:librte_ethdev.a -l:librte_mbuf.a \
+                -l:librte_mempool.a -l:librte_ring.a -l:librte_kvargs.a -l:librte_telemetry.a -l:librte_net.a \
+                -l:librte_meter.a -l:librte_pci.a -Wl,--end-group -lnuma -lfdt -lbsd -lmd -lm -lpthread -ldl";
+    flags.extend(link.split_whitespace().map(String::from));
+    flags
 }

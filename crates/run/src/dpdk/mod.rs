@@ -6,7 +6,7 @@
 //! arguments that DPDK's environment layer takes.
 
 mod build;
-mod files;
+pub(crate) mod files;
 mod verify;
 
 use std::cell::OnceCell;
@@ -23,7 +23,7 @@ use crate::fault::Fault;
 use crate::host::HostError;
 
 pub use files::Shards;
-pub use verify::{Difference, verify_dpdk};
+pub use verify::{Difference, compare, verify_dpdk, verify_on};
 
 /// Megabytes of memory without huge pages; buffers for 16384 packets fit.
 const MEMORY_MB: u32 = 256;
@@ -37,11 +37,18 @@ pub enum DpdkError {
         "DPDK is not installed ({reason}); install it with `apt-get install --no-install-recommends libdpdk-dev pkg-config`"
     )]
     NoDpdk { reason: String },
+    #[error(
+        "there is no DPDK for arm64 in {}; `scripts/arm64-dpdk.sh` puts it there (NICFORGE_ARM64 names another folder)",
+        path.display()
+    )]
+    NoSysroot { path: PathBuf },
+    #[error("`{QEMU}` cannot be started ({source}); install it with `apt-get install qemu-user`", QEMU = build::QEMU)]
+    NoEmulator { source: std::io::Error },
     #[error(transparent)]
     Build(#[from] HostError),
-    #[error("the DPDK process ended with {status}: {message}")]
+    #[error("the process ended with {status}: {message}")]
     Failed { status: std::process::ExitStatus, message: String },
-    #[error("internal error: the DPDK process's results make no sense: {0}")]
+    #[error("internal error: the process's results make no sense: {0}")]
     Results(String),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
@@ -51,11 +58,25 @@ impl DpdkError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            DpdkError::NoDpdk { .. } | DpdkError::Failed { .. } | DpdkError::Io { .. } => Fault::Environment,
+            DpdkError::NoDpdk { .. }
+            | DpdkError::NoSysroot { .. }
+            | DpdkError::NoEmulator { .. }
+            | DpdkError::Failed { .. }
+            | DpdkError::Io { .. } => Fault::Environment,
             DpdkError::Build(error) => error.fault(),
             _ => Fault::User,
         }
     }
+}
+
+/// What an application is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// This machine, with the DPDK that is installed.
+    Here,
+    /// The Cortex-A72 cores of a BlueField-2, with Debian's DPDK for arm64; run here under qemu, which shows what the program
+    /// does and nothing of how fast.
+    Bluefield2,
 }
 
 /// Counters of one lcore.
@@ -133,6 +154,7 @@ pub struct Ports {
 pub struct DpdkProgram {
     artifact: DpdkArtifact,
     program: Program,
+    machine: Machine,
     /// Executables for ports and for [`DpdkProgram::run`], built when they are first needed.
     live: OnceCell<tempfile::TempDir>,
     verify: OnceCell<tempfile::TempDir>,
@@ -145,9 +167,18 @@ impl DpdkProgram {
     /// Generates a program whose calls are all inlined. It is compiled when it first runs: for ports without any trace of
     /// what [`DpdkProgram::run`] writes down.
     pub fn new(program: &Verified<Program>, pipeline: &Pipeline) -> Result<DpdkProgram, DpdkError> {
+        DpdkProgram::new_on(Machine::Here, program, pipeline)
+    }
+
+    /// The same for another machine.
+    pub fn new_on(
+        machine: Machine,
+        program: &Verified<Program>,
+        pipeline: &Pipeline,
+    ) -> Result<DpdkProgram, DpdkError> {
         let artifact = generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
         let (live, verify) = (OnceCell::new(), OnceCell::new());
-        Ok(DpdkProgram { artifact, program: (**program).clone(), live, verify })
+        Ok(DpdkProgram { artifact, program: (**program).clone(), machine, live, verify })
     }
 
     pub fn artifact(&self) -> &DpdkArtifact {
@@ -158,7 +189,7 @@ impl DpdkProgram {
     pub fn path(&self, verify: bool) -> Result<PathBuf, DpdkError> {
         let cell = if verify { &self.verify } else { &self.live };
         if cell.get().is_none() {
-            let dir = build::build(&self.artifact.source, verify)?;
+            let dir = build::build(&self.artifact.source, verify, self.machine)?;
             // Nobody else can have set it: the cell is not shared between threads.
             let _ = cell.set(dir);
         }
@@ -217,7 +248,15 @@ impl DpdkProgram {
         let path = self.path(own.iter().any(|(option, _)| *option == "--nf-outputs"))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("nicforge-{}-{number}", std::process::id());
-        let mut command = Command::new(&path);
+        let mut command = match self.machine {
+            Machine::Here => Command::new(&path),
+            Machine::Bluefield2 => {
+                let mut emulator = Command::new(build::QEMU);
+                // DPDK asks the kernel which instructions the CPU has; this one has CRC32, as a BlueField-2.
+                emulator.args(["-cpu", "cortex-a72"]).arg(&path);
+                emulator
+            }
+        };
         command.args([
             "--no-huge",
             "-m",
@@ -238,7 +277,10 @@ impl DpdkProgram {
             command.arg(option).arg(at(name));
         }
         let ran = command.stdin(Stdio::null()).output();
-        let ran = ran.map_err(|source| DpdkError::Io { path, source })?;
+        let ran = ran.map_err(|source| match self.machine {
+            Machine::Here => DpdkError::Io { path, source },
+            Machine::Bluefield2 => DpdkError::NoEmulator { source },
+        })?;
         if ran.status.success() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableBackend, TableError, TableId, Verified};
 
-use super::{DpdkError, DpdkProgram, DpdkRun};
+use super::{DpdkError, DpdkProgram, DpdkRun, Machine};
 use crate::control;
 
 /// Where a run differs from the interpreter.
@@ -43,14 +43,37 @@ pub fn verify_dpdk(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
-    let app = DpdkProgram::new(compiled, pipeline)?;
-    let run = app.run(events, entries)?;
+    verify_on(Machine::Here, program, compiled, pipeline, entries, events)
+}
+
+/// The same on another machine.
+pub fn verify_on(
+    machine: Machine,
+    program: &Verified<Program>,
+    compiled: &Verified<Program>,
+    pipeline: &Pipeline,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
+    let run = DpdkProgram::new_on(machine, compiled, pipeline)?.run(events, entries)?;
+    let found = compare(&run, program, pipeline, entries, events);
+    Ok((run, found))
+}
+
+/// What of a run is not as the interpreter says.
+pub fn compare(
+    run: &DpdkRun,
+    program: &Verified<Program>,
+    pipeline: &Pipeline,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut interp = Interp::new(program);
     let problem = |event, message| Difference::Interpreter { event, message };
     if let Err(error) = control::apply(&mut interp, entries) {
         found.push(problem(0, TableError::to_string(&error)));
-        return Ok((run, found));
+        return found;
     }
     let one_stage = pipeline.stages.len() == 1;
     for (i, (event, got)) in events.iter().zip(&run.outputs).enumerate() {
@@ -81,5 +104,5 @@ pub fn verify_dpdk(
             found.push(Difference::Table { table, want, got });
         }
     }
-    Ok((run, found))
+    found
 }

@@ -57,7 +57,7 @@ pub fn load(source: &str, count: bool) -> Result<Loaded, HostError> {
         clang.arg("-msse4.2");
     }
     let ran = clang.args(["program.c", "nf_tables.c", "-o", "program.so"]).output();
-    let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, source })?;
+    let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, package: CLANG, source })?;
     if !ran.status.success() {
         return Err(refused(dir, CLANG, &ran.stderr));
     }

@@ -38,8 +38,8 @@ const MAX_EVENTS: u64 = 10_000_000;
 pub enum HostError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Unsupported(Vec<Unsupported>),
-    #[error("`{compiler}` cannot be started ({source}); install it with `apt-get install {compiler}`")]
-    NoCompiler { compiler: &'static str, source: std::io::Error },
+    #[error("`{compiler}` cannot be started ({source}); install it with `apt-get install {package}`")]
+    NoCompiler { compiler: &'static str, package: &'static str, source: std::io::Error },
     #[error(
         "internal error in code generation: {compiler} refuses the generated code: {first}\n  generated code and all messages: {}",
         path.display()

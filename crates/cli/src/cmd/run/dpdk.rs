@@ -1,7 +1,7 @@
-//! A capture through a planned DPDK process.
+//! A capture through a planned pipeline in a process.
 
 use nicforge_ir::{Input, Output};
-use nicforge_run::dpdk::{DpdkRun, verify_dpdk};
+use nicforge_run::dpdk::DpdkRun;
 use serde_json::{Value, json};
 
 use super::summary::{Summary, TableSize};
@@ -17,12 +17,12 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let program = &*loaded.program;
     let list = events::captures(&args.inputs, program, &loaded.path)?;
     let entries = events::tables(&args.inputs, program, &loaded.path)?;
-    let (job, reference) = pipelines::dpdk(&args.planned, &loaded.program)?.with_room(&loaded.program)?;
-    let (run, differences) = verify_dpdk(&reference, &job.program, &job.pipeline, &entries, &list)
-        .map_err(|e| pipelines::failure(&job.program, e))?;
+    let mut job = pipelines::job(args.target, &args.planned, &loaded.program)?;
+    let (run, differences) = job.compare(args.target, &loaded.program, &entries, &list)?;
+    let how = args.target.stands_in().map_or(String::new(), |how| format!("; {how}"));
     let setting =
-        format!("{} stages, {} lcores and one for ports", job.plan.stages.len(), job.pipeline.workers());
-    let mut summary = Summary::new("dpdk", setting, program);
+        format!("{} stages, {} units and one for ports{how}", job.plan.stages.len(), job.pipeline.workers());
+    let mut summary = Summary::new(args.target.name(), setting, program);
     let mut sent = vec![Vec::new(); program.ports as usize];
     for (i, (event, outputs)) in list.iter().zip(&run.outputs).enumerate() {
         match event.input {

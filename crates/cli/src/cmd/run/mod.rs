@@ -31,9 +31,9 @@ pub fn run(args: Run) -> Result<(), Failure> {
     interrupt::stop_in_order();
     match (args.target, args.dev.is_empty()) {
         (Target::Interp, _) => interp::run(&args, &loaded),
-        (Target::Dpdk, _) => dpdk::run(&args, &loaded),
         (Target::Xdp, true) if pipelines::asked(&args.planned) => planned::run(&args, &loaded, runtime),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
+        _ => dpdk::run(&args, &loaded),
     }
 }

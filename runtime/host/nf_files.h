@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_files.h (dpdk) - what a run reads and writes beside ports, all little-endian and without padding:
+ * nf_files.h (host) - what a process reads and writes beside ports, all little-endian and without padding:
  *
  * --nf-events FILE   input events instead of ports: { u64 now; u64 seed; u32 host; u32 port; u32 size; u32 zero; }
  * bytes
@@ -12,8 +12,8 @@
  * --nf-stats FILE    counters, a line each: name, space, value
  * --nf-limit N       stop after N packets; --nf-frame N: longest frame
  */
-#ifndef NF_DPDK_FILES_H
-#define NF_DPDK_FILES_H
+#ifndef NF_FILES_H
+#define NF_FILES_H
 
 static const u8 *nf_events_at, *nf_events_end;
 static u64 nf_limit;
@@ -52,7 +52,7 @@ static u8 *nf_read_file(const char *path, size_t *size)
     if (file)
         fclose(file);
     if (!bytes)
-        fprintf(stderr, "nicforge-dpdk: %s: cannot be read\n", path);
+        fprintf(stderr, "nicforge: %s: cannot be read\n", path);
     return bytes;
 }
 
@@ -71,13 +71,13 @@ static bool nf_options(int argc, char **argv)
                    {"--nf-frame", &frame}};
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
-        for (size_t o = 0; o < RTE_DIM(options); o++)
+        for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++)
             if (strcmp(argv[i], options[o].name) == 0 && i + 1 < argc) {
                 *options[o].value = argv[i + 1];
                 known = true;
             }
         if (!known) {
-            fprintf(stderr, "nicforge-dpdk: option %s is unknown or has no value\n", argv[i]);
+            fprintf(stderr, "nicforge: option %s is unknown or has no value\n", argv[i]);
             return false;
         }
     }
@@ -90,34 +90,6 @@ static bool nf_options(int argc, char **argv)
         return nf_events_at != NULL;
     }
     return true;
-}
-
-/* Gives the next burst of events from the file to their handlers; 0 at its end. */
-static u32 nf_next_event(struct nf_worker *io)
-{
-    u32 count = 0;
-    while (count < NF_BURST && (size_t)(nf_events_end - nf_events_at) >= sizeof(struct nf_event_head)) {
-        struct nf_event_head head;
-        memcpy(&head, nf_events_at, sizeof(head));
-        const u8 *bytes = nf_events_at + sizeof(head);
-        if ((size_t)(nf_events_end - bytes) < head.size)
-            return 0;
-        struct rte_mbuf *m = rte_pktmbuf_alloc(nf_pool);
-        if (!m)
-            return count ? count : 1;
-        nf_events_at = bytes + head.size;
-        void *to = rte_pktmbuf_append(m, (u16)head.size);
-        if (!to) {
-            io->stats.lost++;
-            rte_pktmbuf_free(m);
-            continue;
-        }
-        memcpy(to, bytes, head.size);
-        nf_received += !head.host;
-        count++;
-        nf_input(io, m, head.host ? NF_MESSAGE : NF_ENTRY, head.port, head.now, head.seed);
-    }
-    return count;
 }
 
 /* Workers whose tables are their own, for one table: all of them, or the first. */
@@ -139,7 +111,7 @@ static bool nf_fill_tables(void)
             u8 *entry = nf_table_put(nf_workers[w]->tables[head.table], key, mask, head.detail);
             ok = entry != NULL;
             if (!ok) {
-                fprintf(stderr, "nicforge-dpdk: table %s is full: its capacity is %u\n", spec->name, spec->capacity);
+                fprintf(stderr, "nicforge: table %s is full: its capacity is %u\n", spec->name, spec->capacity);
                 break;
             }
             memcpy(entry, value, spec->value_size);
@@ -203,14 +175,14 @@ static void nf_write_stats(FILE *file)
     for (u32 port = 0; port < NF_MAX_PORTS; port++)
         fprintf(file, "sent.%u %lu\n", port, nf_sent[port]);
     fprintf(file, "received %lu\nstack %lu\nhost %lu\n", nf_received, nf_to_stack, nf_to_host);
-    fprintf(file, "no_port %lu\ntsc_hz %lu\n", nf_no_port, rte_get_tsc_hz());
+    fprintf(file, "no_port %lu\ntsc_hz %lu\n", nf_no_port, nf_hz());
 }
 
 static FILE *nf_create(const char *path)
 {
     FILE *file = fopen(path, "wb");
     if (!file)
-        fprintf(stderr, "nicforge-dpdk: %s: cannot be written\n", path);
+        fprintf(stderr, "nicforge: %s: cannot be written\n", path);
     return file;
 }
 

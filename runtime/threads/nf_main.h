@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_main.h (threads) - the process around engines: reads events and tables, starts a thread for every engine, gives it
+ * its events, and writes down what came of it (nf_files.h). Closed loop: few enough input events are in flight that
+ * every queue has room.
+ */
+#ifndef NF_THREADS_MAIN_H
+#define NF_THREADS_MAIN_H
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define NF_IN_FLIGHT 256
+#define NF_CONTEXTS 4096
+/* In front of a frame, for headers. */
+#define NF_ROOM 256
+
+static struct nf_worker *nf_workers[NF_WORKERS + 1];
+static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host_count, nf_no_port, nf_received, nf_next_sequence;
+
+static u64 nf_hz(void) { return 1000000000; }
+
+#define nf_to_host nf_to_host_count
+#include "nf_files.h"
+#undef nf_to_host
+
+static bool nf_make_workers(void)
+{
+    for (u32 i = 0; i <= NF_WORKERS; i++) {
+        struct nf_worker *w = calloc(1, sizeof(*w));
+        if (!w)
+            return false;
+        w->number = i;
+        w->stage = NF_STAGES;
+        for (u32 stage = 0; stage < NF_STAGES; stage++)
+            if (i >= nf_stages[stage].first && i < nf_stages[stage].first + nf_stages[stage].replicas)
+                w->stage = stage;
+        w->env.worker = i;
+        w->env.user = w;
+        w->env.tables = w->tables;
+        nf_workers[i] = w;
+    }
+    for (u32 t = 0; t < nf_table_count; t++) {
+        struct nf_table *shared = NULL;
+        for (u32 i = 0; i <= NF_WORKERS; i++) {
+            if (!shared || (nf_sharded[t] && i < NF_WORKERS))
+                shared = nf_make_table(t);
+            if (!shared)
+                return false;
+            nf_workers[i]->tables[t] = shared;
+        }
+    }
+    return true;
+}
+
+/* Contexts with room for frames of at most longest bytes. */
+static bool nf_make_contexts(u32 longest)
+{
+    u32 room = NF_ROOM + longest, at = (u32)((sizeof(struct nf_context) + 63) & ~63u);
+    if (!nf_make_records(NF_CONTEXTS, at + room))
+        return false;
+    for (u32 i = 0; i < NF_CONTEXTS; i++) {
+        struct nf_context *context = nf_context_at(i);
+        context->number = i;
+        context->pkt.head = (u8 *)context + at;
+        context->pkt.tail = context->pkt.head + room;
+        context->pkt.staged = NF_STAGED_BYTES ? context->staged : NULL;
+        context->pkt.owner = context;
+    }
+    return true;
+}
+
+/* The smallest progress of all engines. */
+static u64 nf_all_through(void)
+{
+    u64 least = UINT64_MAX;
+    for (u32 i = 0; i < NF_WORKERS; i++) {
+        u64 progress = nf_progress_get(i);
+        least = progress < least ? progress : least;
+    }
+    return least;
+}
+
+/* Gives one event from the file to the engine that takes it. */
+static bool nf_input(struct nf_worker *io)
+{
+    struct nf_event_head head;
+    if ((size_t)(nf_events_end - nf_events_at) < sizeof(head))
+        return false;
+    memcpy(&head, nf_events_at, sizeof(head));
+    const u8 *bytes = nf_events_at + sizeof(head);
+    struct nf_context *context = nf_context_new();
+    if ((size_t)(nf_events_end - bytes) < head.size || !context)
+        return false;
+    nf_events_at = bytes + head.size;
+    u32 event = head.host ? NF_MESSAGE : NF_ENTRY;
+    struct nf_packet *pkt = &context->pkt;
+    if (event >= NF_EVENTS || head.size > (head.host ? NF_PARAM_BYTES : (u32)(pkt->tail - pkt->head - NF_ROOM))) {
+        io->stats.lost++;
+        nf_context_free(context);
+        nf_next_sequence++;
+        return true;
+    }
+    context->now = head.now;
+    context->seed = head.seed;
+    context->draws = 0;
+    if (head.host) {
+        memcpy(context->params, bytes, head.size);
+    } else {
+        nf_received++;
+        pkt->data = pkt->head + NF_ROOM;
+        pkt->end = pkt->data + head.size;
+        pkt->cursor = pkt->staged_len = 0;
+        pkt->in_port = head.port;
+        memcpy(pkt->data, bytes, head.size);
+        memcpy(context->params, &pkt, sizeof(pkt));
+    }
+    const struct nf_stage_spec *stage = &nf_stages[nf_stage_of[event]];
+    u32 replica = 0;
+    if (stage->replicas > 1)
+        replica =
+            (u32)((u64)nf_steer(io, event, context->params, head.host ? NULL : pkt->data, head.host ? NULL : pkt->end) *
+                      stage->replicas >>
+                  32);
+    struct nf_work work = {nf_next_sequence++, context->number, event};
+    nf_put(&io->stats, stage->first + replica, &work);
+    io->stats.events++;
+    return true;
+}
+
+static void *nf_thread(void *argument)
+{
+    struct nf_worker *w = argument;
+    nf_attach_tables(w, nf_sharded, NF_WORKERS);
+    nf_stage_mains[w->stage](w);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (!nf_options(argc, argv))
+        return 2;
+    u32 longest = nf_frame > 2048 ? nf_frame : 2048;
+    if (!nf_events_at || !nf_make_workers() || !nf_make_contexts(longest)) {
+        fprintf(stderr, "nicforge: no events (--nf-events), or too little memory for tables and contexts\n");
+        return 3;
+    }
+    if (!nf_fill_tables())
+        return 1;
+    static pthread_t threads[NF_WORKERS];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 1 << 20);
+    for (u32 i = 0; i < NF_WORKERS; i++)
+        if (pthread_create(&threads[i], &small, nf_thread, nf_workers[i])) {
+            fprintf(stderr, "nicforge: cannot start thread %u of %u\n", i + 1, NF_WORKERS);
+            return 3;
+        }
+    struct nf_worker *io = nf_workers[NF_IO];
+    for (bool more = true; more || nf_all_through() < nf_next_sequence;) {
+        for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + NF_IN_FLIGHT; i++)
+            more = nf_input(io);
+        nf_progress_set(NF_IO, nf_next_sequence);
+        nf_idle();
+    }
+    __atomic_store_n(&nf_all_done, true, __ATOMIC_RELEASE);
+    for (u32 i = 0; i < NF_WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    for (u32 i = 0; i < NF_WORKERS; i++) {
+        const struct nf_stats *stats = &nf_workers[i]->stats;
+        for (u32 port = 0; port < NF_MAX_PORTS; port++)
+            nf_sent[port] += stats->sent[port];
+        nf_to_stack += stats->to_stack;
+        nf_to_host_count += stats->to_host;
+    }
+    return nf_write_results() ? 0 : 3;
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_threads.h (threads) - rings, records and words that threads share, and who runs them. nf_threads.c has them; it
+ * knows nothing of a program but what nf_main.h tells it.
+ */
+#ifndef NF_THREADS_H
+#define NF_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rings by number: engines' queues first, then the free records. */
+#define NF_RINGS 1024
+#define NF_FREE_RECORDS (NF_RINGS - 1)
+#define NF_RING_ENTRIES 8192
+#define NF_RING_ENTRY 64
+
+/* Words that all may read and one writes: the engines' progress. */
+extern uint64_t nf_shared_words[NF_RINGS];
+extern bool nf_all_done;
+
+/* Puts an entry of at most NF_RING_ENTRY bytes in, or takes the oldest out; false if the ring is full, or empty. */
+bool nf_ring_put(uint32_t ring, const void *entry, size_t size);
+bool nf_ring_get(uint32_t ring, void *entry, size_t size);
+/* Makes count records of size bytes; false without memory. */
+bool nf_make_records(uint32_t count, size_t size);
+void *nf_record_at(uint32_t number);
+void nf_yield(void);
+uint64_t nf_clock_cycles(void);
+
+#endif

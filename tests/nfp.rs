@@ -1,0 +1,86 @@
+//! Programs of engines on the shim of an NFP against the interpreter: the tables. What was wrong in a published prototype is
+//! tested by name: what an update wrote is found by the next lookup, packets of one flow that follow each other closely,
+//! far more keys than a small table has entries, and keys that are not there.
+
+use nicforge_codegen::dpdk::Pipeline;
+use nicforge_codegen::nfp::{Engines, Placement};
+use nicforge_ir::{Input, InputEvent, Program, Verified, verify};
+use nicforge_passes::PassManager;
+use nicforge_run::nfp::EnginesProgram;
+use nicforge_tests::root;
+
+fn small_tables() -> Verified<Program> {
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let path = root().join("tests/programs/small_tables/small_tables.c");
+    let output =
+        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    verify(output.program).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+/// A packet with a key, and whether its entries are deleted before.
+fn packet(key: u32, deletes: bool) -> InputEvent {
+    let mut frame = key.to_le_bytes().to_vec();
+    frame.extend(u32::from(deletes).to_le_bytes());
+    frame.resize(60, 0);
+    InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame } }
+}
+
+/// Runs on one engine with the tables in the memories given, where `few` and `recent` are small.
+fn check(memories: [&str; 4], events: &[InputEvent]) {
+    let program = small_tables();
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let placement = Placement { memories: memories.map(String::from).to_vec(), units: Vec::new() };
+    let pipeline = Pipeline::single(&compiled);
+    let engines = EnginesProgram::new(&compiled, &pipeline, &placement, Engines::Nfp);
+    let engines = engines.unwrap_or_else(|e| panic!("{e}"));
+    let (run, differences) = engines.verify(&program, &[], events).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{memories:?}: {:?}", differences[0]);
+    assert_eq!(run.stats.workers.iter().map(|w| w.lost).sum::<u64>(), 0);
+}
+
+/// A lookup finds what the update before it wrote; packets of one flow follow each other, and with those of others between.
+#[test]
+fn updates_are_found() {
+    let keys = [7, 7, 7, 7, 9, 7, 9, 9, 0, 0, 7, u32::MAX, 7];
+    let events: Vec<InputEvent> = keys.iter().cycle().take(500).map(|key| packet(*key, false)).collect();
+    check(["cam", "cam", "imem", "emem"], &events);
+    check(["emem", "cam", "cls", "ctm"], &events);
+}
+
+/// 5000 flows in tables of 16, 1000 and 8192 entries: refused, evicted and kept, twice and from both ends.
+#[test]
+fn thousands_of_flows() {
+    let flows = (0..5000u32).chain((0..5000).rev()).map(|i| packet(i.wrapping_mul(0x9e37_79b9), false));
+    check(["cam", "cam", "imem", "emem"], &flows.collect::<Vec<_>>());
+}
+
+/// Keys that are not there are deleted, and keys that are make room for others.
+#[test]
+fn misses_and_deletions() {
+    let events = (0..3000u32).map(|i| packet(i * i % 61, i % 3 == 0));
+    check(["cam", "emem", "cls", "imem"], &events.collect::<Vec<_>>());
+}
+
+/// The chip's own demands: what is generated names memories, queues and the compiler's rules for every replica.
+#[test]
+fn files_for_the_vendors_tools() {
+    let program = small_tables();
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let placement = Placement {
+        memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(),
+        units: vec![vec!["me.13".to_string()]],
+    };
+    let engines = EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
+        .unwrap_or_else(|e| panic!("{e}"));
+    let file = |name: &str| {
+        let found = engines.artifact().files.iter().find(|(file, _)| file == name);
+        found.unwrap_or_else(|| panic!("no {name}")).1.clone()
+    };
+    assert!(
+        file("nf_program.h").contains("NF_TABLE_MEMORIES {NF_IN_CAM, NF_IN_CLS, NF_IN_IMEM, NF_IN_EMEM, 0}")
+    );
+    assert!(
+        file("placement.ini").contains("[tables]\nfew = cam\nrecent = cls\nmany = imem\nlatest = emem\n")
+    );
+    assert!(file("Makefile").contains("-u i33.me1 stage_0_0.list"), "{}", file("Makefile"));
+}
