@@ -82,9 +82,9 @@ struct nf_packet {
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };
 
 /* What a handler did, in order. BLOCK: straight line number id of the program ran (the artifact lists its ops). READ
- * and WRITE: table id, amount is a hash of the key, never 0; WRITE with amount 0 is of the entry that the table was last
- * asked for. BYTES: amount bytes of the frame or of a byte string were summed or copied by an op whose size is known at
- * run time only. */
+ * and WRITE: table id, amount is a hash of the key, never 0; WRITE with amount 0 is of the entry that the table was
+ * last asked for. BYTES: amount bytes of the frame or of a byte string were summed or copied by an op whose size is
+ * known at run time only. */
 struct nf_trace_item {
     u16 kind;
     u16 id;

@@ -615,10 +615,7 @@ NF_INLINE u64 nf_mix_frame(u64 key, const u8 *data, const u8 *end, u32 off, u32 
 }
 
 /* The replica of a key: equal keys go to the same one. */
-NF_INLINE u32 nf_replica(u64 key, u32 replicas)
-{
-    return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32;
-}
+NF_INLINE u32 nf_replica(u64 key, u32 replicas) { return (u64)(u32)(nf_mix_word(0, key) >> 16) * replicas >> 32; }
 
 /* Any replica: in turn by what the sending stage has handed on from this CPU. */
 NF_INLINE u32 nf_in_turn(u32 sender, u32 replicas)

@@ -18,7 +18,9 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
     for stage in &plan.stages {
         let handlers: Vec<HandlerId> = stage.handlers.iter().map(handler).collect::<Result<_, _>>()?;
         let ordered = plan.edges.iter().any(|edge| edge.to == stage.name && edge.reorder.is_some());
-        stages.push(PipeStage { handlers, replicas: stage.replicas, ordered });
+        // No generator makes locks yet: replicas that would share tables under them become one.
+        let locked = matches!(stage.replication, Replication::Locked { .. });
+        stages.push(PipeStage { handlers, replicas: if locked { 1 } else { stage.replicas }, ordered });
     }
     let mut steering = Vec::new();
     for edge in &plan.edges {
@@ -41,21 +43,6 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
         }
     }
     Ok(Pipeline { stages, steering, ordered_output: false })
-}
-
-/// The same for XDP. Replicas that would share tables under locks become one: programs on one CPU do not interrupt each
-/// other, and no lock is as cheap.
-///
-/// # Errors
-/// As [`of_plan`].
-pub fn of_plan_for_xdp(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
-    let mut pipeline = of_plan(plan, program)?;
-    for (stage, planned) in pipeline.stages.iter_mut().zip(&plan.stages) {
-        if matches!(planned.replication, Replication::Locked { .. }) {
-            stage.replicas = 1;
-        }
-    }
-    Ok(pipeline)
 }
 
 fn by_port(fields: &[PortFields]) -> Vec<Vec<(u32, u32)>> {

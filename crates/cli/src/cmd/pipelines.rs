@@ -24,12 +24,12 @@ pub struct Job {
 
 /// The plan for a target that runs as processes or engines.
 pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Result<Job, Failure> {
-    made(planned, source, target.name(), pipeline::of_plan)
+    made(planned, source, target.name())
 }
 
 /// The plan for XDP, if one was asked for: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
-    asked(planned).then(|| made(planned, source, "xdp", pipeline::of_plan_for_xdp)).transpose()
+    asked(planned).then(|| made(planned, source, "xdp")).transpose()
 }
 
 /// Whether a plan was asked for.
@@ -42,18 +42,13 @@ pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure>
     generate_pipeline(&job.program, &job.pipeline, lines).map_err(|e| program::unsupported(&job.program, &e))
 }
 
-fn made(
-    planned: &Planned,
-    source: &Verified<Program>,
-    target: &str,
-    pipeline_of: fn(&Plan, &Program) -> Result<Pipeline, String>,
-) -> Result<Job, Failure> {
+fn made(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {
     let target = matrix::find(target)?;
     let plan = plan::chosen(planned, source, &target)?;
     let cut = assemble::program_of(&plan)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower(&cut)?;
-    let pipeline = pipeline_of(&plan, &program).map_err(Failure::user)?;
+    let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
     Ok(Job { plan, program, pipeline })
 }
 

@@ -38,8 +38,11 @@ enum Cell {
     Rate(f64),
 }
 
+/// An application's name, its flows, and its cells.
+type Application = (&'static str, u32, &'static [(&'static str, Cell, bool)]);
+
 /// Application, its flows, and per NIC what the paper says (section 6); a rate that a cost was chosen by is calibrated.
-const CELLS: [(&str, u32, &[(&str, Cell, bool)]); 5] = [
+const CELLS: [Application; 5] = [
     (
         "l2_forward",
         64,
@@ -89,14 +92,14 @@ const CELLS: [(&str, u32, &[(&str, Cell, bool)]); 5] = [
     ),
 ];
 
-/// State placement on Agilio for one flow, Mpps: application, memory of all tables (none: ours), published.
+/// State placement on Agilio for one flow, thousand packets per second: application, memory of all tables (none: ours), published.
 const PLACEMENTS: [(&str, Option<&str>, f64); 6] = [
-    ("flextoe_rx", Some("emem"), 1.05),
-    ("flextoe_rx", Some("cls"), 2.06),
-    ("flextoe_rx", None, 6.28),
-    ("nf_chain", Some("emem"), 0.86),
-    ("nf_chain", Some("cls"), 3.34),
-    ("nf_chain", None, 4.43),
+    ("flextoe_rx", Some("emem"), 1050.0),
+    ("flextoe_rx", Some("cls"), 2060.0),
+    ("flextoe_rx", None, 6280.0),
+    ("nf_chain", Some("emem"), 860.0),
+    ("nf_chain", Some("cls"), 3340.0),
+    ("nf_chain", None, 4430.0),
 ];
 
 /// All rows.
@@ -149,7 +152,7 @@ fn placements(rows: &mut Vec<Row>) -> Result<(), Failure> {
         let pps = greatest(&target, &plan, &frames(name, 1), line)?;
         let case =
             format!("{name} on agilio-cx, one flow, state in {}", memory.unwrap_or("the planner's choice"));
-        rows.push(row(case, "Mpps", published, pps / 1e6));
+        rows.push(row(case, "Mpps", published / 1e3, pps / 1e6));
     }
     Ok(())
 }
