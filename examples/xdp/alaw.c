@@ -1,5 +1,6 @@
-/* Turns G.711 A-law into mu-law in RTP packets of up to 160 samples (20 ms), by way of the linear value: the segment is found
- * by comparing, one after the other. -DOPTIMISED takes the short way for samples that a table of segments decides. */
+/* Turns G.711 A-law into mu-law in RTP packets of up to 160 samples (20 ms), by way of the linear value: the segment is
+ * found by comparing, one after the other. -DOPTIMISED takes the short way for samples that a table of segments
+ * decides. */
 #include "xdp.h"
 
 #ifndef SAMPLES

@@ -35,12 +35,12 @@ INLINE void *take(struct packet *p, unsigned size)
     return here;
 }
 
-#define TABLE(name, contents, entries)                                                                                        \
-    struct {                                                                                                                 \
-        __uint(type, BPF_MAP_TYPE_ARRAY);                                                                                    \
-        __uint(max_entries, entries);                                                                                        \
-        __type(key, __u32);                                                                                                  \
-        __type(value, contents);                                                                                             \
+#define TABLE(name, contents, entries)                                                                                 \
+    struct {                                                                                                           \
+        __uint(type, BPF_MAP_TYPE_ARRAY);                                                                              \
+        __uint(max_entries, entries);                                                                                  \
+        __type(key, __u32);                                                                                            \
+        __type(value, contents);                                                                                       \
     } name SEC(".maps")
 
 /* One round of a multiplicative hash. */

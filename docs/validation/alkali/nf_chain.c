@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's third application: firewall, flow and connection tracker, load balancer. Six tables: three read by flow, one updated by flow, one
- * by source address, one by source port. */
+ * Alkali's third application: firewall, flow and connection tracker, load balancer. Six tables: three read by flow, one
+ * updated by flow, one by source address, one by source port. */
 #include "headers.h"
 
 NF_PORTS(1);

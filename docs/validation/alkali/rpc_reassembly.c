@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's fourth application: segments of RPC messages are put together on the NIC; a whole message goes to the host. */
+ * Alkali's fourth application: segments of RPC messages are put together on the NIC; a whole message goes to the host.
+ */
 #include <nicforge.h>
 
 NF_PORTS(1);
