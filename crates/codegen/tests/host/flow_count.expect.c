@@ -107,7 +107,7 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     u32 src = ip.src;
     u32 src_hash = nf_key_hash(&src, 4);
     t_stats_at *flows_entry = nf_hash_find(flows, &src, 4, src_hash);
-    NF_READS(0, 20);
+    NF_READS(0, &src, 4);
     struct t_stats s NF_LOCAL = {0};
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
@@ -115,19 +115,19 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     u32 tmp = (nf_frame_length(data, end) - 34);
     s.bytes = s.bytes + ((u64)tmp);
     if (flows_entry) {
-        NF_WRITES(0, 20);
+        NF_WRITES_LAST(0);
         NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
         NF_PUT((u8 *)&(*flows_entry) + 8, s.bytes);
     } else {
         t_stats_at *flows_new = nf_insert(flows, &src, src_hash);
-        NF_WRITES(0, 20);
+        NF_WRITES(0, &src, 4);
         if (flows_new)
             NF_PUT(&(*flows_new), s);
         (void)(flows_new != 0);
     }
     u64 *total_entry = nf_array_find(total, 2u);
-    NF_READS(1, 12);
-    NF_WRITES(1, 12);
+    NF_READS(1, NF_ADDR(u32, 2u), 4);
+    NF_WRITES_LAST(1);
     (*total_entry) = (u64)((u64)(*total_entry) + (u64)(1ull));
     struct t_mac smac NF_LOCAL;
     NF_MOVE(&smac, &eth_at->src, sizeof(smac));

@@ -92,7 +92,7 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     u16 tag = e_at->type;
     u32 tag_hash = nf_key_hash(&tag, 2);
     u32 *recent_entry = nf_lru_find(recent, &tag, 2, tag_hash);
-    NF_READS(1, 6);
+    NF_READS(1, &tag, 2);
     pkt->cursor = (u32)14;
     pkt->staged_len = 0;
     pkt->end = end;
@@ -131,10 +131,10 @@ NF_HANDLER void nf_handler_l3(struct nf_env *env, const struct nf_event_l3 *even
     NF_BLOCK(5);
     u32 tag_hash = nf_key_hash(&tag, 2);
     u32 *recent_entry = nf_lru_find(recent, &tag, 2, tag_hash);
-    NF_READS(1, 6);
+    NF_READS(1, &tag, 2);
     if (!recent_entry)
         recent_entry = nf_insert(recent, &tag, tag_hash);
-    NF_WRITES(1, 6);
+    NF_WRITES_LAST(1);
     if (recent_entry)
         (*recent_entry) = (u32)((u64)(*recent_entry) + (u64)(1u));
     u8 m = h_at->tos;
@@ -187,7 +187,7 @@ NF_HANDLER void nf_handler_note(struct nf_env *env, const struct nf_event_note *
     NF_BLOCK(8);
     u32 flow_hash = nf_key_hash(&flow, 4);
     t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4, flow_hash);
-    NF_READS(0, 20);
+    NF_READS(0, &flow, 4);
     struct t_seen s NF_LOCAL = {0};
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
@@ -201,12 +201,12 @@ NF_HANDLER void nf_handler_note(struct nf_env *env, const struct nf_event_note *
     s.last = mix;
     bool ok = true;
     if (flows_entry) {
-        NF_WRITES(0, 20);
+        NF_WRITES_LAST(0);
         NF_PUT((u8 *)&(*flows_entry) + 0, s.packets);
         NF_PUT((u8 *)&(*flows_entry) + 8, s.last);
     } else {
         t_seen_at *flows_new = nf_insert(flows, &flow, flow_hash);
-        NF_WRITES(0, 20);
+        NF_WRITES(0, &flow, 4);
         if (flows_new)
             NF_PUT(&(*flows_new), s);
         ok = flows_new != 0;
@@ -231,7 +231,7 @@ NF_HANDLER void nf_handler_done(struct nf_env *env, const struct nf_event_done *
     NF_BLOCK(9);
     u32 flow_hash = nf_key_hash(&flow, 4);
     t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4, flow_hash);
-    NF_READS(0, 20);
+    NF_READS(0, &flow, 4);
     bool hit = flows_entry != 0;
     struct t_seen s NF_LOCAL = {0};
     if (flows_entry)
