@@ -28,5 +28,6 @@ pub mod search;
 pub mod solver;
 pub mod term;
 pub mod timing;
+pub mod unit;
 pub mod unroll;
 pub mod witness;

@@ -8,12 +8,14 @@ use std::time::Duration;
 use nicforge_bound::air::{self, Lowered};
 use nicforge_bound::analysis::{Options, Record, analyse};
 use nicforge_bound::graph::Cost;
+use nicforge_bound::replay;
 use nicforge_bound::search::{By, Machine};
+use nicforge_bound::unit::Unit;
 use nicforge_ir::interp::{BodyOf, Interp, Step, Tracer};
 use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{HandlerId, Input, InputEvent, InstId, Program, generate, text};
 use nicforge_passes::PassManager;
-use nicforge_target::cost::{Traffic, op_cycles};
+use nicforge_target::cost::{Traffic, handler_cost};
 
 /// Different for neighbouring instructions, so that taking the wrong one shows.
 fn odd_cost(_: HandlerId, inst: InstId) -> f64 {
@@ -29,6 +31,10 @@ fn bound(program: &Program, sizes: (u64, u64), cost: &dyn Fn(HandlerId, InstId) 
     let cost = |handler: HandlerId, inst: InstId| Cost::fraction(cost(handler, inst));
     let lowered = air::graph(program, entry(program), &cost).unwrap();
     let machine = Machine { base_cycles: 0.0, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None };
+    (slowest(&lowered, sizes, machine), lowered)
+}
+
+fn slowest(lowered: &Lowered, sizes: (u64, u64), machine: Machine) -> Record {
     let options = Options {
         machine,
         sizes,
@@ -42,7 +48,7 @@ fn bound(program: &Program, sizes: (u64, u64), cost: &dyn Fn(HandlerId, InstId) 
     };
     let stop = Arc::new(AtomicBool::new(false));
     let report = analyse(lowered.graph.clone(), &options, stop, &mut |_, _| {}).unwrap();
-    (report.records[0].clone(), lowered)
+    report.records[0].clone()
 }
 
 struct Count(f64);
@@ -200,18 +206,26 @@ fn calls_are_refused_by_place() {
 #[test]
 fn examples_have_exact_answers() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let target = nicforge_target::find("bluefield2").unwrap();
-    let costs = &target.costs[&target.units[0].costs];
     for name in ["l2_forward", "flow_stats", "nf_chain"] {
         let source = root.join("examples").join(name).join(name).with_extension("c");
         let options = nicforge_frontend::Options::new(root.join("runtime/include"));
         let Ok(output) = nicforge_frontend::compile(&source, &options) else { panic!("{name} compiles") };
         let program = prepared(verify(output.program).unwrap());
-        let cost = |handler: HandlerId, inst: InstId| {
-            op_cycles(&program, &program.handlers[handler].body, inst, costs, Traffic::default())
-        };
-        let (record, _) = bound(&program, (60, 1500), &cost);
-        println!("{name}: {} cycles, {} before checking paths", record.bound, record.naive);
-        assert!(record.exact && record.bound > 0.0, "{name}");
+        // Arm cores without threads, and micro-engines that hide latency.
+        for target in ["bluefield2", "agilio-cx"] {
+            let target = nicforge_target::find(target).unwrap();
+            let unit = Unit::alone(&program, &target, 1500).unwrap();
+            assert_eq!(unit.units > 1, name == "l2_forward", "{name} has state or not");
+            let lowered = unit.graph(entry(&program)).unwrap();
+            let record = slowest(&lowered, (60, 1500), unit.machine());
+            assert!(record.exact, "{name} on {}", target.name);
+            let found = record.slowest.unwrap();
+            replay::air(&program, &lowered, &found.witness).unwrap();
+            // What is expected of the same program is never more than the worst case.
+            let traffic = Traffic { frame_bytes: 60, ..Traffic::default() };
+            let costs = &target.costs[&unit.group.costs];
+            let expected = handler_cost(&program, entry(&program), costs, traffic).cycles + costs.receive;
+            assert!(found.witness.work.milli as f64 / 1e3 >= expected, "{name} on {}", target.name);
+        }
     }
 }

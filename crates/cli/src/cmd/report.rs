@@ -61,7 +61,7 @@ fn page(program: &Verified<Program>, rows: &[Row]) -> String {
         let _ = writeln!(body, "<h3>{}</h3>\n<pre>{}</pre>", escape(&file.path), numbered(&file.text));
     }
     let air = print(program, PrintOptions { spans: false });
-    let _ = write!(body, "<details><summary>αIR</summary><pre>{}</pre></details></section>\n", escape(&air));
+    let _ = writeln!(body, "<details><summary>αIR</summary><pre>{}</pre></details></section>", escape(&air));
     PAGE.replace("@TITLE@", &format!("{} - Nicforge report", escape(&program.name))).replace("@BODY@", &body)
 }
 
