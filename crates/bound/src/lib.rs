@@ -21,6 +21,7 @@ pub mod graph;
 mod liveness;
 mod loops;
 pub mod nfp;
+pub mod plan;
 pub mod replay;
 pub mod resolve;
 pub mod sat;

@@ -7,6 +7,8 @@
 //!
 //! Accesses count with their latency; how many of them a memory serves a second is not looked at.
 
+use std::collections::BTreeMap;
+
 use nicforge_ir::{BufSource, HandlerId, InstId, Op, Program, TableId};
 use nicforge_target::cost::{Load, TableAccess, Traffic, op_cycles};
 use nicforge_target::{Memory, Target, UnitGroup};
@@ -24,6 +26,8 @@ pub struct Unit<'a> {
     pub units: u32,
     /// Longest frames, in bytes without checksum.
     pub longest: u32,
+    /// Memories of tables, by name; others are in the last memory that takes them, which targets list from near to far.
+    pub homes: BTreeMap<String, String>,
 }
 
 impl<'a> Unit<'a> {
@@ -31,7 +35,7 @@ impl<'a> Unit<'a> {
     pub fn alone(program: &'a Program, target: &'a Target, longest: u32) -> Option<Unit<'a>> {
         let group = target.units.first()?;
         let units = if changes_tables(program) { 1 } else { group.count };
-        Some(Unit { program, target, group, units, longest })
+        Some(Unit { program, target, group, units, longest, homes: BTreeMap::new() })
     }
 
     /// The program's graph with these costs.
@@ -45,7 +49,8 @@ impl<'a> Unit<'a> {
                 format!("`{}` are pipelines: their rate is the same for all packets", self.group.name);
             return Err(Refused { place, reason });
         }
-        let mut lowered = air::graph(self.program, handler, &|handler, inst| self.cost(handler, inst))?;
+        let mut lowered =
+            air::graph(self.program, handler, &|handler, inst| self.sums(&self.load(handler, inst)))?;
         let receive = Load { cycles: self.target.costs[&self.group.costs].receive, ..Load::default() };
         let entry = lowered.graph.entry.0 as usize;
         let first = Step { effects: Vec::new(), cost: self.sums(&receive), place: 0 };
@@ -65,10 +70,12 @@ impl<'a> Unit<'a> {
         }
     }
 
-    /// Where a table is taken to be: in the last memory of the unit's device that may hold it, which targets list from
-    /// near to far.
+    /// Where a table is.
     fn memory(&self, table: TableId) -> Option<&'a Memory> {
         let def = &self.program.tables[table];
+        if let Some(home) = self.homes.get(&def.name) {
+            return self.target.memories.iter().find(|memory| memory.name == *home);
+        }
         self.target.memories.iter().rfind(|memory| {
             memory.device == self.group.device
                 && memory.max_entries.is_none_or(|most| def.capacity <= most)
@@ -76,7 +83,8 @@ impl<'a> Unit<'a> {
         })
     }
 
-    fn cost(&self, handler: HandlerId, inst: InstId) -> Cost {
+    /// One execution of an instruction.
+    pub fn load(&self, handler: HandlerId, inst: InstId) -> Load {
         let body = &self.program.handlers[handler].body;
         let costs = &self.target.costs[&self.group.costs];
         let traffic = Traffic { frame_bytes: self.longest, ..Traffic::default() };
@@ -110,10 +118,11 @@ impl<'a> Unit<'a> {
             let access = TableAccess { table, reads, writes, bytes, buffer_bytes, search_cycles };
             load.add_access(self.group, memory, &access);
         }
-        self.sums(&load)
+        load
     }
 
-    fn sums(&self, load: &Load) -> Cost {
+    /// The same as the two sums of a path.
+    pub fn sums(&self, load: &Load) -> Cost {
         let wait = load.wait_ns * 1e-9 * self.group.clock.value;
         if self.group.threads <= 1 {
             return Cost::fraction(load.cycles + wait);

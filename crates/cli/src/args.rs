@@ -121,6 +121,9 @@ pub struct Plan {
     /// Check and price a plan from a file instead of searching
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// Find the rate that no packets make the plan fall below, too
+    #[arg(long)]
+    pub guarantee: bool,
     /// Show every candidate of the search
     #[arg(long)]
     pub search: bool,
