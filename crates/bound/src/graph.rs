@@ -154,6 +154,12 @@ impl Cost {
     pub fn cycles(cycles: u64) -> Cost {
         Cost { milli: 1000 * cycles, ..Cost::default() }
     }
+
+    /// So many cycles and nothing else, rounded up to thousandths; negative ones are none.
+    pub fn fraction(cycles: f64) -> Cost {
+        // What floating point makes of a thousandth is not a reason to round up.
+        Cost { milli: (cycles.max(0.0) * 1e3 - 1e-6).ceil() as u64, ..Cost::default() }
+    }
 }
 
 /// One instruction.

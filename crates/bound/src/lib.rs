@@ -1,6 +1,6 @@
 //! Worst-case throughput: how slow can one packet make a program?
 //!
-//! A front end ([`nfp`], [`ebpf`]) compiles a program to the block language ([`graph`]). [`unroll`] turns that into a graph
+//! A front end ([`nfp`], [`ebpf`], [`air`]) compiles a program to the block language ([`graph`]). [`unroll`] turns that into a graph
 //! without loops whose values are terms ([`term`]) and whose joins are phis; [`timing`] puts exact costs on its edges;
 //! [`search`] finds the slowest path that some packet takes, with what [`check`] learns about impossible combinations of
 //! edges ([`clauses`]). [`analysis`] is the whole of it, with a [`witness`] that [`replay`] runs.
@@ -9,6 +9,7 @@
 //! Architecture invariant: a claim about a path is checked by running its witness on an interpreter that shares no code with the
 //! symbolic front end.
 
+pub mod air;
 pub mod analysis;
 mod cells;
 pub mod check;
@@ -20,6 +21,7 @@ pub mod graph;
 mod liveness;
 mod loops;
 pub mod nfp;
+pub mod plan;
 pub mod replay;
 pub mod resolve;
 pub mod sat;
@@ -27,5 +29,6 @@ pub mod search;
 pub mod solver;
 pub mod term;
 pub mod timing;
+pub mod unit;
 pub mod unroll;
 pub mod witness;

@@ -1,11 +1,14 @@
 //! Runs a witness: the path taken and its cost must be the path and the cost that were claimed.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
+use nicforge_ir::interp::{BodyOf, Interp, Tracer};
+use nicforge_ir::{HandlerId, Input, InputEvent, InstId, Program, Verified};
 use nicforge_isa::ebpf::{Fault, Host, Machine, Memory, RegionId};
 use nicforge_isa::nfp::{self, DramRead, Entry, Insn};
-use nicforge_isa::object::{Map, PSEUDO_VALUE, Program};
+use nicforge_isa::object::{self, Map, PSEUDO_VALUE};
 
+use crate::air::Lowered;
 use crate::nfp::dram_offset;
 use crate::witness::{TableRead, Witness};
 
@@ -44,6 +47,42 @@ pub fn nfp(insns: &[Insn], witness: &Witness) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Runs a witness of an αIR program on the reference interpreter. Where what is unknown decides, there is nothing to compare:
+/// the interpreter's tables are empty.
+///
+/// # Errors
+/// What differs from the claim.
+pub fn air(program: &Verified<Program>, lowered: &Lowered, witness: &Witness) -> Result<(), String> {
+    if !lowered.unknown.is_empty() {
+        return Ok(());
+    }
+    let mut places = HashMap::new();
+    for (place, origin) in lowered.origin.iter().enumerate() {
+        places.insert(*origin, place as u32);
+    }
+    let mut ran = Branches { places, taken: Vec::new() };
+    let input = Input::Net { port: 0, frame: witness.packet.clone() };
+    let event = InputEvent { time_ns: 0, seed: 0, input };
+    Interp::new(program).run_traced(&event, &mut ran).map_err(|e| e.to_string())?;
+    compare(&ran.taken, &witness.branches)
+}
+
+/// The branches of a run in the interpreter.
+struct Branches {
+    places: HashMap<(HandlerId, InstId), u32>,
+    taken: Vec<(u32, bool)>,
+}
+
+impl Tracer for Branches {
+    fn branch(&mut self, body: BodyOf, inst: InstId, taken: bool) {
+        if let BodyOf::Handler(handler) = body
+            && let Some(place) = self.places.get(&(handler, inst))
+        {
+            self.taken.push((*place, taken));
+        }
+    }
 }
 
 /// What surrounds an eBPF program when its witness is run.
@@ -131,7 +170,7 @@ impl Host for Surroundings<'_> {
 ///
 /// # Errors
 /// What differs from the claim.
-pub fn ebpf(program: &Program, maps: &[Map], witness: &Witness) -> Result<(), String> {
+pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<(), String> {
     let mut memory = Memory::default();
     let packet = memory.add(witness.packet.clone());
     let is_call = |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);

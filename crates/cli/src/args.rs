@@ -128,6 +128,9 @@ pub struct Plan {
     /// Check and price a plan from a file instead of searching
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// Find the rate that no packets make the plan fall below, too
+    #[arg(long)]
+    pub guarantee: bool,
     /// Show every candidate of the search
     #[arg(long)]
     pub search: bool,
@@ -435,12 +438,22 @@ pub struct Verify {
 }
 
 /// Machine a bound is for.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum BoundTarget {
     /// Agilio CX with XDP offload: 50 cores at 800 MHz; costs checked against hardware
     AgilioXdp,
     /// Executed eBPF instructions in the Linux kernel: modelled, one core, one nanosecond an instruction
     Xdp,
+    /// A target with a description: for programs in C with nicforge.h, and αIR
+    Described(String),
+}
+
+fn bound_target(text: &str) -> Result<BoundTarget, std::convert::Infallible> {
+    Ok(match text {
+        "agilio-xdp" => BoundTarget::AgilioXdp,
+        "xdp" => BoundTarget::Xdp,
+        other => BoundTarget::Described(other.to_string()),
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -457,12 +470,14 @@ pub enum BoundEmit {
 
 #[derive(ClapArgs)]
 pub struct Bound {
-    /// eBPF object (.o), XDP source in C, or NFP listing
+    /// eBPF object (.o), XDP source in C, or NFP listing; with the name of a target, a Nicforge program (.c, .air or folder)
     pub file: PathBuf,
     /// Further argument for clang, such as -DHASHES=10
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
-    #[arg(long, value_enum, default_value = "agilio-xdp")]
+    /// agilio-xdp (Agilio CX, 50 cores at 800 MHz; costs checked against hardware), xdp (eBPF instructions in Linux, one core, a
+    /// nanosecond each), or the name or .toml file of a target, for Nicforge programs
+    #[arg(long, value_name = "TARGET", value_parser = bound_target, default_value = "agilio-xdp")]
     pub target: BoundTarget,
     /// Function to analyse, if the object has several programs
     #[arg(long, value_name = "NAME")]

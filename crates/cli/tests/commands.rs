@@ -270,6 +270,41 @@ fn bounds_name_the_packet_and_what_limits_it() {
 }
 
 #[test]
+fn nicforge_programs_are_bounded_on_described_targets() {
+    let place = Place::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/l2_forward");
+    let example = example.to_str().unwrap();
+    let said = json(place.run(&["bound", example, "--target", "bluefield2", "--json"]).ok());
+    assert_eq!((&said["status"], &said["target"]), (&"exact".into(), &"bluefield2".into()));
+    assert!(said["basis"].as_str().unwrap().starts_with("modelled"));
+    assert!(said["hot_spots"][0]["line"].as_str().unwrap().starts_with("l2_forward.c:"));
+    assert_eq!(said["unknown"][0]["what"], "the port of arrival");
+    place.run(&["bound", example]).fails(2, &["--target bluefield2"]);
+    place.file("bad.asm", "0:\t .0  immed[gprA_0, 0x0]\n");
+    place
+        .run(&["bound", "bad.asm", "--target", "bluefield2"])
+        .fails(2, &["bluefield2 runs Nicforge programs"]);
+    place.run(&["bound", example, "--target", "nosuch"]).fails(2, &["there is no such target"]);
+}
+
+#[test]
+fn plans_say_what_they_guarantee() {
+    let place = Place::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for (name, stages) in [("nf_chain", 1), ("flow_stats", 3)] {
+        let example = examples.join(name).to_str().unwrap().to_string();
+        let args = ["plan", &example, "--target", "bluefield2", "--guarantee"];
+        let said = json(place.run(&[&args[..], &["--json"]].concat()).ok());
+        assert_eq!(said["stages"].as_array().unwrap().len(), stages, "{name}");
+        let guaranteed = said["predicted"]["guaranteed_pps"].as_f64().unwrap();
+        let expected = said["predicted"]["unlimited_pps"].as_f64().unwrap();
+        assert!(guaranteed > 0.0 && guaranteed <= expected, "{name}: {guaranteed} of {expected}");
+        let text = place.run(&args);
+        assert!(text.ok().contains("Mpps (one flow)"), "{name}");
+    }
+}
+
+#[test]
 fn what_cannot_be_bound_says_why() {
     let place = Place::new();
     place.file("bad.asm", "0:\t .0  immed[gprA_0, 0x0]\n8:\t .1  frobnicate[gprA_0]\n");

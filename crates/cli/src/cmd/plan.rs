@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nicforge_bound::plan as bound;
 use nicforge_ir::{Program, Verified};
 use nicforge_plan::{self as plans, Objective, Plan, Replication, Steering};
 use nicforge_planner::assemble;
@@ -27,9 +28,16 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
     let mut answers = Vec::new();
     for target in &targets {
         match one(&args, &loaded.program, target) {
-            Ok(plan) if args.json => answers.push(serde_json::to_value(&plan).unwrap_or(Value::Null)),
-            Ok(plan) => {
+            Ok(mut plan) => {
+                let guarantee = if args.guarantee { Some(guaranteed(&mut plan, target)?) } else { None };
+                if args.json {
+                    answers.push(serde_json::to_value(&plan).unwrap_or(Value::Null));
+                    continue;
+                }
                 print(&plan, target);
+                if let Some(line) = guarantee {
+                    outln!("{line}");
+                }
                 if args.search {
                     print_search(&plan);
                 }
@@ -53,6 +61,24 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// Puts the guaranteed rate into a plan; a line about it.
+fn guaranteed(plan: &mut Plan, target: &Target) -> Result<String, Failure> {
+    let program = assemble::program_of(plan).map_err(Failure::user)?;
+    let found = bound::guarantee(plan, &program, target, Some(GUARANTEE_TIME)).map_err(|reason| {
+        Failure::user(format!("{} on {}: no guarantee: {reason}", plan.program, target.name))
+    })?;
+    plan.predicted.guaranteed_pps = Some(found.pps);
+    Ok(format!(
+        "guaranteed: {} Mpps (one flow), {} Mpps (keys spread evenly), decided by {}; ports, memories' operations and the host link are not counted",
+        mpps(found.pps),
+        mpps(found.uniform_keys_pps),
+        found.stage
+    ))
+}
+
+/// Time the bound of one stage may take; then a valid, lower rate is given.
+const GUARANTEE_TIME: Duration = Duration::from_secs(10);
 
 fn one(args: &args::Plan, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
     let Some(path) = &args.plan else {

@@ -240,7 +240,7 @@ fn example(dir: &std::path::Path, name: &str, define: &str) -> Result<(f64, usiz
     let path = report.records[0].slowest.as_ref().filter(|_| report.records[0].exact);
     let path = path.ok_or_else(|| Failure::user(format!("{name}: no exact bound")))?;
     subject.replay(&path.witness).map_err(|e| Failure::user(format!("internal error: {name}: {e}")))?;
-    let (pps, _) = bound::rate(&subject.machine, path);
+    let (pps, _) = bound::rate(&subject.machine, path, subject.engine);
     let count = subject.listing.as_ref().map_or(0, Vec::len);
     // The published bit rates are the program's, whatever the ports carry.
     Ok((8.0 * path.size as f64 / path.seconds, count, pps))

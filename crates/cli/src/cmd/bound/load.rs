@@ -2,18 +2,24 @@
 
 use std::path::Path;
 
+use nicforge_bound::air::Lowered;
 use nicforge_bound::graph::{Graph, Place};
 use nicforge_bound::search::Machine;
+use nicforge_bound::unit::Unit;
 use nicforge_bound::witness::Witness;
 use nicforge_bound::{ebpf, nfp, replay};
+use nicforge_ir::{self as ir, Verified};
 use nicforge_isa::lower;
 use nicforge_isa::nfp::cost;
 use nicforge_isa::nfp::{self as isa, Insn};
 use nicforge_isa::object::{self, Map, Program};
 use nicforge_run::compile;
+use nicforge_target::Target;
 
-use crate::args::{Bound, BoundTarget};
-use crate::context::Failure;
+use crate::args::{Bound, BoundTarget, Source};
+use crate::cmd::matrix;
+use crate::context::{Failure, Runtime};
+use crate::{out, program};
 
 /// What is analysed.
 pub struct Subject {
@@ -29,12 +35,19 @@ pub struct Subject {
     pub label: &'static str,
     /// Rates may be so much too high, as measured on hardware.
     pub margin: Option<f64>,
-    pub target: &'static str,
+    pub target: String,
+    /// What is shared besides cores.
+    pub engine: &'static str,
+    /// The αIR program, where there is one.
+    pub air: Option<(Verified<ir::Program>, Lowered)>,
 }
 
 impl Subject {
     /// Runs a witness on the interpreter.
     pub fn replay(&self, witness: &Witness) -> Result<(), String> {
+        if let Some((program, lowered)) = &self.air {
+            return replay::air(program, lowered, witness);
+        }
         match (&self.listing, &self.program) {
             (Some(insns), _) => replay::nfp(insns, witness),
             (None, Some((program, maps))) => replay::ebpf(program, maps, witness),
@@ -63,6 +76,18 @@ fn kernel() -> Machine {
 pub fn load(args: &Bound) -> Result<Subject, Failure> {
     let path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
+    if let BoundTarget::Described(target) = &args.target {
+        return from_program(args, &matrix::find(target)?);
+    }
+    let described = || {
+        Failure::usage(format!(
+            "{}: Nicforge programs are bounded on a described target, such as --target bluefield2",
+            path.display()
+        ))
+    };
+    if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
+        return Err(described());
+    }
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
     if object::is_elf(&bytes) {
         return from_object(args, &bytes);
@@ -72,10 +97,51 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         return from_listing(args, text);
     }
     if path.extension().is_some_and(|extension| extension == "c") {
+        if text.is_some_and(|text| text.contains("<nicforge.h>")) {
+            return Err(described());
+        }
         let object = compile::compile_xdp(path, &args.define).map_err(|e| Failure::of(e.fault(), e))?;
         return from_object(args, &object);
     }
     Err(fail("neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)".to_string()))
+}
+
+/// A Nicforge program alone on a target's units.
+fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
+    if let (Some(_), _) | (_, Some(_)) = (&args.cores, &args.program) {
+        return Err(Failure::usage("--cores and --program are for compiled programs".to_string()));
+    }
+    let known = ["c", "air"].iter().any(|known| args.file.extension().is_some_and(|found| found == *known));
+    if !known && !args.file.is_dir() {
+        return Err(Failure::usage(format!(
+            "{}: {} runs Nicforge programs (.c, .air or a folder); compiled programs are bounded on --target agilio-xdp or xdp",
+            args.file.display(),
+            target.name
+        )));
+    }
+    let source = Source { program: args.file.clone(), define: args.define.clone(), include: Vec::new() };
+    let runtime = Runtime::unpack()?;
+    let loaded = program::load(&source, &runtime)?;
+    out::notes(&loaded.warnings);
+    let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
+    let program = program::lower(&loaded.program)?;
+    let handler = program.event_named("net_recv").and_then(|event| program.handler_of(event));
+    let handler = handler.ok_or_else(|| fail("the program has no handler for `net_recv`".to_string()))?;
+    let unit = Unit::alone(&program, target, args.mtu as u32)
+        .ok_or_else(|| fail(format!("{} has no units", target.name)))?;
+    let lowered = unit.graph(handler).map_err(|e| Failure::user(e.to_string()))?;
+    Ok(Subject {
+        graph: lowered.graph.clone(),
+        machine: unit.machine(),
+        listing: None,
+        program: None,
+        object: Vec::new(),
+        label: "modelled: tables in the farthest memory, whose operations per second are not counted",
+        margin: None,
+        target: target.name.clone(),
+        engine: "threads",
+        air: Some((program, lowered)),
+    })
 }
 
 fn from_listing(args: &Bound, text: &str) -> Result<Subject, Failure> {
@@ -102,7 +168,9 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         object: Vec::new(),
         label: "costs checked against hardware",
         margin: Some(0.02),
-        target: "agilio-xdp",
+        target: "agilio-xdp".to_string(),
+        engine: "DRAM",
+        air: None,
     }
 }
 
@@ -165,7 +233,9 @@ fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
             object: bytes.to_vec(),
             label: "modelled: executed instructions, one nanosecond each",
             margin: None,
-            target: "xdp",
+            target: "xdp".to_string(),
+            engine: "DRAM",
+            air: None,
         });
     }
     lowered(path, program, object.maps)

@@ -137,9 +137,9 @@ fn write_pcap(file: &std::path::Path, report: &Report) -> Result<(), Failure> {
 }
 
 /// What a machine's rates are limited by, for a path: rate and name.
-pub(crate) fn rate(machine: &Machine, path: &PathReport) -> (f64, &'static str) {
+pub(crate) fn rate(machine: &Machine, path: &PathReport, shared: &'static str) -> (f64, &'static str) {
     let (core, engine) = machine.each(path.witness.work);
-    let (mut pps, mut limit) = (1.0 / core.max(engine), if core >= engine { "processing" } else { "DRAM" });
+    let (mut pps, mut limit) = (1.0 / core.max(engine), if core >= engine { "processing" } else { shared });
     let line = machine.port_bps.map(|bps| bps / (8.0 * (path.size as f64 + WIRE_OVERHEAD)));
     for port in [machine.port_pps, line].into_iter().flatten() {
         if port < pps {

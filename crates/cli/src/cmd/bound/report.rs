@@ -65,7 +65,7 @@ impl View<'_> {
         let machine = self.machine();
         match record.slowest.as_ref().filter(|_| record.exact) {
             Some(path) => {
-                let (pps, limit) = rate(&machine, path);
+                let (pps, limit) = rate(&machine, path, self.subject.engine);
                 Rates { pps, bps: 8.0 * pps * path.size as f64, limit }
             }
             // Only the bound holds: for bits by its own order, for packets by the smallest packet.
@@ -134,7 +134,7 @@ impl View<'_> {
             let (core, engine) = cycles(path.witness.work);
             let total = core + self.machine().base_cycles;
             value["cycles"] = json!(total);
-            value["resources"] = json!({ "processing": total, "dram": engine });
+            value["resources"] = json!({ "processing": total, self.subject.engine.to_lowercase(): engine });
             value["min_packet_bytes"] = json!(path.size);
             value["path"] = self.path_json(path);
             value["witness"] = self.witness_json(path);
@@ -157,6 +157,12 @@ impl View<'_> {
             .map(|record| (name(record.by).to_string(), self.record_json(record)))
             .collect();
         value["records"] = Value::Object(records);
+        if let Some((_, lowered)) = &self.subject.air {
+            let places = lowered.unknown.iter();
+            let places = places
+                .map(|(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }));
+            value["unknown"] = Value::Array(places.collect());
+        }
         value["margin"] = json!(self.subject.margin);
         value["cut_by_unroll"] = json!(self.report.cut);
         value["paths_checked"] = json!(self.report.paths_checked);
@@ -164,7 +170,7 @@ impl View<'_> {
         value["seconds"] = json!(self.report.seconds);
         let list = |paths: &[PathReport]| {
             let one = |path: &PathReport| {
-                let (pps, limit) = rate(&self.machine(), path);
+                let (pps, limit) = rate(&self.machine(), path, self.subject.engine);
                 let (core, engine) = cycles(path.witness.work);
                 json!({
                     "packet_rate_pps": pps,
@@ -219,6 +225,18 @@ impl View<'_> {
         if let Some(margin) = self.subject.margin {
             let _ =
                 writeln!(text, "  hardware was at most {:.0} % slower than these costs say", 100.0 * margin);
+        }
+        if let Some((_, lowered)) =
+            self.subject.air.as_ref().filter(|(_, lowered)| !lowered.unknown.is_empty())
+        {
+            let mut kinds: Vec<&str> = lowered.unknown.iter().map(|(_, what)| *what).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            let _ = writeln!(
+                text,
+                "  taken as unknown, so that they may be anything on the slowest path: {}",
+                kinds.join(", ")
+            );
         }
         if self.report.cut {
             text.push_str(
@@ -275,7 +293,7 @@ impl View<'_> {
             let _ =
                 write!(text, ", limited by {}: {} cycles", rates.limit, core + self.machine().base_cycles);
             if engine > 0.0 {
-                let _ = write!(text, ", {engine:.2} of DRAM");
+                let _ = write!(text, ", {engine:.2} of {}", self.subject.engine);
             }
             let _ = write!(text, ", packets of {} bytes", path.size);
         }
@@ -326,7 +344,7 @@ impl View<'_> {
 
     fn list_text(&self, paths: &[PathReport]) -> String {
         let row = |(number, path): (usize, &PathReport)| {
-            let (pps, limit) = rate(&self.machine(), path);
+            let (pps, limit) = rate(&self.machine(), path, self.subject.engine);
             let (core, engine) = cycles(path.witness.work);
             vec![
                 (number + 1).to_string(),
@@ -339,7 +357,7 @@ impl View<'_> {
             ]
         };
         let rows: Vec<Vec<String>> = paths.iter().enumerate().map(row).collect();
-        table(&["path", "bit rate", "packet rate", "cycles", "DRAM", "bytes", "limit"], &rows)
+        table(&["path", "bit rate", "packet rate", "cycles", self.subject.engine, "bytes", "limit"], &rows)
     }
 }
 

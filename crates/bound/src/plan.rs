@@ -1,0 +1,164 @@
+//! The rate no packet sequence makes a planned pipeline fall below.
+//!
+//! Every stage is bounded along whole ways through the pipeline: the graph goes from handler to handler, and only what runs in
+//! the stage, with what it sends and receives, costs anything. So a way that a stage before makes impossible does not count.
+//! If all packets have one key, a stage steered by keys has one replica; if keys spread evenly, all of them.
+//!
+//! Not counted: operations per second of memories, and the host link's bit rate.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use nicforge_ir::{HandlerId, InstId, Op, Program};
+use nicforge_plan::{Plan, Replication, Stage};
+use nicforge_target::cost::Load;
+use nicforge_target::{Link, Target};
+
+use crate::air;
+use crate::analysis::{Options, analyse};
+use crate::graph::{Cost, Step};
+use crate::search::{By, Machine};
+use crate::unit::Unit;
+
+/// What a plan guarantees.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guarantee {
+    /// Packets per second whatever the packets are, ports left out.
+    pub pps: f64,
+    /// The same where keys are spread evenly over replicas.
+    pub uniform_keys_pps: f64,
+    /// The stage that decides the first figure.
+    pub stage: String,
+    /// Cycles of a unit per packet, of each stage.
+    pub cycles: Vec<f64>,
+    /// Every stage's slowest packet was found within the time there was; otherwise the rates are still valid.
+    pub exact: bool,
+}
+
+/// The guarantee of a plan. `program` is the planned program; each stage's analysis may take `timeout`.
+///
+/// # Errors
+/// What is not handled, in words: locks, pipelines in hardware, programs that [`air::graph`] refuses.
+pub fn guarantee(
+    plan: &Plan,
+    program: &Program,
+    target: &Target,
+    timeout: Option<Duration>,
+) -> Result<Guarantee, String> {
+    let first = program.event_named("net_recv").and_then(|event| program.handler_of(event));
+    let first = first.ok_or("the program has no handler for `net_recv`")?;
+    let mut whole = Guarantee {
+        pps: f64::INFINITY,
+        uniform_keys_pps: f64::INFINITY,
+        stage: String::new(),
+        cycles: Vec::new(),
+        exact: true,
+    };
+    for stage in &plan.stages {
+        let (cycles, exact) = worst(plan, program, target, first, stage, timeout)?;
+        let group = target.units.iter().find(|group| group.name == stage.group);
+        let one = group.map_or(0.0, |group| group.clock.value) / cycles;
+        let all = one * f64::from(stage.replicas);
+        let guaranteed = match &stage.replication {
+            Replication::Free => all,
+            Replication::Sharded { .. } | Replication::Single { .. } => one,
+            Replication::Locked { .. } => {
+                let reason = "replicas wait for each other's locks, which is not bounded";
+                return Err(format!("stage `{}`: {reason}", stage.name));
+            }
+        };
+        if guaranteed < whole.pps {
+            (whole.pps, whole.stage) = (guaranteed, stage.name.clone());
+        }
+        whole.uniform_keys_pps = whole.uniform_keys_pps.min(all);
+        whole.cycles.push(cycles);
+        whole.exact &= exact;
+    }
+    Ok(whole)
+}
+
+/// Most cycles of one replica per packet, and whether a packet takes them.
+fn worst(
+    plan: &Plan,
+    program: &Program,
+    target: &Target,
+    first: HandlerId,
+    stage: &Stage,
+    timeout: Option<Duration>,
+) -> Result<(f64, bool), String> {
+    let group = target.units.iter().find(|group| group.name == stage.group);
+    let group = group.ok_or_else(|| format!("{} has no units `{}`", target.name, stage.group))?;
+    if group.initiation_interval.is_some() {
+        return Err(format!("stage `{}` runs on pipelines, whose rate no packet changes", stage.name));
+    }
+    let longest = target.ports.mtu;
+    let homes = plan.tables.iter().map(|table| (table.name.clone(), table.memory.clone())).collect();
+    let unit = Unit { program, target, group, units: 1, longest, homes };
+    let here = |handler: HandlerId| stage.handlers.contains(&program.handlers[handler].name);
+    let cost = |handler: HandlerId, inst: InstId| {
+        let mut load = if here(handler) { unit.load(handler, inst) } else { Load::default() };
+        load.cycles += crossing(plan, program, target, stage, handler, inst);
+        unit.sums(&load)
+    };
+    let cost: &dyn Fn(HandlerId, InstId) -> Cost = &cost;
+    let mut graph = air::graph(program, first, cost).map_err(|e| e.to_string())?.graph;
+    if here(first) {
+        let steered = matches!(stage.replication, Replication::Sharded { .. }) && stage.replicas > 1;
+        let spread = if steered { target.spread.cycles } else { 0.0 };
+        let cycles = target.costs[&group.costs].receive + spread;
+        let cost = unit.sums(&Load { cycles, ..Load::default() });
+        let step = Step { effects: Vec::new(), cost, place: 0 };
+        graph.blocks[graph.entry.0 as usize].steps.insert(0, step);
+    }
+    let options = Options {
+        machine: Machine { base_cycles: 0.0, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None },
+        sizes: (target.ports.min_frame.into(), longest.into()),
+        by: vec![By::PacketRate],
+        required: None,
+        top: 0,
+        all: false,
+        unroll: None,
+        timeout,
+        given: Vec::new(),
+    };
+    let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
+        .map_err(|e| format!("stage `{}`: {e}", stage.name))?;
+    let record = &report.records[0];
+    Ok((record.bound.max(1e-3), record.exact))
+}
+
+/// Cycles a stage spends on an event that goes from stage to stage here.
+fn crossing(
+    plan: &Plan,
+    program: &Program,
+    target: &Target,
+    stage: &Stage,
+    handler: HandlerId,
+    inst: InstId,
+) -> f64 {
+    let Op::Generate { event, .. } = &program.handlers[handler].body.insts[inst].op else { return 0.0 };
+    let Some(receiver) = program.handler_of(*event) else { return 0.0 };
+    let of = |handler: HandlerId| {
+        plan.stages.iter().find(|stage| stage.handlers.contains(&program.handlers[handler].name))
+    };
+    let (Some(from), Some(to)) = (of(handler), of(receiver)) else { return 0.0 };
+    if from.name == to.name {
+        return 0.0;
+    }
+    let joins = |link: &&Link| link.from == from.group && link.to == to.group;
+    let Some(link) = target.links.iter().find(joins) else { return 0.0 };
+    let name = &program.events[*event].name;
+    let edge = plan.edges.iter().find(|edge| edge.event == *name && edge.to == to.name);
+    let bytes = link.byte_cycles * edge.map_or(0.0, |edge| edge.bytes.into());
+    let mut cycles = 0.0;
+    if stage.name == from.name {
+        cycles += link.send_cycles + bytes;
+    }
+    if stage.name == to.name {
+        let order = edge.is_some_and(|edge| edge.reorder.is_some());
+        let reorder = if order { link.reorder_cycles } else { 0.0 };
+        cycles += link.receive_cycles + bytes + reorder + link.incast_cycles * f64::from(from.replicas);
+    }
+    cycles
+}
