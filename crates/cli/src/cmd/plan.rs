@@ -6,7 +6,7 @@ use nicforge_bound::plan as bound;
 use nicforge_ir::{Program, Verified};
 use nicforge_plan::{self as plans, Objective, Plan, Replication, Steering};
 use nicforge_planner::assemble;
-use nicforge_planner::instance::Config;
+use nicforge_planner::instance::{self, Config};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{self, Found, Limits};
 use nicforge_target::{Target, Traffic, support};
@@ -68,11 +68,16 @@ fn guaranteed(plan: &mut Plan, target: &Target) -> Result<String, Failure> {
     let found = bound::guarantee(plan, &program, target, Some(GUARANTEE_TIME)).map_err(|reason| {
         Failure::user(format!("{} on {}: no guarantee: {reason}", plan.program, target.name))
     })?;
-    plan.predicted.guaranteed_pps = Some(found.pps);
+    // Nothing is faster than the ports.
+    let traffic = Traffic { frame_bytes: plan.frame_bytes, ..Traffic::default() };
+    let line = instance::line_rate(target, program.ports, traffic);
+    let (one, spread) = (found.pps.min(line), found.uniform_keys_pps.min(line));
+    plan.predicted.guaranteed_pps = Some(one);
+    let bound = if found.exact { "" } else { "at least " };
     Ok(format!(
-        "guaranteed: {} Mpps (one flow), {} Mpps (keys spread evenly), decided by {}; ports, memories' operations and the host link are not counted",
-        mpps(found.pps),
-        mpps(found.uniform_keys_pps),
+        "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}; memories' operations and the host link are not counted",
+        mpps(one),
+        mpps(spread),
         found.stage
     ))
 }
