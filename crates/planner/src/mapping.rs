@@ -142,8 +142,9 @@ pub struct Mapping {
     pub limit: Limit,
 }
 
-/// Stages get so much more than the ports' rate if units are there: what they cost is a mean, and queues need some slack.
-pub const HEADROOM: f64 = 1.1;
+/// Stages get so much more than what ports and memories take if units are there: what they cost is a mean, queues need some slack,
+/// and a memory near its limit answers late, which takes more threads to hide (the simulator shows both).
+pub const HEADROOM: f64 = 1.25;
 
 /// What is wanted of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -591,9 +592,10 @@ impl View {
             Goal::Latency => Some(least),
             Goal::Rate | Goal::Energy { .. } => {
                 let mut best = least;
-                let ceiling = self.shared_rate(instance).min(instance.ceiling * HEADROOM);
+                let ceiling = self.shared_rate(instance).min(instance.ceiling) * HEADROOM;
                 loop {
-                    let (rate, _) = self.rate(instance, &best);
+                    let stages = (0..self.stages.len()).map(|s| self.stage_rate(s, &best));
+                    let rate = stages.fold(f64::INFINITY, f64::min);
                     if rate >= ceiling {
                         // More is of no use; fewer may do.
                         return self.least(instance, ceiling, false).or(Some(best));
