@@ -47,14 +47,12 @@ pub struct Plan {
 pub enum Objective {
     /// Most packets per second.
     Rate,
-    /// Least time from port to port without load, among plans within 1 % of nothing else.
+    /// Least time from port to port without load.
     Latency,
     /// Least energy per packet at full rate.
     Energy,
     /// Fewest units at a rate in packets per second.
     Footprint(f64),
-    /// Highest guaranteed rate.
-    GuaranteedRate,
 }
 
 /// One handler, or several that share tables, and its replicas.
@@ -172,28 +170,12 @@ pub struct HeaderField {
     pub bytes: u32,
 }
 
-/// How a value crosses an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// Copied with the event.
-    Event,
-    /// In a record that travels by reference.
-    Context,
-    /// Read again from the packet.
-    Packet,
-}
-
-/// A value that crosses an edge.
+/// A value that crosses an edge, copied with the event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
     pub name: String,
     pub bytes: u32,
-    pub by: Transport,
-    /// Offset in the context record, if there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slot: Option<u32>,
 }
 
 /// What a plan promises.

@@ -1,13 +1,13 @@
 //! From a candidate of the search to a plan, with the reasons a person asks for.
 
-use nicforge_ir::{Direction, Op, Program, Type, Verified, text, verify};
+use nicforge_ir::{Direction, Program, Type, Verified, text, verify};
 use nicforge_plan::{
     Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Rejected, Replication, Stage,
-    Steering, TablePlan, Transport, VERSION,
+    Steering, TablePlan, VERSION,
 };
 use nicforge_target::{Device, Scope, SpreadKind, Target};
 
-use crate::instance::{self, Config};
+use crate::instance::Config;
 use crate::mapping::{self, Limit};
 use crate::origin::Origin;
 use crate::search::{Candidate, Found, limit_words};
@@ -213,12 +213,7 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
                 .params
                 .iter()
                 .filter(|param| inside && param.ty != Type::Packet)
-                .map(|param| Carried {
-                    name: param.name.clone(),
-                    bytes: program.size_of(param.ty),
-                    by: Transport::Event,
-                    slot: None,
-                })
+                .map(|param| Carried { name: param.name.clone(), bytes: program.size_of(param.ty) })
                 .collect();
             let reorder = steer.reorder;
             let kind =
@@ -304,22 +299,4 @@ fn watts(candidate: &Candidate, target: &Target) -> f64 {
         total += f64::from(group.count - busy) * group.idle_power.value;
     }
     total
-}
-
-/// Whether a program generates any internal event: it is a pipeline.
-pub fn is_pipeline(program: &Program) -> bool {
-    program.handlers.values().any(|handler| {
-        let mut found = false;
-        handler.body.for_each_inst(handler.body.entry(), &mut |inst| {
-            if let Op::Generate { event, .. } = &handler.body.insts[inst].op {
-                found |= program.events[*event].direction == Direction::Internal;
-            }
-        });
-        found
-    })
-}
-
-/// The configuration is part of what a plan is about; this is what of it the predictions depend on.
-pub fn ceiling(target: &Target, program: &Program, config: &Config) -> f64 {
-    instance::line_rate(target, program.ports, config.traffic)
 }

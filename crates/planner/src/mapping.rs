@@ -25,6 +25,8 @@
 //! the first descent meets the bound and ends the search. Ties are broken by fewest units, then least cycles, then first in order: the
 //! answer is the same on every run.
 //!
+//! Counts are then made for [`HEADROOM`] times what ports and memories take, as far as units reach.
+//!
 //! `tests` compares with enumeration of everything on random instances.
 
 use nicforge_target::cost::{self, Load, TableAccess};

@@ -41,8 +41,6 @@ pub struct Candidate {
     pub instance: Instance,
     pub mapping: Mapping,
     pub score: Score,
-    pub parent: Option<usize>,
-    pub action: String,
 }
 
 /// What the search found.
@@ -148,7 +146,7 @@ impl Search<'_> {
         let step = Step {
             iteration: number as u32,
             parent: parent.map(|parent| parent as u32),
-            action: action.clone(),
+            action,
             stages: stages.iter().map(name).collect(),
             replicas: mapping.replicas.clone(),
             rate_pps: mapping.rate,
@@ -156,7 +154,7 @@ impl Search<'_> {
             best_pps: 0.0,
             chosen: false,
         };
-        self.candidates.push(Candidate { program, stages, steers, instance, mapping, score, parent, action });
+        self.candidates.push(Candidate { program, stages, steers, instance, mapping, score });
         if self.best.is_none_or(|best| self.beats(number, best)) {
             self.best = Some(number);
         }

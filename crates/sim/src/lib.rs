@@ -20,7 +20,7 @@ mod random;
 mod reorder;
 pub mod report;
 mod stats;
-mod steer;
+pub mod steer;
 #[cfg(test)]
 mod tests;
 pub mod workload;

@@ -44,10 +44,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn all_dropped(&self) -> u64 {
-        self.dropped.iter().sum()
-    }
-
     pub fn all_lost(&self) -> u64 {
         self.lost.iter().map(|(_, n)| n).sum()
     }

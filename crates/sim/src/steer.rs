@@ -99,7 +99,11 @@ pub struct Toeplitz {
 }
 
 impl Toeplitz {
-    fn parse(text: &str) -> Result<Toeplitz, String> {
+    /// Reads a key as plans write it.
+    ///
+    /// # Errors
+    /// What is no key.
+    pub fn parse(text: &str) -> Result<Toeplitz, String> {
         let wrong = || format!("`{text}` is no Toeplitz key: it must be {KEY} bytes in hexadecimal");
         if text.len() != 2 * KEY || !text.is_ascii() {
             return Err(wrong());

@@ -3,7 +3,7 @@
 use nicforge_ir::{Program, Verified, text, verify};
 use nicforge_plan::{
     Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Replication, Stage, Steering,
-    TablePlan, Transport,
+    TablePlan,
 };
 use nicforge_target::quantity::{BitRate, Rate as PerSecond, Time};
 use nicforge_target::{OpCosts, Target};
@@ -118,7 +118,7 @@ fn plan(program: &Program, target: &Target, stages: &[(&str, u32, Steering)], me
         from: if n == 0 { vec![] } else { vec![stages[n - 1].0.to_string()] },
         to: name.to_string(),
         steering: steering.clone(),
-        values: vec![Carried { name: String::new(), bytes: 4, by: Transport::Event, slot: None }],
+        values: vec![Carried { name: String::new(), bytes: 4 }],
         bytes: 4,
         reorder: (n > 0 && stages[n - 1].1 > 1).then(|| "software".to_string()),
     };

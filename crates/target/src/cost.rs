@@ -141,13 +141,6 @@ pub fn handler_cost(program: &Program, handler: HandlerId, costs: &OpCosts, traf
     sum.cost
 }
 
-/// How often each instruction runs per event, in expectation; indexed by instruction.
-pub fn frequencies(program: &Program, body: &Body) -> Vec<f64> {
-    let mut list = vec![0.0; body.insts.len()];
-    walk(program, body, body.entry(), 1.0, &mut |inst, frequency| list[inst.as_u32() as usize] += frequency);
-    list
-}
-
 struct Sum<'a> {
     program: &'a Program,
     body: &'a Body,

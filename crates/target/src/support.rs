@@ -2,7 +2,7 @@
 
 use nicforge_ir::{Body, Direction, Op, Program, Span};
 
-use crate::spec::{EventDirection, Feature, Generator, Kind, Target};
+use crate::spec::{EventDirection, Feature, Kind, Target};
 
 /// A construct that the target lacks, at its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,9 +87,4 @@ fn lacking(program: &Program, body: &Body, op: &Op, target: &Target) -> Option<S
         }
         _ => None,
     }
-}
-
-/// Whether programs for the target can be run here by this version.
-pub fn runnable(target: &Target) -> bool {
-    target.units.iter().any(|group| matches!(group.codegen, Generator::Xdp))
 }
