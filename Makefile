@@ -1,11 +1,12 @@
 # make demo   compiles examples/nf_chain, runs it in the kernel on real packets and compares with the interpreter
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
-# Both install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
+# All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
 .PHONY: demo test soak bench bootstrap build clean
 
-build: bootstrap
+build:
+	@scripts/bootstrap.sh --build
 	@. scripts/env.sh && cargo build --release -q -p nicforge-cli
 
 bootstrap:
@@ -17,7 +18,7 @@ demo: build
 test: bootstrap
 	@scripts/test.sh
 
-bench: build
+bench: bootstrap build
 	@. scripts/env.sh && bench/run.sh
 
 soak: bootstrap

@@ -1,27 +1,32 @@
 #!/usr/bin/env bash
-# Brings a Debian 12 machine to where Nicforge builds and its tests run. Idempotent; does nothing if all is there.
+# Brings a Debian 12 machine to where Nicforge builds and its tests run. Idempotent; does nothing if all is there. With --build
+# only what building and running in the kernel needs: `make demo` is not to wait for the tests' half gigabyte.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 
-# What each package is for: clang (C front end, BPF code), libelf and zlib (libbpf), iproute2 and ethtool (reading
-# about interfaces while debugging), util-linux (namespaces), ping, dig, curl, nginx, memcached and Python (real clients
-# and servers in the tests), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that
-# pkg-config takes whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target
-# bluefield2, which runs emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of
-# other people, for the analysis), z3 (a second opinion on what the solver inside says).
+# To build and run: clang (C front end, BPF code), libelf and zlib (libbpf), util-linux (namespaces), curl (rustup).
 packages=(
     build-essential pkg-config
-    clang-19 llvm-19 clang-format-19
+    clang-19 llvm-19
     libbpf-dev libelf-dev zlib1g-dev
-    iproute2 ethtool bpftool
-    iputils-ping bind9-dnsutils curl nginx-light
-    libxdp1 z3
-    python3 python3-venv memcached util-linux procps
-    libdpdk-dev dpdk-dev
-    chromium-headless-shell
-    gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+    iproute2 util-linux procps curl
 )
+# For the tests: ethtool and bpftool (reading about interfaces), ping, dig, nginx, memcached and Python (real clients and
+# servers), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that pkg-config takes
+# whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target bluefield2, which runs
+# emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
+# analysis), z3 (a second opinion on what the solver inside says).
+if [ "${1:-}" != --build ]; then
+    packages+=(
+        clang-format-19 ethtool bpftool
+        iputils-ping bind9-dnsutils nginx-light memcached python3 python3-venv
+        libdpdk-dev dpdk-dev
+        gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+        chromium-headless-shell
+        libxdp1 z3
+    )
+fi
 
 missing=()
 for package in "${packages[@]}"; do
@@ -42,7 +47,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-scripts/arm64-dpdk.sh
+[ "${1:-}" = --build ] || scripts/arm64-dpdk.sh
 
 # Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.
 if ! command -v cargo >/dev/null; then
