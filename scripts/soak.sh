@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
+NICFORGE_SIM_CANDIDATES=all cargo test --release -p nicforge-tests --test simulated -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
 
 if ! cargo fuzz --version >/dev/null 2>&1; then

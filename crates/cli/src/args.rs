@@ -432,9 +432,22 @@ pub struct Verify {
     pub planned: Planned,
     #[arg(long, value_enum, default_value = "xdp")]
     pub target: Target,
+    /// Run the plan for this target in the simulator instead: any name of `nicforge targets`, or a .toml file
+    #[arg(long, value_name = "TARGET", conflicts_with = "target")]
+    pub sim: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl Verify {
+    /// What is compared, and what stands in for its hardware if something does.
+    pub fn what(&self) -> (&str, Option<&'static str>) {
+        match &self.sim {
+            Some(target) => (target, Some("functional: simulated")),
+            None => (self.target.name(), self.target.stands_in()),
+        }
+    }
 }
 
 /// Machine a bound is for.

@@ -19,6 +19,7 @@ pub mod pcap;
 mod pin;
 pub mod rate;
 mod ring;
+pub mod sim;
 pub mod socket;
 pub mod xdp;
 

@@ -47,6 +47,8 @@ pub struct Context {
     pub unit: u32,
     pub stage: u32,
     pub root: u32,
+    /// How many events its unit took up before.
+    pub ticket: u64,
     pub segments: Vec<Segment>,
     pub effects: Vec<Effect>,
     pub holds: Vec<Hold>,

@@ -8,7 +8,7 @@
 //! unit serves one thread at a time, first come first served; an access waits until its entry is free ([`keys`](crate::keys)), then
 //! for its turn at the memory, then for the latency, while the processor serves other threads unless the memory blocks. At the end
 //! frames go to the wires, and events to the queues of other stages, which may be full: then they are lost or the thread waits, as
-//! the link is. Hardware pipelines take up an event per interval and finish it a latency later.
+//! the link is. Where events of a key have an order, threads of a unit hand on in turn: one that is early keeps its results and waits. Hardware pipelines take up an event per interval and finish it a latency later.
 //!
 //! # Why execution and timing may be apart
 //!
@@ -25,7 +25,7 @@
 mod ways;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use crate::context::{Access, Context, NO_GATE, Segment};
 use crate::handlers::{Handlers, Message, Trace};
@@ -90,6 +90,11 @@ struct Unit {
     ready: VecDeque<u32>,
     /// Contexts that wait for room in the queue.
     senders: VecDeque<u32>,
+    /// Events taken up, and of those the ones whose results are on their way.
+    taken: u64,
+    handed_on: u64,
+    /// Contexts that are over before their turn, by ticket.
+    early: BTreeMap<u64, u32>,
 }
 
 /// A simulation under way.
@@ -136,6 +141,9 @@ impl<'a> Engine<'a> {
             busy: false,
             ready: VecDeque::new(),
             senders: VecDeque::new(),
+            taken: 0,
+            handed_on: 0,
+            early: BTreeMap::new(),
         };
         Engine {
             handlers,
@@ -372,6 +380,9 @@ impl<'a> Engine<'a> {
         };
         let context = &mut self.contexts[number as usize];
         context.play(self.model, item, stage, &trace);
+        let state = &mut self.units[item.unit as usize];
+        context.ticket = state.taken;
+        state.taken += 1;
         std::mem::swap(&mut context.effects, &mut trace.effects);
         self.trace = trace;
         for hold in 0..self.contexts[number as usize].holds.len() {

@@ -49,6 +49,8 @@ pub struct Options<'a> {
     pub receive_depth: u32,
     /// Frames that wait in front of a port, on either side.
     pub wire_depth: u32,
+    /// Told the number of each packet, in order of acceptance, and the port as the packet goes to its wire.
+    pub departed: Option<&'a dyn Fn(u64, u32)>,
     /// Looked at now and then: whether to end at once.
     pub stop: &'a dyn Fn() -> bool,
 }
@@ -61,6 +63,7 @@ impl Default for Options<'_> {
             drain: true,
             receive_depth: 512,
             wire_depth: 1024,
+            departed: None,
             stop: &|| false,
         }
     }

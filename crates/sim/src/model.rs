@@ -50,6 +50,8 @@ pub struct StageModel {
     pub gated: Vec<bool>,
     /// Events its queues hold.
     pub depth: u32,
+    /// Threads, and the places of a hardware pipeline, hand on what they made in the order in which they took up events.
+    pub in_turn: bool,
 }
 
 /// A unit: one processor or pipeline.
@@ -259,6 +261,8 @@ impl Model {
             let handler = program.handlers.values().find(|h| &h.name == name);
             handler.is_some_and(|h| program.events[h.event].direction == Direction::In)
         });
+        let handler = |name: &String| program.handlers.values().find(|h| &h.name == name);
+        let unordered = stage.handlers.iter().filter_map(handler).all(|handler| handler.unordered);
         let links = target.links.iter().filter(|link| link.to == unit.name);
         let link_depth = links.map(|link| link.depth).min().unwrap_or(receive_depth);
         Ok(StageModel {
@@ -275,6 +279,7 @@ impl Model {
             tables,
             gated: own_written.iter().map(|written| *written && gates).collect(),
             depth: if from_ports { receive_depth } else { link_depth },
+            in_turn: pipeline || (unit.threads > 1 && !unordered && written.contains(&true)),
         })
     }
 

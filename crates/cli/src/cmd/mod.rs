@@ -14,7 +14,6 @@ mod reload;
 mod report;
 mod run;
 mod sim;
-mod sim_host;
 mod sim_print;
 mod table;
 mod targets;

@@ -43,8 +43,16 @@ pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure>
 }
 
 fn made(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {
-    let target = matrix::find(target)?;
-    let plan = plan::chosen(planned, source, &target)?;
+    on(planned, source, &matrix::find(target)?)
+}
+
+/// The plan for any target, to be simulated or run.
+pub fn on(
+    planned: &Planned,
+    source: &Verified<Program>,
+    target: &nicforge_target::Target,
+) -> Result<Job, Failure> {
+    let plan = plan::chosen(planned, source, target)?;
     let cut = assemble::program_of(&plan)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower(&cut)?;

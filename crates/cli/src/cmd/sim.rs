@@ -3,12 +3,12 @@
 use nicforge_ir::{Entry, InputEvent, Interp, Program, TableBackend, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
+use nicforge_run::sim::Compiled;
 use nicforge_sim::workload::{self, Rate, Replay, Sizes, Spec, Synthetic, Templates, Timed};
 use nicforge_sim::{InterpHandlers, Options, Report, find};
 use nicforge_target::Target;
 use serde_json::{Value, json};
 
-use super::sim_host::Compiled;
 use super::{matrix, plan, sim_print};
 use crate::args;
 use crate::context::{Failure, Runtime};
@@ -147,7 +147,9 @@ impl<'a> Simulation<'a> {
         };
         let engine = match args.interpreted {
             true => Engine::Interpreted,
-            false => Engine::Compiled(Box::new(Compiled::new(program, false)?)),
+            false => Engine::Compiled(Box::new(
+                Compiled::new(program, false).map_err(|e| Failure::of(e.fault(), e))?,
+            )),
         };
         Ok(Simulation { args, target, plan, program, entries, capture, spec, rate, templates, rates, engine })
     }

@@ -13,11 +13,11 @@ use nicforge_planner::assemble;
 use nicforge_planner::instance::{self, Config};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{CANDIDATES, Limits, search};
+use nicforge_run::sim::Compiled;
 use nicforge_sim::workload::{Rate, Replay, Timed};
 use nicforge_sim::{Options, find};
 use nicforge_target::{Target, Traffic, support};
 
-use super::sim_host::Compiled;
 use super::validate::Row;
 use super::{matrix, sim};
 use crate::args::Source;
@@ -198,7 +198,7 @@ fn plan(program: &Verified<Program>, target: &Target, config: &Config) -> Result
 /// The greatest rate at which hardly anything is lost, and the bytes of a frame that leaves.
 fn greatest(target: &Target, plan: &Plan, traffic: &[InputEvent], line: f64) -> Result<(f64, f64), Failure> {
     let planned = assemble::program_of(plan).map_err(Failure::user)?;
-    let mut compiled = Compiled::new(&planned, false)?;
+    let mut compiled = Compiled::new(&planned, false).map_err(|e| Failure::of(e.fault(), e))?;
     let found = find::max(Rate::Frames(line), find::LOSS, 0.01, |rate| {
         let (Rate::Frames(pps) | Rate::Wire(pps)) = rate;
         let mut workload = Replay::new(traffic, Timed::Apart(1e12 / pps), 1);

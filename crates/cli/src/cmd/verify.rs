@@ -20,6 +20,9 @@ pub fn run(args: Verify) -> Result<(), Failure> {
     let loaded = program::load(&args.source, &runtime)?;
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    if let Some(target) = &args.sim {
+        return verify_dpdk::run_sim(&args, target, &loaded.program, &events, &entries);
+    }
     match args.target {
         Target::Interp => {
             return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
@@ -92,7 +95,7 @@ pub fn differences(program: &Program, want: &[Output], got: &[Output]) -> String
 
 /// Prints a comparison; `plan` says what ran where that is not obvious.
 pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Plan>) {
-    let target = args.target.name();
+    let (target, stands_in) = args.what();
     if args.json {
         let mut value = json!({
             "schema": "nicforge/verify", "version": 1, "target": target,
@@ -103,7 +106,7 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
         if let Some(plan) = plan {
             let stages = plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
             value["stages"] = stages.collect();
-            value["functional"] = args.target.stands_in().into();
+            value["functional"] = stands_in.into();
         }
         outln!("{value:#}");
         return;
@@ -112,15 +115,19 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
         outln!("{difference}");
     }
     if beyond > 0 {
-        outln!(
-            "{beyond} events are beyond what the kernel takes (frames under {SMALLEST_FRAME} or over {LARGEST_TEST_FRAME} bytes) and were left out"
-        );
+        let why = match args.sim {
+            Some(_) => "the simulator takes (they come from the host side)".to_string(),
+            None => {
+                format!("the kernel takes (frames under {SMALLEST_FRAME} or over {LARGEST_TEST_FRAME} bytes)")
+            }
+        };
+        outln!("{beyond} events are beyond what {why} and were left out");
     }
     let stages = plan.map_or(String::new(), |plan| {
         let list: Vec<String> = plan.stages.iter().map(|s| format!("{} x{}", s.name, s.replicas)).collect();
         format!(" ({})", list.join(", "))
     });
-    let how = args.target.stands_in().map_or(String::new(), |how| format!(" ({how})"));
+    let how = stands_in.map_or(String::new(), |how| format!(" ({how})"));
     outln!(
         "{target}{stages} matches the reference: {} of {} events, {} of {} tables{how}",
         result.matching,

@@ -1,12 +1,15 @@
 //! `nicforge verify` for planned targets: a pipeline in a process against the interpreter.
 
-use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_plan::Plan;
 use nicforge_run::dpdk::Difference;
+use nicforge_run::sim::verify_sim;
 
 use super::compare::{self, Agreement};
-use super::{pipelines, verify};
+use super::{matrix, pipelines, verify};
 use crate::args::Verify;
 use crate::context::Failure;
+use crate::interrupt;
 
 /// Plans, builds, runs, compares.
 pub fn run(
@@ -17,14 +20,39 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut job = pipelines::job(args.target, &args.planned, source)?;
     let (_, differences) = job.compare(args.target, source, entries, events)?;
+    finish(args, source, &job.plan, events.len(), 0, differences)
+}
+
+/// Plans, simulates, compares.
+pub fn run_sim(
+    args: &Verify,
+    target: &str,
+    source: &Verified<Program>,
+    events: &[InputEvent],
+    entries: &[(TableId, Entry)],
+) -> Result<(), Failure> {
+    let target = matrix::find(target)?;
+    let mut job = pipelines::on(&args.planned, source, &target)?;
+    let reference = job.make_room(source)?;
+    interrupt::stop_in_order();
+    let what = (&target, &job.plan, &job.pipeline);
+    let (_, differences) = verify_sim(what, &reference, &job.program, entries, events, &interrupt::stopped)
+        .map_err(|e| Failure::of(e.fault(), e))?;
+    let host = events.iter().filter(|event| matches!(event.input, Input::Host { .. })).count();
+    finish(args, source, &job.plan, events.len() - host, host, differences)
+}
+
+fn finish(
+    args: &Verify,
+    source: &Verified<Program>,
+    plan: &Plan,
+    events: usize,
+    beyond: usize,
+    differences: Vec<Difference>,
+) -> Result<(), Failure> {
     let tables = source.tables.len();
-    let mut result = Agreement {
-        events: events.len(),
-        matching: events.len(),
-        tables,
-        matching_tables: tables,
-        differences: vec![],
-    };
+    let mut result =
+        Agreement { events, matching: events, tables, matching_tables: tables, differences: vec![] };
     for difference in differences {
         let text = match difference {
             Difference::Outputs { event, want, got } => {
@@ -51,6 +79,6 @@ pub fn run(
             result.differences.push(text);
         }
     }
-    verify::report(args, &result, 0, Some(&job.plan));
+    verify::report(args, &result, beyond, Some(plan));
     if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }

@@ -1,9 +1,14 @@
 //! A DPDK run against the interpreter.
 
-use nicforge_codegen::dpdk::Pipeline;
-use nicforge_ir::{Entry, InputEvent, Interp, Output, Program, TableBackend, TableError, TableId, Verified};
+use std::collections::{BTreeSet, HashMap};
 
-use super::{DpdkError, DpdkProgram, DpdkRun, Machine};
+use nicforge_codegen::dpdk::{Pipeline, SteerBy};
+use nicforge_ir::interp::{Access, Tracer};
+use nicforge_ir::{
+    Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError, TableId, Verified,
+};
+
+use super::{Departure, DpdkError, DpdkProgram, DpdkRun, Machine};
 use crate::control;
 
 /// Where a run differs from the interpreter.
@@ -15,7 +20,7 @@ pub enum Difference {
         want: Vec<Output>,
         got: Vec<Output>,
     },
-    /// Packets did not leave in order although the pipeline says so: the later event's index came before.
+    /// Packets of one key, or any where all are in order, did not leave in order: the later event's index came before.
     Order {
         before: usize,
         after: usize,
@@ -56,14 +61,73 @@ pub fn verify_on(
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
     let run = DpdkProgram::new_on(machine, compiled, pipeline)?.run(events, entries)?;
-    let found = compare(&run, program, pipeline, entries, events);
+    let found = compare(&run, (program, compiled), pipeline, entries, events);
     Ok((run, found))
 }
 
-/// What of a run is not as the interpreter says.
+/// The keys that events use of tables whose entries depend on the order of their users: packets of one key leave in order.
+struct Keys {
+    ordered: BTreeSet<TableId>,
+    event: usize,
+    used: HashMap<usize, BTreeSet<(TableId, Vec<u8>)>>,
+}
+
+impl Keys {
+    fn new(program: &Program) -> Keys {
+        let mut ordered = BTreeSet::new();
+        if !program.handlers.values().any(|handler| handler.unordered) {
+            let effects =
+                program.handlers.values().flat_map(|h| h.body.insts.values()).map(|i| i.op.effects());
+            ordered.extend(effects.filter(|e| !e.commutes).filter_map(|e| e.table_write));
+        }
+        Keys { ordered, event: 0, used: HashMap::new() }
+    }
+
+    /// The first packet that left before an earlier one of the same key.
+    fn overtaken(&self, departures: &[Departure]) -> Option<Difference> {
+        let mut last: HashMap<&(TableId, Vec<u8>), usize> = HashMap::new();
+        for departure in departures {
+            for key in self.used.get(&departure.event).into_iter().flatten() {
+                let before = last.insert(key, departure.event).filter(|before| *before > departure.event);
+                if let Some(before) = before {
+                    return Some(Difference::Order { before, after: departure.event });
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Tracer for Keys {
+    fn table(&mut self, access: &Access) {
+        if self.ordered.contains(&access.table) {
+            self.used.entry(self.event).or_default().insert((access.table, access.key.to_vec()));
+        }
+    }
+}
+
+/// Whether packets of one key leave in order: by one stage, all of whose events of a key go to one replica. Else they may overtake
+/// each other on their way out, whatever the order in which they used the entry.
+fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
+    let sends =
+        |op: &Op| matches!(op, Op::Generate { event, .. } if compiled.events[*event].name == "net_send");
+    let handler = |id: &HandlerId| compiled.handlers[*id].body.insts.values().any(|inst| sends(&inst.op));
+    let exits: Vec<_> = pipeline.stages.iter().filter(|stage| stage.handlers.iter().any(handler)).collect();
+    let steered = |id: &HandlerId| {
+        let by = pipeline.steering.iter().find(|s| s.event == compiled.handlers[*id].event);
+        by.is_some_and(|steering| steering.by != SteerBy::RoundRobin)
+    };
+    match exits[..] {
+        [] => true,
+        [exit] => exit.replicas == 1 || exit.handlers.iter().all(steered),
+        _ => false,
+    }
+}
+
+/// What of a run is not as the interpreter says. `program` is the interpreter's, `compiled` what ran in the pipeline.
 pub fn compare(
     run: &DpdkRun,
-    program: &Verified<Program>,
+    (program, compiled): (&Verified<Program>, &Program),
     pipeline: &Pipeline,
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
@@ -76,8 +140,10 @@ pub fn compare(
         return found;
     }
     let one_stage = pipeline.stages.len() == 1;
+    let mut keys = Keys::new(program);
     for (i, (event, got)) in events.iter().zip(&run.outputs).enumerate() {
-        let mut want = match interp.run(event) {
+        keys.event = i;
+        let mut want = match interp.run_traced(event, &mut keys) {
             Ok(want) => want,
             Err(error) => {
                 found.push(problem(i, error.to_string()));
@@ -96,6 +162,8 @@ pub fn compare(
     if pipeline.ordered_output || pipeline.workers() == 1 {
         let late = run.departures.windows(2).find(|pair| pair[0].event > pair[1].event);
         found.extend(late.map(|pair| Difference::Order { before: pair[0].event, after: pair[1].event }));
+    } else if leave_by_key(compiled, pipeline) {
+        found.extend(keys.overtaken(&run.departures));
     }
     for table in program.tables.keys() {
         let want = interp.dump(table).unwrap_or_default();

@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 
+use nicforge_codegen::LogFormat;
 use nicforge_codegen::host::HostArtifact;
 use nicforge_ir::{EventId, Output, ReasonId, Type, Verified, io};
 
@@ -86,6 +87,7 @@ struct State {
     time_ns: u64,
     seed: u64,
     outputs: Option<Vec<Output>>,
+    logs: Vec<LogFormat>,
 }
 
 #[derive(Default)]
@@ -127,6 +129,7 @@ impl Stepper {
             time_ns: 0,
             seed: 0,
             outputs: keep.then(Vec::new),
+            logs: program.artifact.logs.clone(),
         };
         let mut stepper = Stepper {
             staged_bytes: program.artifact.staged_bytes.max(1) as usize,
@@ -150,7 +153,7 @@ impl Stepper {
         self.program.artifact()
     }
 
-    /// What left the program so far, if it is kept; logs apart.
+    /// What left the program so far, if it is kept.
     pub fn outputs(&self) -> &[Output] {
         self.state.outputs.as_deref().unwrap_or_default()
     }
@@ -398,7 +401,16 @@ unsafe extern "C" fn dma_write(env: *mut Env, addr: u64, at: *const c_void, size
     }
 }
 
-unsafe extern "C" fn log(_env: *mut Env, _log: u32, _args: *const u64, _count: u32) {}
+unsafe extern "C" fn log(env: *mut Env, log: u32, args: *const u64, count: u32) {
+    // SAFETY: generated code calls with an array of at least `count` words.
+    unsafe {
+        let state = state(env);
+        if let Some(outputs) = &mut state.outputs {
+            let args = std::slice::from_raw_parts(args, count as usize);
+            outputs.push(Output::Log { text: state.logs[log as usize].line(args) });
+        }
+    }
+}
 
 unsafe extern "C" fn generate(env: *mut Env, event: u32, params: *const c_void, size: u32, pkt: *mut Packet) {
     // SAFETY: generated code calls with the event's parameters, and its packet or null.

@@ -135,7 +135,7 @@ impl EnginesProgram {
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
         let run = self.run(events, entries)?;
-        let found = compare(&run, reference, &self.artifact.base.pipeline, entries, events);
+        let found = compare(&run, (reference, &self.program), &self.artifact.base.pipeline, entries, events);
         Ok((run, found))
     }
 }

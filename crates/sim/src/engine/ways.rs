@@ -4,13 +4,21 @@
 //! senders of the unit or of the reorder point, and goes on from the same effect when it is woken.
 
 use super::{Engine, Item, What};
+use crate::context::Context;
 use crate::handlers::{Effect, Message};
 use crate::model::{Crossing, SimError};
 use crate::stats::Place;
 
 impl Engine<'_> {
-    /// A handler is over: what it made goes on its way, as far as there is room.
+    /// A handler is over: what it made goes on its way when it is its turn, as far as there is room.
     pub(super) fn finish(&mut self, number: u32) -> Result<(), SimError> {
+        let Context { ticket, unit, stage, .. } = self.contexts[number as usize];
+        let in_turn = self.model.stages[stage as usize].in_turn;
+        let state = &mut self.units[unit as usize];
+        if in_turn && state.handed_on != ticket {
+            state.early.insert(ticket, number);
+            return Ok(());
+        }
         loop {
             let context = &mut self.contexts[number as usize];
             let (root, stage, unit) = (context.root, context.stage as usize, context.unit);
@@ -32,11 +40,14 @@ impl Engine<'_> {
         self.free_contexts.push(number);
         self.stats.finished(self.now, unit as usize, stage);
         self.settle(root, stage)?;
+        let state = &mut self.units[unit as usize];
+        state.handed_on += 1;
+        let next = if in_turn { state.early.remove(&state.handed_on) } else { None };
         if self.model.stages[stage].interval_ps.is_none() {
             self.units[unit as usize].free_threads += 1;
-            return self.feed(unit);
+            self.feed(unit)?;
         }
-        Ok(())
+        next.map_or(Ok(()), |next| self.finish(next))
     }
 
     /// One event of a root is over.
@@ -207,6 +218,9 @@ impl Engine<'_> {
         match effect {
             Effect::Generate { .. } => {}
             Effect::Send { port, bytes } => {
+                if let Some(departed) = self.options.departed {
+                    departed(self.roots[root as usize].sequence, port);
+                }
                 self.transmit(port, bytes, started, on_host, true);
             }
             Effect::Made { port: Some(port), bytes } => self.transmit(port, bytes, started, on_host, false),

@@ -1,12 +1,15 @@
-//! Compiled handlers for the simulator: `nicforge_run`'s stepper behind `nicforge_sim`'s interface.
+//! Generated code for the simulator, and the simulator as a target that can be compared with the interpreter.
+
+mod verify;
 
 use nicforge_ir::{EventId, Program, TableId, Verified};
-use nicforge_run::host::{HostOptions, HostProgram, StepEffect, Stepper};
 use nicforge_sim::{Effect, HandlerError, Handlers, Line, Message, Step, Trace};
 
-use crate::context::Failure;
+use crate::host::{HostError, HostOptions, HostProgram, StepEffect, Stepper};
 
-/// A program in this process that counts what it does.
+pub use verify::{SimRunError, verify_sim};
+
+/// A program in this process that counts what it does: [`Stepper`] behind the simulator's interface.
 pub struct Compiled<'p> {
     program: &'p Verified<Program>,
     stepper: Stepper,
@@ -14,9 +17,9 @@ pub struct Compiled<'p> {
 
 impl<'p> Compiled<'p> {
     /// Generates, compiles and loads. `keep`: outputs are kept.
-    pub fn new(program: &'p Verified<Program>, keep: bool) -> Result<Compiled<'p>, Failure> {
+    pub fn new(program: &'p Verified<Program>, keep: bool) -> Result<Compiled<'p>, HostError> {
         let options = HostOptions { count: true, ..HostOptions::default() };
-        let built = HostProgram::build_with(program, options).map_err(|e| Failure::of(e.fault(), e))?;
+        let built = HostProgram::build_with(program, options)?;
         Ok(Compiled { program, stepper: Stepper::new(built, keep) })
     }
 
