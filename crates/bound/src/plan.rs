@@ -6,6 +6,7 @@
 //!
 //! Not counted: operations per second of memories, and the host link's bit rate.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use nicforge_target::{Link, Target};
 
 use crate::air;
 use crate::analysis::{Options, analyse};
-use crate::graph::{Cost, Step};
+use crate::graph::{Cost, Place, Step};
 use crate::search::{By, Machine};
 use crate::unit::Unit;
 
@@ -34,6 +35,8 @@ pub struct Guarantee {
     pub cycles: Vec<f64>,
     /// Every stage's slowest packet was found within the time there was; otherwise the rates are still valid.
     pub exact: bool,
+    /// Source lines that the slowest packet of the stage that decides runs through, in order; none if it was not found.
+    pub lines: Vec<Place>,
 }
 
 /// The guarantee of a plan. `program` is the planned program; each stage's analysis may take `timeout`.
@@ -54,9 +57,10 @@ pub fn guarantee(
         stage: String::new(),
         cycles: Vec::new(),
         exact: true,
+        lines: Vec::new(),
     };
     for stage in &plan.stages {
-        let (cycles, exact) = worst(plan, program, target, first, stage, timeout)?;
+        let (cycles, exact, lines) = worst(plan, program, target, first, stage, timeout)?;
         let group = target.units.iter().find(|group| group.name == stage.group);
         let one = group.map_or(0.0, |group| group.clock.value) / cycles;
         let all = one * f64::from(stage.replicas);
@@ -70,6 +74,7 @@ pub fn guarantee(
         };
         if guaranteed < whole.pps {
             (whole.pps, whole.stage) = (guaranteed, stage.name.clone());
+            whole.lines = lines;
         }
         whole.uniform_keys_pps = whole.uniform_keys_pps.min(all);
         whole.cycles.push(cycles);
@@ -78,7 +83,7 @@ pub fn guarantee(
     Ok(whole)
 }
 
-/// Most cycles of one replica per packet, and whether a packet takes them.
+/// Most cycles of one replica per packet, whether a packet takes them, and the lines it runs through.
 fn worst(
     plan: &Plan,
     program: &Program,
@@ -86,7 +91,7 @@ fn worst(
     first: HandlerId,
     stage: &Stage,
     timeout: Option<Duration>,
-) -> Result<(f64, bool), String> {
+) -> Result<(f64, bool, Vec<Place>), String> {
     let group = target.units.iter().find(|group| group.name == stage.group);
     let group = group.ok_or_else(|| format!("{} has no units `{}`", target.name, stage.group))?;
     if group.initiation_interval.is_some() {
@@ -125,7 +130,11 @@ fn worst(
     let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
         .map_err(|e| format!("stage `{}`: {e}", stage.name))?;
     let record = &report.records[0];
-    Ok((record.bound.max(1e-3), record.exact))
+    let path = record.slowest.as_ref().filter(|_| record.exact);
+    let places = path.iter().flat_map(|path| &path.witness.places);
+    let lines: BTreeSet<Place> =
+        places.filter_map(|place| report.graph.lines.get(*place as usize).cloned().flatten()).collect();
+    Ok((record.bound.max(1e-3), record.exact, lines.into_iter().collect()))
 }
 
 /// Cycles a stage spends on an event that goes from stage to stage here.

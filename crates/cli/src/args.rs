@@ -148,6 +148,14 @@ pub struct Report {
     pub target: Vec<String>,
     #[command(flatten)]
     pub planning: Planning,
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Print predictions only: no simulation, no guarantee
+    #[arg(long, conflicts_with = "measure")]
+    pub quick: bool,
+    /// Also measure one CPU of this machine on the program's capture, in the kernel's test run
+    #[arg(long)]
+    pub measure: bool,
     /// Where to write it (default: NAME.html)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

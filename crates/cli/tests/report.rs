@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// Runs in the page and leaves its findings in the title: rows of the table of targets, handler graphs, text that sticks out of
-/// its box, whether the page is wider than the window, whether the first heading is visible.
+/// its box, whether the page is wider than the window, whether the first heading is visible, whether lines of the slowest path are
+/// marked, and whether predicted, simulated and guaranteed rates stand side by side with the guaranteed one not above the predicted.
 const MEASURE: &str = r##"<script>
 addEventListener("load", () => {
   const rows = document.querySelectorAll("#targets tbody tr").length;
@@ -21,7 +22,11 @@ addEventListener("load", () => {
   const heading = document.querySelector("h1").getBoundingClientRect();
   const hidden = heading.height === 0 || heading.top > innerHeight;
   const chosen = document.querySelectorAll("tr.chosen").length;
-  document.title = `rows ${rows} graphs ${graphs.length} out ${out} wide ${wide} hidden ${hidden} chosen ${chosen}`;
+  const marked = [...document.querySelectorAll(".worst")].filter(line => line.getBoundingClientRect().height > 0).length;
+  const rates = [...document.querySelectorAll("#targets tbody tr")].filter(row => row.cells.length === 12)
+    .every(row => [3, 4, 5].every(at => parseFloat(row.cells[at].textContent.replace("\u2265", "")) > 0)
+      && parseFloat(row.cells[5].textContent.replace("\u2265", "")) <= parseFloat(row.cells[3].textContent));
+  document.title = `marked ${marked > 20} rates ${rates} rows ${rows} graphs ${graphs.length} out ${out} wide ${wide} hidden ${hidden} chosen ${chosen}`;
 });
 </script>"##;
 
@@ -75,7 +80,7 @@ fn a_browser_shows_the_report() {
     let title =
         shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap_or_default();
     // nf_chain needs two ports, which PANIC has not: its row says so instead of a plan.
-    assert_eq!(title, "rows 3 graphs 2 out 0 wide false hidden false chosen 2");
+    assert_eq!(title, "marked true rates true rows 3 graphs 2 out 0 wide false hidden false chosen 2");
     for words in
         ["lacks 2 network ports", "limited by", "connections", "why not elsewhere", "generate stack_recv"]
     {

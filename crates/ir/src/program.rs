@@ -1,6 +1,6 @@
 //! The program and its parts: arenas with typed ids, no pointers, no string keys.
 
-use cranelift_entity::{PrimaryMap, entity_impl};
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
 
 use crate::ops::Op;
 use crate::span::{FileId, SourceFile, Span};
@@ -316,6 +316,26 @@ impl Program {
             Type::Array(id) => format!("{}[{}]", self.type_name(self.arrays[id].elem), self.arrays[id].len),
             Type::Packet => "packet".to_string(),
         }
+    }
+
+    /// Forgets the files that no place is in.
+    pub fn prune_files(&mut self) {
+        let mut kept = PrimaryMap::new();
+        let mut moved: SecondaryMap<FileId, Option<FileId>> = SecondaryMap::new();
+        let files = std::mem::take(&mut self.files);
+        let tables = self.tables.values_mut().map(|table| &mut table.span);
+        let arrays = self.consts.values_mut().map(|array| &mut array.span);
+        let reasons = self.reasons.values_mut().map(|reason| &mut reason.span);
+        let handlers = self.handlers.values_mut().map(|handler| (&mut handler.span, &mut handler.body));
+        let funcs = self.funcs.values_mut().map(|func| (&mut func.span, &mut func.body));
+        let bodies = handlers.chain(funcs).flat_map(|(span, body)| {
+            std::iter::once(span).chain(body.insts.values_mut().map(|inst| &mut inst.span))
+        });
+        for span in tables.chain(arrays).chain(reasons).chain(bodies) {
+            let Some(file) = span.file else { continue };
+            span.file = Some(*moved[file].get_or_insert_with(|| kept.push(files[file].clone())));
+        }
+        self.files = kept;
     }
 
     /// `path:line:col` of a span, or the program's name if it has no place in a file.

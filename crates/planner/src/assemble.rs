@@ -1,6 +1,7 @@
 //! From a candidate of the search to a plan, with the reasons a person asks for.
 
-use nicforge_ir::{Direction, Program, Type, Verified, text, verify};
+use cranelift_entity::PrimaryMap;
+use nicforge_ir::{Direction, FileId, Program, SourceFile, Type, Verified, text, verify};
 use nicforge_plan::{
     Carried, Edge, HeaderField, Objective, Plan, PortFields, Predicted, Rejected, Replication, Stage,
     Steering, TablePlan, VERSION,
@@ -30,7 +31,8 @@ pub fn plan(
     let stages = stages(candidate, target);
     let edges = edges(&mut program, candidate, target);
     // What was added was built from verified parts; the test of all examples checks it.
-    let air = text::print(&program, text::PrintOptions { spans: false });
+    program.prune_files();
+    let air = text::print(&program, text::PrintOptions { spans: true });
     let mut steps = found.steps.clone();
     for (n, step) in steps.iter_mut().enumerate() {
         step.chosen = n == number;
@@ -70,9 +72,26 @@ pub fn program_hash(program: &Program) -> String {
     format!("{hash:016x}")
 }
 
-/// The verified program of a plan.
+/// The verified program of a plan. Places in source files have no lines; see [`program_with`].
 pub fn program_of(plan: &Plan) -> Result<Verified<Program>, String> {
-    let program = text::parse(&plan.air).map_err(|e| format!("line {}: {}", e.line, e.message))?;
+    read(plan, &PrimaryMap::new())
+}
+
+/// The verified program of a plan with the texts of the source it was made of, so that places have lines.
+pub fn program_with(plan: &Plan, source: &Program) -> Result<Verified<Program>, String> {
+    read(plan, &source.files)
+}
+
+fn read(plan: &Plan, files: &PrimaryMap<FileId, SourceFile>) -> Result<Verified<Program>, String> {
+    let mut program = text::parse(&plan.air).map_err(|e| format!("line {}: {}", e.line, e.message))?;
+    for file in program.files.values_mut() {
+        // The same program may have been named by another path.
+        let name = |file: &SourceFile| file.path.rsplit('/').next().map(str::to_string);
+        let same = files.values().find(|known| known.path == file.path);
+        if let Some(known) = same.or_else(|| files.values().find(|known| name(known) == name(file))) {
+            file.text.clone_from(&known.text);
+        }
+    }
     verify(program).map_err(|errors| errors.first().map_or(String::new(), ToString::to_string))
 }
 

@@ -10,6 +10,7 @@ mod metrics;
 mod new;
 mod pipelines;
 mod plan;
+mod rates;
 mod reload;
 mod report;
 mod run;

@@ -53,7 +53,7 @@ pub fn on(
     target: &nicforge_target::Target,
 ) -> Result<Job, Failure> {
     let plan = plan::chosen(planned, source, target)?;
-    let cut = assemble::program_of(&plan)
+    let cut = assemble::program_with(&plan, source)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;

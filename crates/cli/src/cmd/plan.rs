@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use nicforge_bound::plan as bound;
 use nicforge_ir::{Program, Verified};
 use nicforge_plan::{self as plans, Objective, Plan, Replication, Steering};
 use nicforge_planner::assemble;
-use nicforge_planner::instance::{self, Config};
+use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{self, Found, Limits};
 use nicforge_target::{Target, Traffic, support};
 use serde_json::{Value, json};
 
-use super::matrix;
+use super::{matrix, rates};
 use crate::args::{self, Planned, Planning};
 use crate::context::{Failure, Runtime};
 use crate::{interrupt, out, program};
@@ -29,7 +28,8 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
     for target in &targets {
         match one(&args, &loaded.program, target) {
             Ok(mut plan) => {
-                let guarantee = if args.guarantee { Some(guaranteed(&mut plan, target)?) } else { None };
+                let guarantee =
+                    if args.guarantee { Some(guaranteed(&mut plan, &loaded.program, target)?) } else { None };
                 if args.json {
                     answers.push(serde_json::to_value(&plan).unwrap_or(Value::Null));
                     continue;
@@ -63,21 +63,14 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
 }
 
 /// Puts the guaranteed rate into a plan; a line about it.
-fn guaranteed(plan: &mut Plan, target: &Target) -> Result<String, Failure> {
-    let program = assemble::program_of(plan).map_err(Failure::user)?;
-    let found = bound::guarantee(plan, &program, target, Some(GUARANTEE_TIME)).map_err(|reason| {
-        Failure::user(format!("{} on {}: no guarantee: {reason}", plan.program, target.name))
-    })?;
-    // Nothing is faster than the ports.
-    let traffic = Traffic { frame_bytes: plan.frame_bytes, ..Traffic::default() };
-    let line = instance::line_rate(target, program.ports, traffic);
-    let (one, spread) = (found.pps.min(line), found.uniform_keys_pps.min(line));
-    plan.predicted.guaranteed_pps = Some(one);
+fn guaranteed(plan: &mut Plan, source: &Program, target: &Target) -> Result<String, Failure> {
+    let found = rates::guaranteed(plan, source, target, GUARANTEE_TIME)?;
+    plan.predicted.guaranteed_pps = Some(found.one_flow);
     let bound = if found.exact { "" } else { "at least " };
     Ok(format!(
         "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}; memories' operations and the host link are not counted",
-        mpps(one),
-        mpps(spread),
+        mpps(found.one_flow),
+        mpps(found.spread),
         found.stage
     ))
 }

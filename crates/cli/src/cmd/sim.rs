@@ -32,7 +32,7 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
         }
         None => plan::find(&loaded.program, &target, &args.planning)?.0,
     };
-    let planned = assemble::program_of(&plan).map_err(Failure::user)?;
+    let planned = assemble::program_with(&plan, &loaded.program).map_err(Failure::user)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let capture = if args.replay || !args.inputs.pcap.is_empty() {
         events::captures(&args.inputs, &loaded.program, &loaded.path)?
@@ -93,6 +93,24 @@ fn by_name(source: &Program, planned: &Program, entries: Vec<(TableId, Entry)>) 
         planned.table_named(&source.tables[table].name).map(|table| (table, entry))
     };
     entries.into_iter().filter_map(find).collect()
+}
+
+/// The greatest rate, in packets per second, at which the simulated plan loses hardly anything; `None` if it always does.
+pub fn greatest(
+    args: &args::Sim,
+    target: &Target,
+    plan: &Plan,
+    loaded: &program::Loaded,
+) -> Result<Option<f64>, Failure> {
+    let planned = assemble::program_with(plan, &loaded.program).map_err(Failure::user)?;
+    let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    let entries = by_name(&loaded.program, &planned, entries);
+    let capture = events::captures(&args.inputs, &loaded.program, &loaded.path).unwrap_or_default();
+    let spec = workload::parse(&args.workload).map_err(Failure::usage)?;
+    let mut simulation = Simulation::new(args, target, plan, &planned, &entries, &capture, spec)?;
+    let most = simulation.rate;
+    let found = find::max(most, find::LOSS, find::WITHIN, |rate| simulation.run(rate))?;
+    Ok(found.map(|(_, report)| report.offered.pps))
 }
 
 /// What runs handlers.

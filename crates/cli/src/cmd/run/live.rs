@@ -131,7 +131,7 @@ pub fn print_events(program: &Program, streams: &nicforge_run::live::Streams) {
 }
 
 /// What a packet costs: a sample of the capture through the kernel's test run, on a fresh copy of the program.
-fn cost(
+pub fn cost(
     program: &Program,
     artifact: &XdpArtifact,
     list: &[InputEvent],

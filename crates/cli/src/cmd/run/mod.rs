@@ -10,6 +10,8 @@ mod reload;
 mod summary;
 mod watch;
 
+pub use live::cost;
+
 use super::pipelines;
 use crate::args::{Run, Target};
 use crate::context::{Failure, Runtime};
