@@ -87,6 +87,7 @@ fn pipelines_keep_state_and_order() {
             ],
             steering: steering.clone(),
             ordered_output: ordered,
+            context: Default::default(),
         };
         let events = events(7, 5000);
         let (run, differences) = verify_dpdk(&program, &program, &pipeline, &[], &events)
@@ -118,7 +119,7 @@ fn replicas_share_a_handler() {
     let by = SteerBy::Frame(vec![(0, 1)]);
     let steering = vec![Steering { event: event(&compiled, "net_recv"), by }];
     let stages = vec![stage(&compiled, &["net_recv"], 3, false)];
-    let pipeline = Pipeline { stages, steering, ordered_output: true };
+    let pipeline = Pipeline { stages, steering, ordered_output: true, context: Default::default() };
     let (run, differences) =
         verify_dpdk(&program, &compiled, &pipeline, &[], &events(3, 5000)).unwrap_or_else(|e| panic!("{e}"));
     assert!(differences.is_empty(), "{:?}", differences[0]);
@@ -146,7 +147,8 @@ fn captures_go_through_ports() {
     let vdev = format!("net_pcap0,rx_pcap={},tx_pcap={to}", from.display());
     for replicas in [1, 2] {
         let stages = vec![stage(&compiled, &["net_recv"], replicas, false)];
-        let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: true };
+        let pipeline =
+            Pipeline { stages, steering: Vec::new(), ordered_output: true, context: Default::default() };
         let app = DpdkProgram::new(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
         let count = example.events.len() as u64;
         let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216 };

@@ -90,7 +90,7 @@ fn plans_run_on_dpdk() {
         return;
     }
     let target = nicforge_target::find("dpdk").unwrap_or_else(|e| panic!("{e}"));
-    let replicated = AtomicUsize::new(0);
+    let (replicated, in_context) = (AtomicUsize::new(0), AtomicUsize::new(0));
     for_each(|example| {
         let Some(found) = plans(&example.program, &target) else { panic!("{} has no plan", example.name) };
         // The best plan and two others; which ones depends on the example only.
@@ -124,8 +124,11 @@ fn plans_run_on_dpdk() {
             assert!(differences.is_empty(), "{}, candidate {number}: {:?}", example.name, differences[0]);
             assert!(run.stats.workers.iter().all(|w| w.lost == 0), "{}: {:?}", example.name, run.stats);
             replicated.fetch_add(usize::from(plan.stages.iter().any(|s| s.replicas > 1)), Ordering::Relaxed);
+            in_context.fetch_add(usize::from(plan.context_bytes > 0), Ordering::Relaxed);
         }
     });
     let replicated = replicated.into_inner();
     assert!(replicated >= 5, "only {replicated} plans had replicas");
+    let in_context = in_context.into_inner();
+    assert!(in_context >= 5, "only {in_context} plans left values in packets' contexts");
 }

@@ -168,7 +168,12 @@ fn examples_do_the_same_in_stages() {
 fn line(program: &Program) -> Pipeline {
     let stages = nicforge_planner::shard::stages(program);
     let stages = stages.into_iter().map(|handlers| PipeStage { handlers, replicas: 1, ordered: false });
-    Pipeline { stages: stages.collect(), steering: Vec::new(), ordered_output: false }
+    Pipeline {
+        stages: stages.collect(),
+        steering: Vec::new(),
+        ordered_output: false,
+        context: Default::default(),
+    }
 }
 
 #[test]
@@ -272,6 +277,7 @@ fn replicas_keep_the_state_of_a_key() {
                 steered("last", SteerBy::RoundRobin),
             ],
             ordered_output: false,
+            context: Default::default(),
         };
         let (run, found) = run(&program, &program, &pipeline, &[], &skewed(6000))
             .unwrap_or_else(|why| panic!("{}", why.why()));
@@ -297,6 +303,7 @@ fn one_stage_is_spread_over_cpus() {
                 by: SteerBy::Frame(vec![(0, 1)]),
             }],
             ordered_output: false,
+            context: Default::default(),
         };
         let (run, found) = run(&program, &compiled, &pipeline, &[], &skewed(6000))
             .unwrap_or_else(|why| panic!("{}", why.why()));
@@ -319,6 +326,7 @@ fn drops_are_counted_where_they_happen() {
         stages: vec![stage(&program, "net_recv", 1), stage(&program, "second", 2)],
         steering: Vec::new(),
         ordered_output: false,
+        context: Default::default(),
     };
     let (run, found) =
         run(&program, &program, &pipeline, &[], &skewed(1000)).unwrap_or_else(|why| panic!("{}", why.why()));
@@ -339,7 +347,8 @@ fn what_does_not_fit_is_named() {
     let message = |name: &str, stages: &[&str]| {
         let program = internal(name);
         let stages = stages.iter().map(|name| stage(&program, name, 1)).collect();
-        let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: false };
+        let pipeline =
+            Pipeline { stages, steering: Vec::new(), ordered_output: false, context: Default::default() };
         let errors = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).unwrap_err();
         errors.iter().map(|e| e.message.clone()).collect::<Vec<_>>().join("\n")
     };

@@ -77,6 +77,10 @@ struct nf_packet {
     void *owner;
     u8 *owner_data;
     u8 *owner_end;
+#ifdef NF_CONTEXT_BYTES
+    /* What stages leave for later ones. */
+    u8 context[NF_CONTEXT_BYTES];
+#endif
 };
 
 enum { NF_TRACE_BLOCK = 1, NF_TRACE_READ, NF_TRACE_WRITE, NF_TRACE_BYTES };

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nicforge_ir::{HandlerId, InstId, Op, Program};
-use nicforge_plan::{Plan, Replication, Stage};
+use nicforge_plan::{Edge, Plan, Replication, Stage};
 use nicforge_target::cost::Load;
 use nicforge_target::{Link, Target};
 
@@ -159,15 +159,18 @@ fn crossing(
     let Some(link) = target.links.iter().find(joins) else { return 0.0 };
     let name = &program.events[*event].name;
     let edge = plan.edges.iter().find(|edge| edge.event == *name && edge.to == to.name);
-    let bytes = link.byte_cycles * edge.map_or(0.0, |edge| edge.bytes.into());
+    let copied = |of: fn(&Edge) -> u32| link.byte_cycles * edge.map_or(0.0, |edge| of(edge).into());
     let mut cycles = 0.0;
     if stage.name == from.name {
-        cycles += link.send_cycles + bytes;
+        cycles += link.send_cycles + copied(Edge::sent_bytes);
     }
     if stage.name == to.name {
         let order = edge.is_some_and(|edge| edge.reorder.is_some());
         let reorder = if order { link.reorder_cycles } else { 0.0 };
-        cycles += link.receive_cycles + bytes + reorder + link.incast_cycles * f64::from(from.replicas);
+        cycles += link.receive_cycles
+            + copied(Edge::received_bytes)
+            + reorder
+            + link.incast_cycles * f64::from(from.replicas);
     }
     cycles
 }

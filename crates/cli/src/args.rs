@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use nicforge_codegen::nfp::Engines;
+use nicforge_planner::instance::ContextUse;
 
 #[derive(Parser)]
 #[command(
@@ -96,6 +97,10 @@ pub struct Planning {
     /// Stop the search after so long and give the best plan so far
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     pub timeout: Option<Duration>,
+    /// What stays in memory beside the packet instead of being copied with events: nothing, values with bytes of their own, or values
+    /// that share bytes where they never meet
+    #[arg(long, default_value = "shared", value_name = "none|own|shared", value_parser = context)]
+    pub context: ContextUse,
     /// Go on searching when a plan has the ports' rate
     #[arg(long)]
     pub all_candidates: bool,
@@ -111,8 +116,18 @@ impl Default for Planning {
             flows: 1024,
             iterations: nicforge_planner::search::CANDIDATES,
             timeout: None,
+            context: ContextUse::Shared,
             all_candidates: false,
         }
+    }
+}
+
+fn context(text: &str) -> Result<ContextUse, String> {
+    match text {
+        "none" => Ok(ContextUse::None),
+        "own" => Ok(ContextUse::Own),
+        "shared" => Ok(ContextUse::Shared),
+        _ => Err("expected none, own or shared".to_string()),
     }
 }
 

@@ -4,6 +4,7 @@ use nicforge_ir::{Direction, HandlerId, Program};
 use nicforge_plan::{Plan, PortFields, Replication, Steering as Planned};
 
 use crate::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
+use crate::host::{Context, InContext};
 
 /// The pipeline of a plan; `program` is the plan's own.
 ///
@@ -42,7 +43,26 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
             steering.push(Steering { event, by });
         }
     }
-    Ok(Pipeline { stages, steering, ordered_output: false })
+    Ok(Pipeline { stages, steering, ordered_output: false, context: context(plan, program)? })
+}
+
+/// What the plan leaves in packets' contexts. Parameters that passes have removed since then need no place.
+fn context(plan: &Plan, program: &Program) -> Result<Context, String> {
+    let mut context = Context { bytes: plan.context_bytes, values: Vec::new() };
+    for edge in &plan.edges {
+        let Some(event) = program.event_named(&edge.event) else { continue };
+        for value in &edge.values {
+            let Some(slot) = value.context else { continue };
+            let Some(param) = program.events[event].params.iter().position(|p| p.name == value.name) else {
+                continue;
+            };
+            if program.size_of(program.events[event].params[param].ty) != value.bytes {
+                return Err(format!("event `{}`: `{}` is not {} bytes", edge.event, value.name, value.bytes));
+            }
+            context.values.push(InContext { event, param, at: slot.at });
+        }
+    }
+    Ok(context)
 }
 
 fn by_port(fields: &[PortFields]) -> Vec<Vec<(u32, u32)>> {

@@ -128,7 +128,7 @@ fn pipeline(path: &Path, program: &nicforge_ir::Program) -> Pipeline {
             steering.push(Steering { event, by });
         }
     }
-    Pipeline { stages, steering, ordered_output: false }
+    Pipeline { stages, steering, ordered_output: false, context: Default::default() }
 }
 
 #[test]

@@ -105,7 +105,38 @@ pub fn check(file: &str, plan: &Plan, target: &Target) -> Result<Program, PlanEr
             return refuse(file, reason);
         }
     }
+    context(file, plan, target)?;
     Ok(program)
+}
+
+/// Whether values in the context have room, and those of one event do not overlap.
+fn context(file: &str, plan: &Plan, target: &Target) -> Result<(), PlanError> {
+    let room = target.context.as_ref().map_or(0, |size| size.value as u32);
+    if plan.context_bytes > room {
+        let reason = format!("a context of {} bytes; `{}` has {room}", plan.context_bytes, target.name);
+        return refuse(file, reason);
+    }
+    for edge in &plan.edges {
+        let mut taken: Vec<(u64, u64, &str)> = Vec::new();
+        for value in &edge.values {
+            let Some(slot) = value.context else { continue };
+            let (from, to) = (u64::from(slot.at), u64::from(slot.at) + u64::from(value.bytes));
+            if to > u64::from(plan.context_bytes) {
+                let reason = format!(
+                    "event `{}`: `{}` lies at bytes {from} to {to} of a context of {} bytes",
+                    edge.event, value.name, plan.context_bytes
+                );
+                return refuse(file, reason);
+            }
+            if let Some((_, _, other)) = taken.iter().find(|(a, b, _)| from < *b && *a < to) {
+                let reason =
+                    format!("event `{}`: `{}` and `{other}` overlap in the context", edge.event, value.name);
+                return refuse(file, reason);
+            }
+            taken.push((from, to, &value.name));
+        }
+    }
+    Ok(())
 }
 
 /// Fuzz entry: any bytes end with a plan or an error.

@@ -33,6 +33,9 @@ pub struct Plan {
     pub stages: Vec<Stage>,
     pub tables: Vec<TablePlan>,
     pub edges: Vec<Edge>,
+    /// Bytes of the context that stays with each packet.
+    #[serde(default)]
+    pub context_bytes: u32,
     pub predicted: Predicted,
     /// The planned program: handlers of stages joined by internal events, as αIR text.
     pub air: String,
@@ -131,7 +134,7 @@ pub struct Edge {
     pub to: String,
     pub steering: Steering,
     pub values: Vec<Carried>,
-    /// Bytes per event besides the packet.
+    /// Bytes that are copied per event besides the packet; what lies in the context is not.
     pub bytes: u32,
     /// Who puts events back into arrival order, if anybody has to.
     pub reorder: Option<String>,
@@ -170,12 +173,26 @@ pub struct HeaderField {
     pub bytes: u32,
 }
 
-/// A value that crosses an edge, copied with the event.
+/// A value that crosses an edge: copied with the event, or left in the packet's context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
     pub name: String,
     pub bytes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Slot>,
+}
+
+/// A place in the memory that stays with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// Offset in bytes.
+    pub at: u32,
+    /// A sender of the event makes the value; else it was there before.
+    pub stored: bool,
+    /// The receiver uses it; else it only hands it on.
+    pub loaded: bool,
 }
 
 /// What a plan promises.
@@ -215,6 +232,22 @@ pub struct Step {
     /// Highest rate so far.
     pub best_pps: f64,
     pub chosen: bool,
+}
+
+impl Edge {
+    /// Bytes that the sender writes per event: the event's, and what it leaves in the context.
+    pub fn sent_bytes(&self) -> u32 {
+        self.bytes + self.in_context(|slot| slot.stored)
+    }
+
+    /// Bytes that the receiver reads per event.
+    pub fn received_bytes(&self) -> u32 {
+        self.bytes + self.in_context(|slot| slot.loaded)
+    }
+
+    fn in_context(&self, which: impl Fn(&Slot) -> bool) -> u32 {
+        self.values.iter().filter(|value| value.context.as_ref().is_some_and(&which)).map(|v| v.bytes).sum()
+    }
 }
 
 impl Plan {

@@ -8,7 +8,8 @@ use nicforge_plan::{
 };
 use nicforge_target::{Device, Scope, SpreadKind, Target};
 
-use crate::instance::Config;
+use crate::context;
+use crate::instance::{Config, ContextUse};
 use crate::mapping::{self, Limit};
 use crate::origin::Origin;
 use crate::search::{Candidate, Found, limit_words};
@@ -29,7 +30,13 @@ pub fn plan(
     let mapping = &candidate.mapping;
     let mut program = candidate.program.clone().into_inner();
     let stages = stages(candidate, target);
-    let edges = edges(&mut program, candidate, target);
+    let mut edges = edges(&mut program, candidate, target);
+    let room = target.context.as_ref().map_or(0, |size| size.value as u32);
+    let context_bytes = match config.context {
+        ContextUse::None => 0,
+        ContextUse::Own => context::assign(&program, &mut edges, room, false),
+        ContextUse::Shared => context::assign(&program, &mut edges, room, true),
+    };
     // What was added was built from verified parts; the test of all examples checks it.
     program.prune_files();
     let air = text::print(&program, text::PrintOptions { spans: true });
@@ -48,6 +55,7 @@ pub fn plan(
         stages,
         tables: tables(candidate, target),
         edges,
+        context_bytes,
         predicted: Predicted {
             rate_pps: mapping.rate,
             bit_rate_bps: mapping.rate * 8.0 * f64::from(config.traffic.frame_bytes),
@@ -232,7 +240,11 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
                 .params
                 .iter()
                 .filter(|param| inside && param.ty != Type::Packet)
-                .map(|param| Carried { name: param.name.clone(), bytes: program.size_of(param.ty) })
+                .map(|param| Carried {
+                    name: param.name.clone(),
+                    bytes: program.size_of(param.ty),
+                    context: None,
+                })
                 .collect();
             let reorder = steer.reorder;
             let kind =

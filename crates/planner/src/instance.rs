@@ -19,6 +19,19 @@ pub struct Config {
     pub pin_tables: BTreeMap<String, String>,
     /// Handler name to the greatest number of replicas.
     pub pin_replicas: BTreeMap<String, u32>,
+    pub context: ContextUse,
+}
+
+/// What plans do with the memory that stays with a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextUse {
+    /// Everything is copied with events.
+    None,
+    /// Values have bytes of their own.
+    Own,
+    /// Values that never meet share bytes.
+    #[default]
+    Shared,
 }
 
 /// Frames per second that all ports a program uses take together.

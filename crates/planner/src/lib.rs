@@ -6,6 +6,7 @@
 //! Architecture invariant: the planner never reads source text and generates no code.
 
 pub mod assemble;
+pub mod context;
 pub mod cut;
 pub mod instance;
 pub mod mapping;

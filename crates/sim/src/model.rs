@@ -1,7 +1,7 @@
 //! A plan on a target as a network of queues and servers: everything that does not change while it is simulated.
 
 use nicforge_ir::{Direction, EventId, Op, Program};
-use nicforge_plan::{Plan, Replication, Stage};
+use nicforge_plan::{Edge, Plan, Replication, Stage};
 use nicforge_target::{Device, LinkKind, Scope, Target};
 
 use crate::handlers::Line;
@@ -362,16 +362,16 @@ impl Model {
                     self.reorders.len() - 1
                 }));
             }
-            let carried = link.byte_cycles * f64::from(bytes);
+            let copied = |of: fn(&Edge) -> u32| link.byte_cycles * edge.map_or(0.0, |edge| of(edge).into());
             let crosses = match (sender.device, spec.device) {
                 (Device::Nic, Device::Host) => Some((Crossing::ToHost, bytes)),
                 (Device::Host, Device::Nic) => Some((Crossing::ToNic, bytes)),
                 _ => None,
             };
             from.push(Some(LinkModel {
-                send_cycles: link.send_cycles + carried,
+                send_cycles: link.send_cycles + copied(Edge::sent_bytes),
                 receive_cycles: link.receive_cycles
-                    + carried
+                    + copied(Edge::received_bytes)
                     + link.incast_cycles * f64::from(stage.replicas - 1)
                     + if ordered { link.reorder_cycles } else { 0.0 },
                 latency_ps: (link.latency.value * 1e3) as u64,

@@ -118,7 +118,7 @@ fn plan(program: &Program, target: &Target, stages: &[(&str, u32, Steering)], me
         from: if n == 0 { vec![] } else { vec![stages[n - 1].0.to_string()] },
         to: name.to_string(),
         steering: steering.clone(),
-        values: vec![Carried { name: String::new(), bytes: 4 }],
+        values: vec![Carried { name: String::new(), bytes: 4, context: None }],
         bytes: 4,
         reorder: (n > 0 && stages[n - 1].1 > 1).then(|| "software".to_string()),
     };

@@ -37,6 +37,8 @@ pub struct Target {
     #[serde(default)]
     pub features: Vec<Feature>,
     pub spread: Spread,
+    /// Memory beside each packet in which stages may leave values for later ones, if there is any.
+    pub context: Option<Size>,
     pub locks: Option<Locks>,
     /// Costs in cycles, by the name unit groups refer to.
     pub costs: BTreeMap<String, OpCosts>,

@@ -1,6 +1,6 @@
 //! `nicforge explain`: why a plan is as it is.
 
-use nicforge_plan::{Plan, Replication, Stage, TablePlan};
+use nicforge_plan::{Carried, Plan, Replication, Stage, TablePlan};
 
 use super::{matrix, plan};
 use crate::args::Explain;
@@ -80,14 +80,20 @@ fn explain_stage(stage: &Stage, plan: &Plan) {
         outln!("  more would not help: the plan is limited by {}", plan.predicted.limit);
     }
     for edge in plan.edges.iter().filter(|edge| edge.to == stage.name && !edge.from.is_empty()) {
-        let values: Vec<String> =
-            edge.values.iter().map(|v| format!("{} ({} bytes)", v.name, v.bytes)).collect();
+        let values: Vec<String> = edge.values.iter().map(carried).collect();
         outln!("  from {} it gets the packet and {}", edge.from.join(", "), values.join(", "));
         if let Some(who) = &edge.reorder {
             outln!(
                 "  arrival order is restored in front of it, in {who}: replicas before it may overtake one another"
             );
         }
+    }
+}
+
+fn carried(value: &Carried) -> String {
+    match value.context {
+        None => format!("{} ({} bytes)", value.name, value.bytes),
+        Some(slot) => format!("{} ({} bytes, in the context at {})", value.name, value.bytes, slot.at),
     }
 }
 

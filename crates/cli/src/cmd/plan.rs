@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nicforge_ir::{Program, Verified};
-use nicforge_plan::{self as plans, Objective, Plan, Replication, Steering};
+use nicforge_plan::{self as plans, Edge, Objective, Plan, Replication, Steering};
 use nicforge_planner::assemble;
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
@@ -153,6 +153,7 @@ fn config(planning: &Planning, source: &Program, target: &Target) -> Result<Conf
     let mut config = Config {
         traffic: Traffic { frame_bytes: frame, flows: planning.flows },
         host_cores: planning.host_cores,
+        context: planning.context,
         ..Config::default()
     };
     for pin in &planning.pin {
@@ -288,6 +289,16 @@ pub fn print(plan: &Plan, target: &Target) {
                 users.join(", ")
             );
         }
+    }
+    if plan.context_bytes > 0 {
+        let whole = |edge: &Edge| edge.values.iter().map(|value| 2 * value.bytes).sum::<u32>();
+        let (all, copied): (u32, u32) = plan.edges.iter().fold((0, 0), |(all, copied), edge| {
+            (all + whole(edge), copied + edge.sent_bytes() + edge.received_bytes())
+        });
+        outln!(
+            "  {} bytes of values stay with the packet: {copied} instead of {all} bytes are copied over all edges",
+            plan.context_bytes
+        );
     }
     outln!(
         "{} candidates; `nicforge plan --search` lists them, `nicforge explain` answers why",

@@ -10,7 +10,7 @@ use nicforge_ir::{Program, verify::MAX_FRAME};
 
 use crate::c::LineStyle;
 use crate::c::body::Unsupported;
-use crate::host::{self, HostArtifact};
+use crate::host::{self, Context, HostArtifact};
 
 /// Emitted bytes that may wait in an mbuf's private area.
 const MAX_STAGED: u32 = 4096;
@@ -23,6 +23,8 @@ pub struct Pipeline {
     pub steering: Vec<Steering>,
     /// Packets leave in the order in which they came, whatever replicas they went through. Else in the order of each replica.
     pub ordered_output: bool,
+    /// What stays with packets instead of travelling with events.
+    pub context: Context,
 }
 
 /// Handlers that run on the same lcores.
@@ -61,6 +63,7 @@ impl Pipeline {
             stages: vec![PipeStage { handlers, replicas: 1, ordered: false }],
             steering: Vec::new(),
             ordered_output: false,
+            context: Context::default(),
         }
     }
 
@@ -118,7 +121,7 @@ pub(crate) fn prepared(
         let help = "take the pipeline from a plan of this program".to_string();
         vec![Unsupported { message, help, span: Span::default() }]
     })?;
-    let host = host::generate(program, lines)?;
+    let host = host::generate_with(program, &pipeline.context, lines)?;
     let tables: Vec<(bool, Option<CommuteOp>)> =
         program.tables.keys().map(|table| table_use(program, pipeline, table)).collect();
     let sharded: Vec<bool> = tables.iter().map(|(sharded, _)| *sharded).collect();
@@ -312,15 +315,9 @@ fn stages(program: &Program, pipeline: &Pipeline) -> String {
     let (mut takes, mut packets) = (Vec::new(), Vec::new());
     for (id, event) in &program.events {
         takes.push(pipeline.stage_of(program, id).map_or(u8::MAX as usize, |stage| stage).to_string());
-        let mut at = 0;
-        let mut found = "UINT16_MAX".to_string();
-        for param in &event.params {
-            if param.ty == Type::Packet {
-                found = at.to_string();
-            }
-            at += if param.ty == Type::Packet { 8 } else { program.size_of(param.ty) };
-        }
-        packets.push(found);
+        let packet = event.params.iter().position(|param| param.ty == Type::Packet);
+        let at = packet.map(|param| pipeline.context.offset(program, id, param).to_string());
+        packets.push(at.unwrap_or_else(|| "UINT16_MAX".to_string()));
     }
     let _ = writeln!(out, "const u8 nf_stage_of[NF_EVENTS] = {{{}}};", takes.join(", "));
     let _ = writeln!(out, "const u16 nf_packet_at[NF_EVENTS] = {{{}}};", packets.join(", "));
@@ -357,7 +354,6 @@ fn steer(program: &Program, pipeline: &Pipeline) -> String {
     let mut out = "static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data,\n                          const u8 *end)\n{\n".to_string();
     out.push_str("    (void)params;\n    (void)data;\n    (void)end;\n    switch (event) {\n");
     for steering in &pipeline.steering {
-        let event = &program.events[steering.event];
         let _ = writeln!(out, "    case {}: {{", steering.event.as_u32());
         match &steering.by {
             SteerBy::RoundRobin => out.push_str("        break;\n"),
@@ -374,8 +370,10 @@ fn steer(program: &Program, pipeline: &Pipeline) -> String {
                 out.push_str("        return 0;\n");
             }
             SteerBy::Params(paths) => {
-                let parts: Vec<(u32, u32)> =
-                    paths.iter().map(|(at, path)| param_bytes(program, event, *at, path)).collect();
+                let parts: Vec<(u32, u32)> = paths
+                    .iter()
+                    .map(|(at, path)| param_bytes(program, pipeline, steering.event, *at, path))
+                    .collect();
                 hash_of(&mut out, &parts, false);
             }
         }
@@ -403,10 +401,15 @@ fn hash_of(out: &mut String, parts: &[(u32, u32)], frame: bool) {
 }
 
 /// Offset and size of a part of an event's parameters.
-fn param_bytes(program: &Program, event: &nicforge_ir::Event, at: usize, path: &[u32]) -> (u32, u32) {
-    let size = |ty| if ty == Type::Packet { 8 } else { program.size_of(ty) };
-    let mut offset: u32 = event.params[..at].iter().map(|p| size(p.ty)).sum();
-    let mut ty = event.params[at].ty;
+fn param_bytes(
+    program: &Program,
+    pipeline: &Pipeline,
+    event: EventId,
+    at: usize,
+    path: &[u32],
+) -> (u32, u32) {
+    let mut offset = pipeline.context.offset(program, event, at);
+    let mut ty = program.events[event].params[at].ty;
     for field in path {
         if let Type::Struct(id) = ty {
             offset += program.struct_layout(id).1[*field as usize].bit_offset / 8;

@@ -9,6 +9,7 @@
 //! Deviations from the interpreter: a frame that headers would make longer than 65535 bytes, or than its buffer, is dropped
 //! whole, counted under a reason of the runtime's own, where the interpreter leaves out the header that does not fit.
 
+mod context;
 mod file;
 mod target;
 
@@ -24,6 +25,7 @@ use crate::c::types::CTypes;
 use crate::c::{Emitter, LineStyle};
 use crate::inplace::InPlace;
 use crate::inplace::state::{Cursor, Emits, State};
+pub use context::{Context, InContext};
 use target::{Handover, Host};
 
 /// Words of the functions around handlers' bodies.
@@ -82,11 +84,21 @@ pub struct HostBlock {
 /// # Errors
 /// Every op that a process cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<HostArtifact, Vec<Unsupported>> {
-    Generator::new(program, lines).run()
+    generate_with(program, &Context::default(), lines)
+}
+
+/// The same with values in the packets' context.
+pub fn generate_with(
+    program: &Program,
+    context: &Context,
+    lines: LineStyle,
+) -> Result<HostArtifact, Vec<Unsupported>> {
+    Generator::new(program, context, lines).run()
 }
 
 struct Generator<'a> {
     program: &'a Program,
+    context: &'a Context,
     lines: LineStyle,
     types: CTypes<'a>,
     consts: HashMap<ConstId, String>,
@@ -97,7 +109,7 @@ struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    fn new(program: &'a Program, lines: LineStyle) -> Self {
+    fn new(program: &'a Program, context: &'a Context, lines: LineStyle) -> Self {
         let mut globals = Names::new(TAKEN.map(String::from));
         let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
         let tables = program.tables.iter().map(|(id, t)| (id, globals.fresh(&t.name))).collect();
@@ -114,7 +126,7 @@ impl<'a> Generator<'a> {
             HostHandler { name, handler, event: h.event }
         });
         let handlers = handlers.collect();
-        Generator { program, lines, types: CTypes::new(program), consts, tables, events, handlers }
+        Generator { program, context, lines, types: CTypes::new(program), consts, tables, events, handlers }
     }
 
     fn run(self) -> Result<HostArtifact, Vec<Unsupported>> {
@@ -128,6 +140,7 @@ impl<'a> Generator<'a> {
                 handler: item.handler,
                 names: &self.tables,
                 event_names: &self.events,
+                context: self.context,
                 logs: std::mem::take(&mut logs),
                 blocks: std::mem::take(&mut blocks),
                 handovers: std::mem::take(&mut handovers),
@@ -144,7 +157,8 @@ impl<'a> Generator<'a> {
             return Err(errors);
         }
         let tables: Vec<HostTable> = self.program.tables.keys().map(|id| self.table(id)).collect();
-        let event_sizes = self.program.events.values().map(|e| self.event_size(e)).collect();
+        let event_sizes =
+            self.program.events.keys().map(|e| self.context.event_size(self.program, e)).collect();
         let staged_bytes = self.staged_bytes(senders_known.values().any(|known| !known));
         let source = self.file(&functions.concat(), &tables, staged_bytes);
         let mut reasons: Vec<(Option<ReasonId>, String)> =

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
 
-use super::HostBlock;
+use super::{Context, HostBlock};
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
 use crate::inplace::state::{Cursor, Emits};
@@ -25,6 +25,7 @@ pub struct Host<'a> {
     pub handler: HandlerId,
     pub names: &'a HashMap<TableId, String>,
     pub event_names: &'a HashMap<EventId, (String, Vec<String>)>,
+    pub context: &'a Context,
     pub logs: Vec<LogFormat>,
     pub blocks: Vec<HostBlock>,
     pub handovers: Vec<(EventId, Handover)>,
@@ -111,7 +112,19 @@ fn internal(e: &mut H<'_, '_>, event: EventId, args: &[ValueId]) {
     }
     let made = e.names.fresh("made");
     e.line(&format!("struct nf_event_{name} {made} = {{0}};"));
-    for (member, arg) in members.iter().zip(args) {
+    let own = e.program.handlers[e.dialect.target.handler].event;
+    let params = e.body.blocks[e.body.entry()].params.clone();
+    for (at, (member, arg)) in members.iter().zip(args).enumerate() {
+        let context = e.dialect.target.context;
+        if let Some(slot) = context.at(event, at) {
+            let from = params.iter().position(|param| param == arg);
+            if from.is_none_or(|from| !context.stays((own, from), (event, at))) {
+                let value = packet::variable(e, *arg);
+                let size = e.program.size_of(e.body.ty(*arg));
+                e.line(&format!("memcpy(pkt->context + {slot}, &{value}, {size});"));
+            }
+            continue;
+        }
         let value = if e.body.ty(*arg) == Type::Packet { "pkt".to_string() } else { e.text(*arg) };
         e.line(&format!("{made}.{member} = {value};"));
     }
@@ -210,6 +223,15 @@ impl Target for Host<'_> {
         let entry = e.body.entry();
         let at = e.body.blocks[entry].params.iter().position(|p| *p == param).unwrap_or(0);
         let event = e.program.handlers[e.dialect.target.handler].event;
+        if let Some(slot) = e.dialect.target.context.at(event, at) {
+            if e.dialect.target.context.reads(e.body, event, at) {
+                let declaration = e.declaration(param);
+                let (name, size) = (e.vars.name(param).to_string(), e.program.size_of(e.body.ty(param)));
+                e.line(&format!("{declaration} NF_LOCAL;"));
+                e.line(&format!("memcpy(&{name}, pkt->context + {slot}, {size});"));
+            }
+            return;
+        }
         let member = &e.dialect.target.event_names[&event].1[at];
         let text = format!("{} NF_LOCAL = event->{member};", e.declaration(param));
         e.line(&text);

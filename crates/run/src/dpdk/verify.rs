@@ -76,9 +76,12 @@ impl Keys {
     fn new(program: &Program) -> Keys {
         let mut ordered = BTreeSet::new();
         if !program.handlers.values().any(|handler| handler.unordered) {
-            let effects =
-                program.handlers.values().flat_map(|h| h.body.insts.values()).map(|i| i.op.effects());
-            ordered.extend(effects.filter(|e| !e.commutes).filter_map(|e| e.table_write));
+            for body in program.handlers.values().map(|handler| &handler.body) {
+                body.for_each_inst(body.entry(), &mut |inst| {
+                    let effects = body.insts[inst].op.effects();
+                    ordered.extend(effects.table_write.filter(|_| !effects.commutes));
+                });
+            }
         }
         Keys { ordered, event: 0, used: HashMap::new() }
     }
@@ -111,7 +114,12 @@ impl Tracer for Keys {
 fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
     let sends =
         |op: &Op| matches!(op, Op::Generate { event, .. } if compiled.events[*event].name == "net_send");
-    let handler = |id: &HandlerId| compiled.handlers[*id].body.insts.values().any(|inst| sends(&inst.op));
+    let handler = |id: &HandlerId| {
+        let body = &compiled.handlers[*id].body;
+        let mut found = false;
+        body.for_each_inst(body.entry(), &mut |inst| found |= sends(&body.insts[inst].op));
+        found
+    };
     let exits: Vec<_> = pipeline.stages.iter().filter(|stage| stage.handlers.iter().any(handler)).collect();
     let steered = |id: &HandlerId| {
         let by = pipeline.steering.iter().find(|s| s.event == compiled.handlers[*id].event);

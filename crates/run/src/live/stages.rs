@@ -157,7 +157,12 @@ handler second on second(%pkt: packet) {
         let program = text::parse(PROGRAM).unwrap();
         let stages =
             program.handlers.keys().map(|h| PipeStage { handlers: vec![h], replicas: 1, ordered: false });
-        let pipeline = Pipeline { stages: stages.collect(), steering: Vec::new(), ordered_output: false };
+        let pipeline = Pipeline {
+            stages: stages.collect(),
+            steering: Vec::new(),
+            ordered_output: false,
+            context: Default::default(),
+        };
         let artifact = xdp::generate_pipeline(&program, &pipeline, LineStyle::Comments).unwrap();
         let includes = [concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime/xdp").into()];
         let object = compile_bpf("two", &artifact.source, Mode::Live, &includes).unwrap();
