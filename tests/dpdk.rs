@@ -1,28 +1,15 @@
 //! Programs as real DPDK processes against the interpreter: the examples on one lcore, pipelines of several stages with
 //! replicas, steering and restored order, and packets through DPDK's own ports.
 
-use std::process::Command;
-
-use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
+use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
+use nicforge_ir::Output;
 use nicforge_ir::generate::events;
-use nicforge_ir::text::parse;
-use nicforge_ir::{EventId, HandlerId, Output, Program, Verified, verify};
 use nicforge_passes::PassManager;
 use nicforge_run::dpdk::{DpdkProgram, Ports, verify_dpdk};
 use nicforge_run::pcap;
 use nicforge_tests::example::{Example, for_each};
-use nicforge_tests::root;
-
-/// Why DPDK's part of a test cannot run here, if it cannot. In CI everything must run.
-fn dpdk_is_missing() -> bool {
-    let found = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
-    if found.is_ok_and(|status| status.success()) {
-        return false;
-    }
-    assert!(std::env::var_os("CI").is_none(), "DPDK is missing: run scripts/bootstrap.sh");
-    println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
-    true
-}
+use nicforge_tests::pipes::{event, program, stage};
+use nicforge_tests::{dpdk_is_missing, root};
 
 #[test]
 fn examples_do_the_same_on_dpdk() {
@@ -39,26 +26,6 @@ fn examples_do_the_same_on_dpdk() {
         assert!(differences.is_empty(), "{}: {:?}", example.name, differences[0]);
         assert!(run.stats.workers.iter().all(|w| w.lost == 0 && w.tx_failed == 0), "{:?}", run.stats);
     });
-}
-
-fn program(name: &str) -> Verified<Program> {
-    let path = root().join(format!("tests/internal_events/{name}.air"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-    verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
-}
-
-fn handler(program: &Program, name: &str) -> HandlerId {
-    let found = program.handlers.iter().find(|(_, h)| h.name == name);
-    found.unwrap_or_else(|| panic!("no handler {name}")).0
-}
-
-fn event(program: &Program, name: &str) -> EventId {
-    program.event_named(name).unwrap_or_else(|| panic!("no event {name}"))
-}
-
-fn stage(program: &Program, names: &[&str], replicas: u32, ordered: bool) -> PipeStage {
-    PipeStage { handlers: names.iter().map(|name| handler(program, name)).collect(), replicas, ordered }
 }
 
 /// Stages with replicas whose tables are sharded by the events' parameters, and packets that leave in order.
@@ -149,7 +116,7 @@ fn captures_go_through_ports() {
         let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: true };
         let app = DpdkProgram::new(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
         let count = example.events.len() as u64;
-        let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216 };
+        let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216, halt: None };
         let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(run.stats.received, count, "{:?}", run.stats);
         assert_eq!(run.stats.sent[0], want.len() as u64, "{:?}", run.stats);

@@ -44,7 +44,7 @@ fn vdevs(name: &str) -> Vec<String> {
 fn measure(name: &'static str) -> Result<(), Failure> {
     let case = Case::new(name)?;
     let dir = tempfile::tempdir().map_err(at(name))?;
-    let ports = Ports { vdevs: vdevs(name), limit: PACKETS, longest_frame: 2048 };
+    let ports = Ports { vdevs: vdevs(name), limit: PACKETS, longest_frame: 2048, halt: None };
     let generated = DpdkProgram::new(&case.program, &Pipeline::single(&case.program)).map_err(at(name))?;
     let by_hand = build_by_hand(name, dir.path())?;
     let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
@@ -137,7 +137,8 @@ fn run_by_hand(app: &Path, ports: &Ports, dir: &Path) -> Result<[u64; 3], Failur
 fn yardstick() -> Result<(), Failure> {
     let dir = tempfile::tempdir().map_err(at("l2_forward"))?;
     let app = build_by_hand("l2_forward", dir.path())?;
-    let ports = Ports { vdevs: vec!["net_null0,size=64".into()], limit: 40_000_000, longest_frame: 2048 };
+    let ports =
+        Ports { vdevs: vec!["net_null0,size=64".into()], limit: 40_000_000, longest_frame: 2048, halt: None };
     let (mut ours, mut testpmd) = (0f64, 0f64);
     for _ in 0..TURNS {
         let [received, _, cycles] = run_by_hand(&app, &ports, dir.path())?;
