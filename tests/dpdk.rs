@@ -2,8 +2,8 @@
 //! replicas, steering and restored order, and packets through DPDK's own ports.
 
 use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
-use nicforge_ir::Output;
 use nicforge_ir::generate::events;
+use nicforge_ir::{Input, InputEvent, Output, verify};
 use nicforge_passes::PassManager;
 use nicforge_run::dpdk::{DpdkProgram, Ports, verify_dpdk};
 use nicforge_run::pcap;
@@ -124,4 +124,34 @@ fn captures_go_through_ports() {
         let got: Vec<Vec<u8>> = got.into_iter().map(|packet| packet.data).collect();
         assert!(want == got, "{replicas} replicas: the frames differ");
     }
+}
+
+/// Least recently used entries go, whatever uses, insertions and deletions came before; full tables refuse.
+#[test]
+fn evictions_are_exact() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let path = root().join("tests/programs/small_tables/small_tables.c");
+    let output =
+        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let program = verify(output.program).unwrap_or_else(|e| panic!("{e:?}"));
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let packet = |i: u32| {
+        // Some keys come often, most seldom, and one packet in eleven deletes its key.
+        let random = i.wrapping_mul(0x9e37_79b9) >> 8;
+        let key = if random.is_multiple_of(3) { random % 20 } else { random % 3000 };
+        let mut frame = key.to_le_bytes().to_vec();
+        frame.extend(u32::from(i.is_multiple_of(11)).to_le_bytes());
+        frame.resize(60, 0);
+        InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame } }
+    };
+    let events: Vec<InputEvent> = (0..20_000).map(packet).collect();
+    let pipeline = Pipeline::single(&compiled);
+    let (run, differences) =
+        verify_dpdk(&program, &compiled, &pipeline, &[], &events).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{:?}", differences[0]);
+    let evicted: u64 = run.stats.workers.iter().flat_map(|worker| worker.evicted.values()).sum();
+    assert!(evicted > 1000, "{evicted}");
 }

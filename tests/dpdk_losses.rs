@@ -68,19 +68,24 @@ fn a_dead_worker_loses_nothing_silently() {
     let (received, known) = balance(&run.stats);
     assert_eq!(received, known, "{:?}", run.stats);
     assert!(received >= limit && run.stats.stranded == 0 && run.stats.workers.iter().all(|w| !w.gone));
+    let mut all_in_flight = 0;
     for worker in 0..6 {
         ports.halt = Some((worker, 500));
         let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("worker {worker}: {e}"));
         let (received, known) = balance(&run.stats);
         assert_eq!(received, known, "worker {worker}: {:?}", run.stats);
         assert!((500..limit).contains(&received), "worker {worker}: {received}");
-        assert!(run.stats.stranded > 0 || run.stats.stranded_events > 0, "worker {worker}: {:?}", run.stats);
         let gone: Vec<usize> =
             run.stats.workers.iter().enumerate().filter(|(_, w)| w.gone).map(|(at, _)| at).collect();
         assert_eq!(gone, [worker as usize]);
-        let losses = run.stats.losses();
-        assert!(losses.iter().any(|(why, _)| why.contains("in flight")), "{losses:?}");
+        let in_flight = run.stats.stranded + run.stats.stranded_events;
+        let named =
+            run.stats.losses().iter().any(|(why, count)| why.contains("in flight") && *count == in_flight);
+        assert_eq!(named, in_flight > 0, "{:?}", run.stats.losses());
+        all_in_flight += in_flight;
     }
+    // One worker may be so lucky as to die with empty hands, hardly all of them.
+    assert!(all_in_flight > 0);
 }
 
 /// Everything goes into a ring port that gives all of it back: soon it is full, and what it does not take is counted.

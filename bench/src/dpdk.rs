@@ -113,9 +113,10 @@ pub fn instructions_per_packet(
 /// testpmd's macswap on the same kind of port, burst, rings, buffers and lcore; cycles per packet as it counts them: from
 /// before a burst is received to behind its transmission, bursts without packets left out, as the others do.
 pub fn testpmd(vdev: &str, run: Duration) -> Result<f64, Failure> {
+    // Its main lcore waits for a key; the other one forwards, on the CPU that all others run on.
+    let words = eal("0@1,1@0", &[vdev.to_string()]);
     let mut child = Command::new("dpdk-testpmd")
-        // Its main lcore waits for a key; the other one forwards, on the CPU that all others run on.
-        .args(eal("0@1,1@0", &[vdev.to_string()]))
+        .args(&words)
         .args(["--forward-mode=macswap", "--total-num-mbufs=8192", "--mbcache=256", "--burst=32"])
         .args(["--rxd=512", "--txd=512", "--record-core-cycles"])
         .stdin(Stdio::piped())
@@ -127,6 +128,9 @@ pub fn testpmd(vdev: &str, run: Duration) -> Result<f64, Failure> {
     // The key it waits for.
     drop(child.stdin.take());
     let ran = child.wait_with_output().map_err(at("dpdk-testpmd"))?;
+    // It leaves its folder behind, empty.
+    let prefix = words.iter().skip_while(|word| *word != "--file-prefix").nth(1);
+    let _ = prefix.map(|prefix| std::fs::remove_dir(Path::new("/var/run/dpdk").join(prefix)));
     let text = String::from_utf8_lossy(&ran.stdout);
     let found = text.lines().find_map(|line| line.split_once("CPU cycles/packet="));
     let number = found.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());

@@ -494,7 +494,7 @@ static void nf_report(void)
 
 static void nf_talk(struct nf_worker *io)
 {
-    u64 last_flush = 0, second = rte_get_tsc_hz();
+    u64 second = rte_get_tsc_hz();
     u64 report = nf_reports ? rte_rdtsc() + second : UINT64_MAX;
 #if !NF_FUSED
     u64 moved = rte_rdtsc();
@@ -534,10 +534,10 @@ static void nf_talk(struct nf_worker *io)
         } else {
             io->stats.empty_polls++;
         }
-        if (!count || ++last_flush % 4 == 0)
-            for (u32 port = 0; port < nf_ports; port++)
-                if (nf_tx_count[port])
-                    nf_tx_flush(io, port);
+        /* Buffers that come back at once are still in the cache when the next packets are put into them. */
+        for (u32 port = 0; port < nf_ports; port++)
+            if (nf_tx_count[port])
+                nf_tx_flush(io, port);
         if (drained)
             break;
         if (!count)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -40,6 +41,7 @@ static inline __attribute__((always_inline)) int serve(int argc, char **argv, bo
                                                        int (*forward)(struct rte_mbuf *, unsigned))
 {
     int used = rte_eal_init(argc, argv);
+    (void)rmdir(rte_eal_get_runtime_dir());
     if (used < 0 || argc - used != 3)
         return 2;
     uint64_t limit = strtoull(argv[used + 1], NULL, 10);
