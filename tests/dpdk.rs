@@ -1,28 +1,15 @@
 //! Programs as real DPDK processes against the interpreter: the examples on one lcore, pipelines of several stages with
 //! replicas, steering and restored order, and packets through DPDK's own ports.
 
-use std::process::Command;
-
-use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
+use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
 use nicforge_ir::generate::events;
-use nicforge_ir::text::parse;
-use nicforge_ir::{EventId, HandlerId, Output, Program, Verified, verify};
+use nicforge_ir::{Input, InputEvent, Output, verify};
 use nicforge_passes::PassManager;
 use nicforge_run::dpdk::{DpdkProgram, Ports, verify_dpdk};
 use nicforge_run::pcap;
 use nicforge_tests::example::{Example, for_each};
-use nicforge_tests::root;
-
-/// Why DPDK's part of a test cannot run here, if it cannot. In CI everything must run.
-fn dpdk_is_missing() -> bool {
-    let found = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
-    if found.is_ok_and(|status| status.success()) {
-        return false;
-    }
-    assert!(std::env::var_os("CI").is_none(), "DPDK is missing: run scripts/bootstrap.sh");
-    println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
-    true
-}
+use nicforge_tests::pipes::{event, program, stage};
+use nicforge_tests::{dpdk_is_missing, root};
 
 #[test]
 fn examples_do_the_same_on_dpdk() {
@@ -39,26 +26,6 @@ fn examples_do_the_same_on_dpdk() {
         assert!(differences.is_empty(), "{}: {:?}", example.name, differences[0]);
         assert!(run.stats.workers.iter().all(|w| w.lost == 0 && w.tx_failed == 0), "{:?}", run.stats);
     });
-}
-
-fn program(name: &str) -> Verified<Program> {
-    let path = root().join(format!("tests/internal_events/{name}.air"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-    verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
-}
-
-fn handler(program: &Program, name: &str) -> HandlerId {
-    let found = program.handlers.iter().find(|(_, h)| h.name == name);
-    found.unwrap_or_else(|| panic!("no handler {name}")).0
-}
-
-fn event(program: &Program, name: &str) -> EventId {
-    program.event_named(name).unwrap_or_else(|| panic!("no event {name}"))
-}
-
-fn stage(program: &Program, names: &[&str], replicas: u32, ordered: bool) -> PipeStage {
-    PipeStage { handlers: names.iter().map(|name| handler(program, name)).collect(), replicas, ordered }
 }
 
 /// Stages with replicas whose tables are sharded by the events' parameters, and packets that leave in order.
@@ -151,7 +118,7 @@ fn captures_go_through_ports() {
             Pipeline { stages, steering: Vec::new(), ordered_output: true, context: Default::default() };
         let app = DpdkProgram::new(&compiled, &pipeline).unwrap_or_else(|e| panic!("{e}"));
         let count = example.events.len() as u64;
-        let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216 };
+        let ports = Ports { vdevs: vec![vdev.clone()], limit: count, longest_frame: 9216, halt: None };
         let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(run.stats.received, count, "{:?}", run.stats);
         assert_eq!(run.stats.sent[0], want.len() as u64, "{:?}", run.stats);
@@ -159,4 +126,34 @@ fn captures_go_through_ports() {
         let got: Vec<Vec<u8>> = got.into_iter().map(|packet| packet.data).collect();
         assert!(want == got, "{replicas} replicas: the frames differ");
     }
+}
+
+/// Least recently used entries go, whatever uses, insertions and deletions came before; full tables refuse.
+#[test]
+fn evictions_are_exact() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let path = root().join("tests/programs/small_tables/small_tables.c");
+    let output =
+        nicforge_frontend::compile(&path, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let program = verify(output.program).unwrap_or_else(|e| panic!("{e:?}"));
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let packet = |i: u32| {
+        // Some keys come often, most seldom, and one packet in eleven deletes its key.
+        let random = i.wrapping_mul(0x9e37_79b9) >> 8;
+        let key = if random.is_multiple_of(3) { random % 20 } else { random % 3000 };
+        let mut frame = key.to_le_bytes().to_vec();
+        frame.extend(u32::from(i.is_multiple_of(11)).to_le_bytes());
+        frame.resize(60, 0);
+        InputEvent { time_ns: 0, seed: 0, input: Input::Net { port: 0, frame } }
+    };
+    let events: Vec<InputEvent> = (0..20_000).map(packet).collect();
+    let pipeline = Pipeline::single(&compiled);
+    let (run, differences) =
+        verify_dpdk(&program, &compiled, &pipeline, &[], &events).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{:?}", differences[0]);
+    let evicted: u64 = run.stats.workers.iter().flat_map(|worker| worker.evicted.values()).sum();
+    assert!(evicted > 1000, "{evicted}");
 }

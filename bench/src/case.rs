@@ -29,7 +29,6 @@ pub struct Case {
     pub events: Vec<InputEvent>,
     /// What the control plane sets at first.
     pub entries: Vec<(TableId, Entry)>,
-    handwritten: String,
     root: PathBuf,
 }
 
@@ -59,25 +58,28 @@ impl Case {
         } else {
             Vec::new()
         };
-        let path = root.join("bench/handwritten").join(format!("{name}.bpf.c"));
-        let handwritten = std::fs::read_to_string(&path).map_err(at(&path.display().to_string()))?;
-        Ok(Case { name, program, artifact, events, entries, handwritten, root })
+        Ok(Case { name, program, artifact, events, entries, root })
     }
 
     /// Compiles one of the programs and loads it, with its tables as the control plane sets them.
     pub fn load(&self, author: Author, mode: Mode) -> Result<Loaded, Failure> {
         let folder = |path: &str| vec![self.root.join(path)];
         let (source, includes, what) = match author {
-            Author::Generated => (&self.artifact.source, folder("runtime/xdp"), "generated"),
-            Author::ByHand => (&self.handwritten, folder("bench/handwritten"), "hand-written"),
+            Author::Generated => (self.artifact.source.clone(), folder("runtime/xdp"), "generated"),
+            Author::ByHand => (self.by_hand()?, folder("bench/handwritten"), "hand-written"),
         };
         let what = format!("{} ({what})", self.name);
-        let object = compile_bpf(self.name, source, mode, &includes).map_err(at(&what))?;
+        let object = compile_bpf(self.name, &source, mode, &includes).map_err(at(&what))?;
         let ifindex = (0..self.program.ports).map(interface_of).collect();
         let loaded = Loaded::load(&self.program, &self.artifact, &object, &LoadOptions { mode, ifindex })
             .map_err(at::<XdpError>(&what))?;
         control::apply(&mut loaded.tables(), &self.entries).map_err(at(&what))?;
         Ok(loaded)
+    }
+
+    fn by_hand(&self) -> Result<String, Failure> {
+        let path = self.root.join("bench/handwritten").join(format!("{}.bpf.c", self.name));
+        std::fs::read_to_string(&path).map_err(at(&path.display().to_string()))
     }
 
     /// Frame and port of each packet.

@@ -11,6 +11,7 @@
 pub mod agree;
 pub mod case;
 pub mod count;
+pub mod dpdk;
 mod host;
 mod maps;
 pub mod report;

@@ -57,9 +57,13 @@ struct nf_stats {
     u64 depth;
     /* Attempts to enqueue that found the ring full; they are repeated until they succeed. */
     u64 full;
-    /* Events that were lost: no memory, or more than NF_LOCAL_EVENTS at once. */
+    /* Events that were lost: no memory, more than NF_LOCAL_EVENTS at once, or for a worker that is gone. */
     u64 lost;
     u64 tx_failed;
+    /* For the host side: nobody takes them, so they are counted. */
+    u64 messages;
+    u64 dma_writes;
+    u64 logs;
     u64 drops[NF_REASONS];
 };
 
@@ -102,6 +106,8 @@ extern const u8 nf_stage_of[NF_EVENTS];
 extern const u16 nf_packet_at[NF_EVENTS];
 extern struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 extern struct rte_mempool *nf_event_pool;
+/* Workers that left their loop before they were told to. */
+extern volatile bool nf_gone[NF_WORKERS + 1];
 static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, const u8 *data, const u8 *end);
 
 /* ---- The output log ------------------------------------------------------------------------------------------- */
@@ -123,10 +129,16 @@ static inline void nf_flush_to(struct nf_worker *w, u32 to)
     struct rte_ring *ring = nf_rings[w->number][to];
     while (done < count) {
         done += rte_ring_sp_enqueue_burst(ring, (void **)&w->out[to][done], count - done, NULL);
-        if (done < count) {
-            w->stats.full++;
-            sched_yield();
+        if (done == count)
+            break;
+        w->stats.full++;
+        if (nf_gone[to]) {
+            /* Nobody will ever empty this ring. */
+            w->stats.lost += count - done;
+            rte_pktmbuf_free_bulk(&w->out[to][done], count - done);
+            break;
         }
+        sched_yield();
     }
     w->out_count[to] = 0;
 }
@@ -200,21 +212,24 @@ NF_INLINE void nf_host_bytes(struct nf_env *env, const void *bytes, u32 size)
     nf_make(env->user, NF_HOST, 0, bytes, size);
 }
 
-/* Messages, DMA writes and logs have no port here: they are in the output log. */
+/* Messages, DMA writes and logs have no port here: they are counted, and in the output log. */
 NF_INLINE void nf_host_msg(struct nf_env *env, const void *bytes, u32 size)
 {
+    ((struct nf_worker *)env->user)->stats.messages++;
     if (NF_VERIFY)
         nf_record(env->user, NF_OUT_MSG, 0, bytes, size);
 }
 
 NF_INLINE void nf_dma_write(struct nf_env *env, u64 addr, const void *bytes, u32 size)
 {
+    ((struct nf_worker *)env->user)->stats.dma_writes++;
     if (NF_VERIFY)
         nf_record(env->user, NF_OUT_DMA, addr, bytes, size);
 }
 
 NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
 {
+    ((struct nf_worker *)env->user)->stats.logs++;
     if (NF_VERIFY)
         nf_record(env->user, NF_OUT_LOG, log, args, count * 8);
 }

@@ -12,6 +12,10 @@
  * circle.
  *
  * Closed loop: as few input events are in flight as fit in every ring, so nothing is dropped between stages.
+ *
+ * Every packet is counted: received = sent + dropped by the program + given to the system or the host + refused by a
+ * port + lost. A worker that ends early stops the input; what the others can still finish leaves, and what is found in
+ * rings and bursts afterwards is counted as lost in flight.
  */
 #ifndef NF_DPDK_MAIN_H
 #define NF_DPDK_MAIN_H
@@ -20,6 +24,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
+#include <unistd.h>
 
 #define NF_RING 4096
 #define NF_IN_FLIGHT 1024
@@ -27,6 +32,7 @@
 
 struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
 struct rte_mempool *nf_event_pool;
+volatile bool nf_gone[NF_WORKERS + 1];
 
 static struct rte_mempool *nf_pool;
 static struct nf_worker *nf_workers[NF_WORKERS + 1];
@@ -36,6 +42,14 @@ static struct rte_mbuf *nf_tx[NF_MAX_PORTS][NF_BURST];
 static u32 nf_tx_count[NF_MAX_PORTS];
 static u64 nf_next_sequence;
 static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host, nf_no_port, nf_received;
+/* Packets, and events without one, that no worker will finish any more. */
+static u64 nf_stranded, nf_stranded_events;
+
+static u64 nf_hz(void) { return rte_get_tsc_hz(); }
+
+#define NF_MORE_STATS nf_more_stats
+static void nf_more_stats(FILE *file);
+#include "nf_files.h"
 
 /* ---- Ports ------------------------------------------------------------------------------------------------------ */
 
@@ -243,10 +257,15 @@ static int nf_work(void *argument)
     struct nf_worker *w = argument;
     bool ordered = nf_stages[w->stage].ordered;
     u64 seen = 0;
+    u64 halt = w->number == nf_halt_worker ? nf_halt_after : UINT64_MAX;
     while (!nf_done) {
         u64 start = rte_rdtsc(), through = 0;
         u32 count = 0;
         struct rte_mbuf *m = NULL;
+        if (unlikely(w->stats.events >= halt)) {
+            nf_gone[w->number] = true;
+            break;
+        }
         while (count < NF_BURST && (m = nf_next(w, ordered, &through))) {
             struct nf_carried *carried = rte_mbuf_to_priv(m);
             w->env.now = carried->now;
@@ -287,6 +306,37 @@ static u64 nf_all_through(void)
         least = progress < least ? progress : least;
     }
     return least;
+}
+
+static bool nf_any_gone(void)
+{
+    bool any = false;
+    for (u32 i = 0; i < NF_WORKERS; i++)
+        any |= nf_gone[i];
+    return any;
+}
+
+static void nf_strand(struct rte_mbuf *m)
+{
+    nf_stranded += m->pool == nf_pool;
+    nf_stranded_events += m->pool != nf_pool;
+    rte_pktmbuf_free(m);
+}
+
+/* Takes what is left between workers that have all ended. */
+static void nf_count_stranded(void)
+{
+    for (u32 from = 0; from <= NF_WORKERS; from++)
+        for (u32 to = 0; to <= NF_WORKERS; to++) {
+            struct nf_worker *sender = nf_workers[from], *receiver = nf_workers[to];
+            for (; receiver->in_count[from]; receiver->in_count[from]--)
+                nf_strand(receiver->in[from][receiver->in_first[from]++]);
+            void *m;
+            while (nf_rings[from][to] && rte_ring_sc_dequeue(nf_rings[from][to], &m) == 0)
+                nf_strand(m);
+            while (sender->out_count[to])
+                nf_strand(sender->out[to][--sender->out_count[to]]);
+        }
 }
 
 static u32 nf_collect(struct nf_worker *io)
@@ -360,10 +410,6 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
 #endif
 }
 
-static u64 nf_hz(void) { return rte_get_tsc_hz(); }
-
-#include "nf_files.h"
-
 /* Gives the next burst of events from the file to their handlers; 0 at its end. */
 static u32 nf_next_event(struct nf_worker *io)
 {
@@ -430,12 +476,36 @@ static inline bool nf_has_room(void)
 #endif
 }
 
+/* One line of what happened so far. Other workers' counters may be some events old. */
+static void nf_report(void)
+{
+    u64 sent = 0, dropped = 0, lost = nf_no_port;
+    for (u32 port = 0; port < nf_ports; port++)
+        sent += nf_sent[port];
+    for (u32 i = 0; i <= NF_WORKERS; i++) {
+        const struct nf_stats *stats = &nf_workers[i]->stats;
+        lost += stats->lost + stats->tx_failed;
+        for (u32 reason = 0; reason < NF_REASONS; reason++)
+            dropped += stats->drops[reason];
+    }
+    printf("%lu %lu %lu %lu\n", nf_received, sent, dropped, lost);
+    fflush(stdout);
+}
+
 static void nf_talk(struct nf_worker *io)
 {
-    u64 last_flush = 0;
+    u64 second = rte_get_tsc_hz();
+    u64 report = nf_reports ? rte_rdtsc() + second : UINT64_MAX;
+#if !NF_FUSED
+    u64 moved = rte_rdtsc();
+#endif
     bool inputs_end = false;
     while (true) {
         u64 start = rte_rdtsc();
+        if (unlikely(start >= report)) {
+            nf_report();
+            report += second;
+        }
         u32 count = 0;
         inputs_end = inputs_end || nf_stop || (nf_limit && nf_received >= nf_limit);
         if (!inputs_end && nf_has_room()) {
@@ -449,6 +519,13 @@ static void nf_talk(struct nf_worker *io)
         u64 through = nf_all_through();
         count += nf_collect(io);
         bool drained = inputs_end && through >= nf_next_sequence && !count;
+        if (count) {
+            moved = start;
+        } else if (nf_any_gone()) {
+            /* What waits for the one that is gone never comes: a fifth of a second without anything is the end. */
+            inputs_end = true;
+            drained = start - moved > second / 5;
+        }
 #else
         bool drained = inputs_end;
 #endif
@@ -457,16 +534,18 @@ static void nf_talk(struct nf_worker *io)
         } else {
             io->stats.empty_polls++;
         }
-        if (!count || ++last_flush % 4 == 0)
-            for (u32 port = 0; port < nf_ports; port++)
-                if (nf_tx_count[port])
-                    nf_tx_flush(io, port);
+        /* Buffers that come back at once are still in the cache when the next packets are put into them. */
+        for (u32 port = 0; port < nf_ports; port++)
+            if (nf_tx_count[port])
+                nf_tx_flush(io, port);
         if (drained)
             break;
         if (!count)
             sched_yield();
     }
     nf_done = true;
+    /* Nobody waits for this lcore any more. */
+    nf_gone[NF_IO] = true;
 }
 
 static void nf_on_signal(int number)
@@ -479,6 +558,22 @@ static int nf_fail(const char *what)
 {
     fprintf(stderr, "nicforge-dpdk: %s: %s\n", what, rte_strerror(rte_errno));
     return 3;
+}
+
+/* Counters that only this kind of process has. */
+static void nf_more_stats(FILE *file)
+{
+    for (u32 i = 0; i <= NF_WORKERS; i++) {
+        const struct nf_stats *stats = &nf_workers[i]->stats;
+        fprintf(file, "worker.%u.messages %lu\nworker.%u.dma_writes %lu\n", i, stats->messages, i, stats->dma_writes);
+        fprintf(file, "worker.%u.logs %lu\nworker.%u.gone %u\n", i, stats->logs, i, nf_gone[i] && i != NF_IO);
+    }
+    for (u32 port = 0; port < nf_ports; port++) {
+        struct rte_eth_stats stats = {0};
+        if (rte_eth_stats_get((u16)port, &stats) == 0)
+            fprintf(file, "missed.%u %lu\n", port, stats.imissed + stats.rx_nombuf);
+    }
+    fprintf(file, "stranded %lu\nstranded_events %lu\n", nf_stranded, nf_stranded_events);
 }
 
 static bool nf_start_ports(void)
@@ -548,10 +643,16 @@ static bool nf_make_workers(void)
 int main(int argc, char **argv)
 {
     int used = rte_eal_init(argc, argv);
+    /* Nothing is ever put there without telemetry and shared configuration, and DPDK leaves it behind. */
+    (void)rmdir(rte_eal_get_runtime_dir());
     if (used < 0)
         return nf_fail("cannot start the environment");
     if (!nf_options(argc - used, argv + used))
         return 2;
+    if (nf_ports_wanted && rte_eth_dev_count_avail() != nf_ports_wanted) {
+        fprintf(stderr, "nicforge-dpdk: %u of %u ports could be opened\n", rte_eth_dev_count_avail(), nf_ports_wanted);
+        return 3;
+    }
     /* Byte strings of tables become packets, too. */
     u32 longest = nf_frame > 2048 ? nf_frame : 2048;
     for (u32 t = 0; t < nf_table_count; t++)
@@ -585,6 +686,9 @@ int main(int argc, char **argv)
 #endif
     nf_talk(nf_workers[NF_IO]);
     rte_eal_mp_wait_lcore();
+#if !NF_FUSED
+    nf_count_stranded();
+#endif
     bool written = nf_write_results();
     for (u32 port = 0; port < nf_ports; port++) {
         rte_eth_dev_stop((u16)port);

@@ -11,13 +11,18 @@
  *                    { u64 sequence; u64 number; u32 kind; u32 size; } bytes
  * --nf-stats FILE    counters, a line each: name, space, value
  * --nf-limit N       stop after N packets; --nf-frame N: longest frame
+ * --nf-ports N       there must be N ports
+ * --nf-report 1      once a second a line on standard output: packets received, sent, dropped, lost
+ * --nf-halt W:N      worker W ends behind its first N events, as if it had died: for tests of what is counted then
  */
 #ifndef NF_FILES_H
 #define NF_FILES_H
 
 static const u8 *nf_events_at, *nf_events_end;
 static u64 nf_limit;
-static u32 nf_frame;
+static u32 nf_frame, nf_ports_wanted, nf_halt_worker = UINT32_MAX;
+static u64 nf_halt_after;
+static bool nf_reports;
 static const char *nf_fill_path, *nf_tables_path, *nf_outputs_path, *nf_stats_path;
 
 struct nf_event_head {
@@ -58,17 +63,15 @@ static u8 *nf_read_file(const char *path, size_t *size)
 
 static bool nf_options(int argc, char **argv)
 {
-    const char *events = NULL, *limit = NULL, *frame = NULL;
+    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL, *halt = NULL;
     struct {
         const char *name;
         const char **value;
-    } options[] = {{"--nf-events", &events},
-                   {"--nf-fill", &nf_fill_path},
-                   {"--nf-tables", &nf_tables_path},
-                   {"--nf-outputs", &nf_outputs_path},
-                   {"--nf-stats", &nf_stats_path},
-                   {"--nf-limit", &limit},
-                   {"--nf-frame", &frame}};
+    } options[] = {{"--nf-events", &events},         {"--nf-fill", &nf_fill_path},
+                   {"--nf-tables", &nf_tables_path}, {"--nf-outputs", &nf_outputs_path},
+                   {"--nf-stats", &nf_stats_path},   {"--nf-limit", &limit},
+                   {"--nf-frame", &frame},           {"--nf-ports", &ports},
+                   {"--nf-report", &report},         {"--nf-halt", &halt}};
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
         for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++)
@@ -83,6 +86,13 @@ static bool nf_options(int argc, char **argv)
     }
     nf_limit = limit ? strtoull(limit, NULL, 10) : 0;
     nf_frame = frame ? (u32)strtoul(frame, NULL, 10) : 0;
+    nf_ports_wanted = ports ? (u32)strtoul(ports, NULL, 10) : 0;
+    nf_reports = report && strcmp(report, "0") != 0;
+    if (halt) {
+        char *after = NULL;
+        nf_halt_worker = (u32)strtoul(halt, &after, 10);
+        nf_halt_after = *after == ':' ? strtoull(after + 1, NULL, 10) : 0;
+    }
     if (events) {
         size_t size;
         nf_events_at = nf_read_file(events, &size);
@@ -176,6 +186,9 @@ static void nf_write_stats(FILE *file)
         fprintf(file, "sent.%u %lu\n", port, nf_sent[port]);
     fprintf(file, "received %lu\nstack %lu\nhost %lu\n", nf_received, nf_to_stack, nf_to_host);
     fprintf(file, "no_port %lu\ntsc_hz %lu\n", nf_no_port, nf_hz());
+#ifdef NF_MORE_STATS
+    NF_MORE_STATS(file);
+#endif
 }
 
 static FILE *nf_create(const char *path)

@@ -32,7 +32,7 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
     table->capacity = capacity;
     table->key_size = key_size;
     table->value_size = value_size;
-    table->newest = table->oldest = table->free = NF_NONE;
+    table->free = NF_NONE;
     if (kind == NF_ARRAY) {
         table->value_at = 0;
         table->stride = round8(value_size);
@@ -54,10 +54,12 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
         table->of_length = calloc(8 * (size_t)key_size + 1, sizeof(*table->of_length));
         table->order = calloc(8 * (size_t)key_size + 1, sizeof(*table->order));
     }
+    if (kind == NF_LRU)
+        table->uses = calloc(capacity ? capacity : 1, sizeof(*table->uses));
     if (kind == NF_TERNARY)
         table->order = calloc(capacity ? capacity : 1, sizeof(*table->order));
     bool lacking = !table->entries || (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
-                   ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
+                   (kind == NF_LRU && !table->uses) || ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
     if (lacking || key_size > NF_MAX_KEY) {
         nf_table_free(table);
         return NULL;
@@ -71,44 +73,63 @@ void nf_table_free(struct nf_table *table)
         return;
     free(table->entries);
     free(table->index);
+    free(table->uses);
     free(table->of_length);
     free(table->order);
     free(table);
 }
 
-/* ---- The list of use ------------------------------------------------------------------------------------------ */
+/* ---- The heap of uses ----------------------------------------------------------------------------------------- */
 
-static void unlink_use(struct nf_table *table, uint32_t number)
+static void place_use(struct nf_table *table, uint32_t at, struct nf_use use)
 {
-    struct nf_entry *entry = nf_entry_at(table, number);
-    if (entry->previous == NF_NONE)
-        table->newest = entry->next;
-    else
-        nf_entry_at(table, entry->previous)->next = entry->next;
-    if (entry->next == NF_NONE)
-        table->oldest = entry->previous;
-    else
-        nf_entry_at(table, entry->next)->previous = entry->previous;
+    table->uses[at] = use;
+    nf_entry_at(table, (uint32_t)use.entry)->detail = at;
 }
 
-static void link_newest(struct nf_table *table, uint32_t number)
+/* Puts a use where it belongs at or below a place of the first n. */
+static void sift_down(struct nf_table *table, uint32_t at, uint32_t n, struct nf_use use)
 {
-    struct nf_entry *entry = nf_entry_at(table, number);
-    entry->previous = NF_NONE;
-    entry->next = table->newest;
-    if (table->newest == NF_NONE)
-        table->oldest = number;
-    else
-        nf_entry_at(table, table->newest)->previous = number;
-    table->newest = number;
+    for (uint64_t child; (child = 2 * (uint64_t)at + 1) < n; at = (uint32_t)child) {
+        if (child + 1 < n && table->uses[child + 1].used < table->uses[child].used)
+            child++;
+        if (table->uses[child].used >= use.used)
+            break;
+        place_use(table, at, table->uses[child]);
+    }
+    place_use(table, at, use);
 }
 
-void nf_lru_use(struct nf_table *table, uint32_t number)
+/* A new entry, number count - 1 of the heap: nothing was used later, so it may stay there. */
+static void add_use(struct nf_table *table, uint32_t number)
 {
-    if (table->newest == number)
+    uint64_t now = ++table->clock;
+    nf_entry_at(table, number)->used = now;
+    place_use(table, table->count - 1, (struct nf_use){now, number});
+}
+
+/* Takes an entry out of the heap of count. */
+static void remove_use(struct nf_table *table, uint32_t number)
+{
+    uint32_t at = nf_entry_at(table, number)->detail, last = table->count - 1;
+    struct nf_use use = table->uses[last];
+    if (at == last)
         return;
-    unlink_use(table, number);
-    link_newest(table, number);
+    for (; at > 0 && table->uses[(at - 1) / 2].used > use.used; at = (at - 1) / 2)
+        place_use(table, at, table->uses[(at - 1) / 2]);
+    sift_down(table, at, last, use);
+}
+
+/* The entry whose last use is the longest ago; there is one. */
+static uint32_t oldest_use(struct nf_table *table)
+{
+    while (true) {
+        struct nf_use top = table->uses[0];
+        uint64_t used = nf_entry_at(table, (uint32_t)top.entry)->used;
+        if (used == top.used)
+            return (uint32_t)top.entry;
+        sift_down(table, 0, table->count, (struct nf_use){used, top.entry});
+    }
 }
 
 /* ---- Entries and index ---------------------------------------------------------------------------------------- */
@@ -121,8 +142,9 @@ static uint32_t take(struct nf_table *table)
     if (number == NF_NONE)
         number = table->count;
     else
-        table->free = nf_entry_at(table, number)->next;
+        table->free = nf_entry_at(table, number)->detail;
     table->count++;
+    nf_entry_at(table, number)->detail = 0;
     nf_entry_at(table, number)->live = 1;
     return number;
 }
@@ -131,7 +153,7 @@ static void give_back(struct nf_table *table, uint32_t number)
 {
     struct nf_entry *entry = nf_entry_at(table, number);
     entry->live = 0;
-    entry->next = table->free;
+    entry->detail = table->free;
     table->free = number;
     table->count--;
 }
@@ -164,7 +186,7 @@ static void drop_entry(struct nf_table *table, uint32_t number, uint32_t hash)
 {
     index_remove(table, hash, number);
     if (table->kind == NF_LRU)
-        unlink_use(table, number);
+        remove_use(table, number);
     give_back(table, number);
 }
 
@@ -173,9 +195,9 @@ static void *insert_indexed(struct nf_table *table, const void *key, uint32_t ha
 {
     uint32_t size = indexed_size(table);
     if (table->count >= table->capacity) {
-        if (table->kind != NF_LRU || table->oldest == NF_NONE)
+        if (table->kind != NF_LRU || !table->count)
             return NULL;
-        uint32_t oldest = table->oldest;
+        uint32_t oldest = oldest_use(table);
         drop_entry(table, oldest, nf_key_hash(nf_key_of(nf_entry_at(table, oldest)), size));
         table->evicted++;
     }
@@ -185,7 +207,7 @@ static void *insert_indexed(struct nf_table *table, const void *key, uint32_t ha
     memset(nf_value_of(table, entry), 0, table->value_size);
     index_add(table, hash, number);
     if (table->kind == NF_LRU)
-        link_newest(table, number);
+        add_use(table, number);
     return nf_value_of(table, entry);
 }
 
@@ -230,8 +252,35 @@ static void count_length(struct nf_table *table, uint32_t bits, uint32_t by)
             table->order[table->ordered++] = length;
 }
 
+/* The same for keys of four bytes, IPv4 addresses as a rule: a prefix and its length are one word, hashed and compared
+ * without being stored. Entries keep eight bytes for such a key, of which the last three are zero. */
+static void *find_address(struct nf_table *table, const void *key)
+{
+    uint32_t address;
+    memcpy(&address, key, sizeof(address));
+    address = __builtin_bswap32(address);
+    for (uint32_t i = 0; i < table->ordered; i++) {
+        uint32_t bits = table->order[i], masked = bits ? __builtin_bswap32(address & ~0u << (32 - bits)) : 0;
+        uint64_t prefix = (uint64_t)bits << 32 | masked;
+        /* As nf_key_hash of these five bytes. */
+        uint32_t hash = nf_hash_end(0x9e3779b97f4a7c15u ^ 5, prefix >> 8 << 32 | masked);
+        for (uint32_t at = hash & table->mask; table->index[at].entry; at = (at + 1) & table->mask) {
+            struct nf_entry *entry = nf_entry_at(table, table->index[at].entry - 1);
+            uint64_t stored;
+            if (table->index[at].hash != hash)
+                continue;
+            memcpy(&stored, nf_key_of(entry), sizeof(stored));
+            if (stored == prefix)
+                return nf_value_of(table, entry);
+        }
+    }
+    return NULL;
+}
+
 void *nf_lpm_find(struct nf_table *table, const void *key)
 {
+    if (table->key_size == 4)
+        return find_address(table, key);
     unsigned char prefix[NF_MAX_KEY + 2];
     for (uint32_t i = 0; i < table->ordered; i++) {
         uint32_t hash = prefix_key(table, key, table->order[i], prefix);

@@ -5,10 +5,13 @@
  * Entries lie in one array and never move, so a pointer to an entry stays right until the entry is deleted or evicted.
  * Exact matches are found through an index with linear probing, at most half full: a slot has the key's whole hash
  * beside the entry's number, so a key is compared once per hit as a rule. Deletion shifts later slots back instead of
- * leaving marks, so a table does not get slower with age. LRU entries are in a doubly linked list, most recent first,
- * which makes eviction exact and O(1). A longest prefix is found through one such index for all lengths (the length is
- * part of the key), asked for the lengths in use from the longest; ternary entries are a list by falling priority, then
- * age.
+ * leaving marks, so a table does not get slower with age. An LRU entry keeps when it was used last, so a use is one
+ * store beside the key that was just compared; a list of use would touch three more entries. Which entry is the oldest
+ * is only asked when one must go: a heap holds for each a time at which it was used, maybe not the last one, so never
+ * too late. The top is brought up to date until it is right; then no other can be older. Each use makes one entry out
+ * of date at most, so that is O(log n) per use, paid by evictions. A longest prefix is found through one such index for
+ * all lengths (the length is part of the key), asked for the lengths in use from the longest; ternary entries are a
+ * list by falling priority, then age.
  *
  * No locks: whoever needs a table from several threads gives each its own, or stops them first.
  */
@@ -23,14 +26,22 @@
 enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
 
 #define NF_NONE UINT32_MAX
+/* Functions whose sizes are constants where handlers call them: as calls, hashing and comparing would be loops. */
+#define NF_SIZED static inline __attribute__((always_inline, unused))
 
-/* In front of every entry: neighbours in the list of use (LRU), in the list of free entries (next), or the rank of a
- * ternary entry; bits of a prefix. */
+/* In front of every entry. detail: bits of a prefix, priority of a ternary entry, place in the heap (LRU), or the next
+ * free entry of one that is not live. */
 struct nf_entry {
-    uint32_t previous;
-    uint32_t next;
+    /* LRU: the table's clock when it was used last. */
+    uint64_t used;
     uint32_t detail;
     uint32_t live;
+};
+
+/* LRU: a time at which an entry was used. */
+struct nf_use {
+    uint64_t used;
+    uint64_t entry;
 };
 
 /* One slot of the index; entry is its number plus one, 0 for none. */
@@ -53,9 +64,9 @@ struct nf_table {
     struct nf_slot *index;
     unsigned char *entries;
     uint32_t free;
-    /* LRU: ends of the list of use. */
-    uint32_t newest;
-    uint32_t oldest;
+    /* LRU: uses so far, and the heap of all live entries. */
+    uint64_t clock;
+    struct nf_use *uses;
     /* LPM: entries of each prefix length; the lengths in use, longest first. TERNARY: entries in order. */
     uint32_t *of_length;
     uint32_t *order;
@@ -95,19 +106,19 @@ bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
 void *nf_lpm_find(struct nf_table *table, const void *key);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 
-static inline struct nf_entry *nf_entry_at(const struct nf_table *table, uint32_t number)
+NF_SIZED struct nf_entry *nf_entry_at(const struct nf_table *table, uint32_t number)
 {
     return (struct nf_entry *)(void *)(table->entries + (size_t)number * table->stride);
 }
 
-static inline void *nf_key_of(struct nf_entry *entry) { return (void *)(entry + 1); }
+NF_SIZED void *nf_key_of(struct nf_entry *entry) { return (void *)(entry + 1); }
 
-static inline void *nf_value_of(const struct nf_table *table, struct nf_entry *entry)
+NF_SIZED void *nf_value_of(const struct nf_table *table, struct nf_entry *entry)
 {
     return (unsigned char *)(void *)entry + table->value_at;
 }
 
-static inline uint64_t nf_word(const unsigned char *bytes, uint32_t size)
+NF_SIZED uint64_t nf_word(const unsigned char *bytes, uint32_t size)
 {
     uint64_t word = 0;
     if (size >= 8)
@@ -123,15 +134,22 @@ static inline uint64_t nf_word(const unsigned char *bytes, uint32_t size)
     return word;
 }
 
-static inline uint64_t nf_mix(uint64_t a, uint64_t b)
+NF_SIZED uint64_t nf_mix(uint64_t a, uint64_t b)
 {
     __extension__ typedef unsigned __int128 nf_wide;
     nf_wide product = (nf_wide)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* The hash with a key's last word. */
+NF_SIZED uint32_t nf_hash_end(uint64_t hash, uint64_t word)
+{
+    hash = nf_mix(hash ^ word, 0x8ebc6af09c88c6e3u);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
 /* Folded multiplication of 64-bit words: every bit of the key reaches every bit of the hash. */
-static inline uint32_t nf_key_hash(const void *key, uint32_t size)
+NF_SIZED uint32_t nf_key_hash(const void *key, uint32_t size)
 {
     const unsigned char *bytes = key;
     uint64_t hash = 0x9e3779b97f4a7c15u ^ size;
@@ -139,13 +157,11 @@ static inline uint32_t nf_key_hash(const void *key, uint32_t size)
     for (; at + 8 < size; at += 8)
         hash = nf_mix(hash ^ nf_word(bytes + at, 8), 0xe7037ed1a0b428dbu);
     /* The last word may overlap the one before. */
-    hash ^= size >= 8 ? nf_word(bytes + size - 8, 8) : nf_word(bytes, size);
-    hash = nf_mix(hash, 0x8ebc6af09c88c6e3u);
-    return (uint32_t)(hash ^ hash >> 32);
+    return nf_hash_end(hash, size >= 8 ? nf_word(bytes + size - 8, 8) : nf_word(bytes, size));
 }
 
 /* Number of the entry with this key plus one, 0 if there is none. */
-static inline uint32_t nf_locate(const struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+NF_SIZED uint32_t nf_locate(const struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
 {
     for (uint32_t at = hash & table->mask;; at = (at + 1) & table->mask) {
         struct nf_slot slot = table->index[at];
@@ -156,35 +172,30 @@ static inline uint32_t nf_locate(const struct nf_table *table, const void *key, 
     }
 }
 
-/* Makes an entry the most recently used one. */
-void nf_lru_use(struct nf_table *table, uint32_t number);
-
-/* The same by the entry's value; null is no entry. */
-static inline void nf_lru_touch(struct nf_table *table, const void *value)
+/* Makes an entry the most recently used one, by its value; null is no entry. */
+NF_SIZED void nf_lru_touch(struct nf_table *table, void *value)
 {
-    if (!value)
-        return;
-    const unsigned char *entry = (const unsigned char *)value - table->value_at;
-    nf_lru_use(table, (uint32_t)((size_t)(entry - table->entries) / table->stride));
+    if (value)
+        ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->used = ++table->clock;
 }
 
-static inline void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+NF_SIZED void *nf_hash_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
 {
     uint32_t found = nf_locate(table, key, size, hash);
     return found ? nf_value_of(table, nf_entry_at(table, found - 1)) : NULL;
 }
 
-static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
+NF_SIZED void *nf_lru_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
 {
     uint32_t found = nf_locate(table, key, size, hash);
     if (!found)
         return NULL;
-    if (table->newest != found - 1)
-        nf_lru_use(table, found - 1);
-    return nf_value_of(table, nf_entry_at(table, found - 1));
+    struct nf_entry *entry = nf_entry_at(table, found - 1);
+    entry->used = ++table->clock;
+    return nf_value_of(table, entry);
 }
 
-static inline void *nf_array_find(struct nf_table *table, uint32_t index)
+NF_SIZED void *nf_array_find(struct nf_table *table, uint32_t index)
 {
     return index < table->capacity ? table->entries + (size_t)index * table->stride : NULL;
 }

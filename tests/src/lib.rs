@@ -3,6 +3,7 @@
 pub mod example;
 pub mod net;
 pub mod nic;
+pub mod pipes;
 pub mod web;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,17 @@ pub fn kernel_is_missing() -> Option<String> {
     let why = "not root: run `make test` as root or with sudo to test against the kernel".to_string();
     assert!(std::env::var_os("CI").is_none(), "{why}");
     Some(why)
+}
+
+/// Whether DPDK is not installed; says so. In CI everything must run.
+pub fn dpdk_is_missing() -> bool {
+    let found = std::process::Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
+    if found.is_ok_and(|status| status.success()) {
+        return false;
+    }
+    assert!(std::env::var_os("CI").is_none(), "DPDK is missing: run scripts/bootstrap.sh");
+    println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
+    true
 }
 
 unsafe extern "C" {

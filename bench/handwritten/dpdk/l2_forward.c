@@ -7,7 +7,7 @@
 static inline int forward(struct rte_mbuf *m, unsigned port)
 {
     if (unlikely(rte_pktmbuf_data_len(m) < sizeof(struct rte_ether_hdr)))
-        return -1;
+        return DROP;
     struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, struct rte_ether_hdr *);
     struct rte_ether_addr sender = eth->src_addr;
     eth->src_addr = eth->dst_addr;

@@ -97,10 +97,10 @@ static inline int forward(struct rte_mbuf *m, unsigned port)
     struct rte_ipv4_hdr *ip = (void *)(eth + 1);
     struct rte_tcp_hdr *tcp = (void *)(ip + 1);
     if (length < sizeof(*eth) || eth->ether_type != rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4))
-        return -1;
+        return DROP;
     if (length < sizeof(*eth) + sizeof(*ip) + sizeof(*tcp) || ip->next_proto_id != IPPROTO_TCP ||
         (ip->version_ihl & 15) != 5 || (ip->fragment_offset & rte_cpu_to_be_16(0x3fff)))
-        return -1;
+        return DROP;
     bool from_client = port == CLIENTS;
     struct flow flow = {.protocol = IPPROTO_TCP};
     flow.src = from_client ? ip->src_addr : ip->dst_addr;
@@ -112,18 +112,18 @@ static inline int forward(struct rte_mbuf *m, unsigned port)
 
     int rule = rte_hash_lookup_with_hash(policy, &flow, sig);
     if (rule >= 0 && denied[rule])
-        return -1;
+        return DROP;
     int known = rte_hash_lookup_with_hash(connections, &flow, sig);
     bool fresh = known >= 0 && now_ns - connection_of[known].last_seen <= IDLE_NS;
     bool opens = from_client && (tcp->tcp_flags & 0x12) == 0x02;
     if (!fresh && !opens)
-        return -1;
+        return DROP;
     bool counted = known >= 0 && !connection_of[known].fin_seen;
     bool ends = (tcp->tcp_flags & 0x05) != 0, was_counted = counted;
     if (opens && !counted) {
         int service = rte_hash_lookup(services, &flow.dst);
         if (service < 0 || !service_of[service].servers)
-            return -1;
+            return DROP;
         int source = rte_hash_lookup(sources, &flow.src);
         if (source < 0) {
             source = rte_hash_add_key(sources, &flow.src);
@@ -131,7 +131,7 @@ static inline int forward(struct rte_mbuf *m, unsigned port)
                 open_of[source] = 0;
         }
         if (source >= 0 && open_of[source] >= MAX_OPEN)
-            return -1;
+            return DROP;
         if (source >= 0)
             open_of[source]++;
     } else if (ends && counted) {
@@ -164,7 +164,7 @@ static inline int forward(struct rte_mbuf *m, unsigned port)
     if (server < 0) {
         int service = rte_hash_lookup(services, &flow.dst);
         if (service < 0 || !service_of[service].servers)
-            return -1;
+            return DROP;
         server = rte_hash_add_key_with_hash(assigned, &flow, sig);
         struct rte_ether_addr chosen = service_of[service].server[sig % service_of[service].servers & 7];
         if (server < 0) {

@@ -416,8 +416,9 @@ pub struct Run {
     /// Write what the program sent to a capture (with several ports: one file per port, NAME.PORT.pcap)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Attach to these interfaces (port 0, 1, …) instead of running a capture
-    #[arg(long, value_name = "IFACE", conflicts_with_all = ["pcap", "out"])]
+    /// Attach to these interfaces (port 0, 1, …) instead of running a capture; --target dpdk also takes DPDK's own devices,
+    /// such as net_af_xdp0,iface=eth0 or net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap
+    #[arg(long, value_name = "IFACE|DEVICE", conflicts_with_all = ["pcap", "out"])]
     pub dev: Vec<String>,
     /// End a live run after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "dev", value_parser = seconds, allow_negative_numbers = true)]

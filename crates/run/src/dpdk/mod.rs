@@ -7,13 +7,13 @@
 
 mod build;
 pub(crate) mod files;
+mod process;
 mod verify;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Command;
 
 use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate};
 use nicforge_codegen::{LineStyle, Unsupported};
@@ -23,10 +23,8 @@ use crate::fault::Fault;
 use crate::host::HostError;
 
 pub use files::Shards;
+pub use process::{Live, Progress};
 pub use verify::{Difference, compare, verify_dpdk, verify_on};
-
-/// Megabytes of memory without huge pages; buffers for 16384 packets fit.
-const MEMORY_MB: u32 = 256;
 
 /// Why a DPDK program could not be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +94,12 @@ pub struct WorkerStats {
     pub lost: u64,
     /// Packets that a port did not take.
     pub tx_failed: u64,
+    /// What went to the host side beside packets.
+    pub messages: u64,
+    pub dma_writes: u64,
+    pub logs: u64,
+    /// It ended before it was told to.
+    pub gone: bool,
     /// By drop reason of the artifact.
     pub drops: Vec<u64>,
     /// Refused insertions and evictions by table, of tables that are this worker's own.
@@ -114,8 +118,33 @@ pub struct DpdkStats {
     pub to_host: u64,
     /// Packets sent to ports that are not there.
     pub no_port: u64,
+    /// Packets that a port received and could not store, by port. They are not among those received.
+    pub missed: Vec<u64>,
+    /// Packets, and events without one, that were in flight when a worker had gone; lost.
+    pub stranded: u64,
+    pub stranded_events: u64,
     /// Cycles of the time stamp counter per second.
     pub tsc_hz: u64,
+}
+
+impl DpdkStats {
+    /// Packets dropped by any worker, whatever the reason.
+    pub fn dropped(&self) -> u64 {
+        self.workers.iter().flat_map(|worker| &worker.drops).sum()
+    }
+
+    /// Packets that ended in no way the program chose: name of the way, and how many.
+    pub fn losses(&self) -> Vec<(&'static str, u64)> {
+        let sum = |of: fn(&WorkerStats) -> u64| self.workers.iter().map(of).sum();
+        let all = [
+            ("sent to a port that is not there", self.no_port),
+            ("not taken by a port", sum(|w| w.tx_failed)),
+            ("no memory, or too many events at once", sum(|w| w.lost)),
+            ("in flight when a worker ended", self.stranded + self.stranded_events),
+            ("missed by a port", self.missed.iter().sum()),
+        ];
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
 }
 
 /// A packet as it left, in the order in which packets left.
@@ -140,7 +169,7 @@ pub struct DpdkRun {
 }
 
 /// Ports for a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ports {
     /// Values of `--vdev`, one per port in order, as `net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap`.
     pub vdevs: Vec<String>,
@@ -148,6 +177,8 @@ pub struct Ports {
     pub limit: u64,
     /// Bytes of the longest frame that comes in. Longer ones are counted as lost.
     pub longest_frame: u32,
+    /// A worker that ends early and behind how many events, as if it had died: for tests of what is counted then.
+    pub halt: Option<(u32, u64)>,
 }
 
 /// A built DPDK application.
@@ -159,9 +190,6 @@ pub struct DpdkProgram {
     live: OnceCell<tempfile::TempDir>,
     verify: OnceCell<tempfile::TempDir>,
 }
-
-/// Processes of this one get names of their own.
-static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl DpdkProgram {
     /// Generates a program whose calls are all inlined. It is compiled when it first runs: for ports without any trace of
@@ -208,7 +236,8 @@ impl DpdkProgram {
         let frame = longest.max().unwrap_or(0).to_string();
         let own =
             [("--nf-events", at("events")), ("--nf-outputs", at("outputs")), ("--nf-frame", frame.into())];
-        self.start(dir.path(), &[], entries, &own)?;
+        let mut command = self.command_with(dir.path(), &[], entries, &own)?;
+        process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
         let mut run = self.results(dir.path(), entries)?;
         let logged = read(&at("outputs"))?;
         let (outputs, departures) =
@@ -217,77 +246,78 @@ impl DpdkProgram {
         Ok(run)
     }
 
-    /// Runs on DPDK ports.
+    /// Runs on DPDK ports until as many packets came in as [`Ports::limit`] says.
     pub fn run_ports(&self, ports: &Ports, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
-        let (limit, frame) = (ports.limit.to_string(), ports.longest_frame.to_string());
-        let own = [("--nf-limit", limit.into()), ("--nf-frame", frame.into())];
-        self.start(dir.path(), &ports.vdevs, entries, &own)?;
+        let mut command = self.command(dir.path(), ports, entries)?;
+        process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
         self.results(dir.path(), entries)
     }
 
-    fn run_dir(&self) -> Result<tempfile::TempDir, DpdkError> {
-        let made = tempfile::Builder::new().prefix("nicforge-dpdk-run-").tempdir();
-        made.map_err(|source| DpdkError::Io { path: std::env::temp_dir(), source })
+    /// The same, watched, and until somebody stops it.
+    pub fn run_live(
+        &self,
+        ports: &Ports,
+        entries: &[(TableId, Entry)],
+        live: &mut Live,
+    ) -> Result<DpdkRun, DpdkError> {
+        let dir = self.run_dir()?;
+        let mut command = self.command(dir.path(), ports, entries)?;
+        process::watched(command.args(["--nf-report", "1"]), live).map_err(|error| self.starting(error))?;
+        self.results(dir.path(), entries)
     }
 
-    /// Runs the process to its end.
-    fn start(
+    /// The command that runs the application on ports; `dir` is a folder for its files.
+    pub fn command(
+        &self,
+        dir: &Path,
+        ports: &Ports,
+        entries: &[(TableId, Entry)],
+    ) -> Result<Command, DpdkError> {
+        let (limit, frame) = (ports.limit.to_string(), ports.longest_frame.to_string());
+        let count = ports.vdevs.len().to_string();
+        let mut own =
+            vec![("--nf-limit", limit.into()), ("--nf-frame", frame.into()), ("--nf-ports", count.into())];
+        if let Some((worker, events)) = ports.halt {
+            own.push(("--nf-halt", format!("{worker}:{events}").into()));
+        }
+        self.command_with(dir, &ports.vdevs, entries, &own)
+    }
+
+    fn command_with(
         &self,
         dir: &Path,
         vdevs: &[String],
         entries: &[(TableId, Entry)],
         own: &[(&str, PathBuf)],
-    ) -> Result<(), DpdkError> {
-        let at = |name: &str| dir.join(name);
-        write(&at("fill"), &files::fill(&self.artifact, entries))?;
+    ) -> Result<Command, DpdkError> {
+        write(&dir.join("fill"), &files::fill(&self.artifact, entries))?;
+        let app = self.path(own.iter().any(|(option, _)| *option == "--nf-outputs"))?;
         let workers = self.artifact.pipeline.workers();
         let lcores = if workers == 1 { 1 } else { workers + 1 };
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        let lcores: Vec<String> = (0..lcores).map(|lcore| format!("{lcore}@{}", lcore % cpus)).collect();
-        let path = self.path(own.iter().any(|(option, _)| *option == "--nf-outputs"))?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("nicforge-{}-{number}", std::process::id());
-        let mut command = match self.machine {
-            Machine::Here => Command::new(&path),
-            Machine::Bluefield2 => {
-                let mut emulator = Command::new(build::QEMU);
-                // DPDK asks the kernel which instructions the CPU has; this one has CRC32, as a BlueField-2.
-                emulator.args(["-cpu", "cortex-a72"]).arg(&path);
-                emulator
-            }
-        };
-        command.args([
-            "--no-huge",
-            "-m",
-            &MEMORY_MB.to_string(),
-            "--no-pci",
-            "--no-telemetry",
-            "--no-shconf",
-        ]);
-        command.args(["--log-level", "error", "--file-prefix", &prefix, "--lcores", &lcores.join(",")]);
-        for vdev in vdevs {
-            command.args(["--vdev", vdev]);
-        }
-        command.arg("--");
+        let mut command = process::command(self.machine, &app, lcores, vdevs);
         for (option, value) in own {
             command.arg(option).arg(value);
         }
         for (option, name) in [("--nf-fill", "fill"), ("--nf-tables", "tables"), ("--nf-stats", "stats")] {
-            command.arg(option).arg(at(name));
+            command.arg(option).arg(dir.join(name));
         }
-        let ran = command.stdin(Stdio::null()).output();
-        let ran = ran.map_err(|source| match self.machine {
-            Machine::Here => DpdkError::Io { path, source },
-            Machine::Bluefield2 => DpdkError::NoEmulator { source },
-        })?;
-        if ran.status.success() {
-            return Ok(());
+        Ok(command)
+    }
+
+    /// An emulator that cannot be started is another problem than a program.
+    fn starting(&self, error: DpdkError) -> DpdkError {
+        match error {
+            DpdkError::Io { source, .. } if self.machine == Machine::Bluefield2 => {
+                DpdkError::NoEmulator { source }
+            }
+            other => other,
         }
-        let message = String::from_utf8_lossy(&ran.stderr);
-        let lines: Vec<&str> = message.lines().filter(|line| !line.is_empty()).collect();
-        let message = lines[lines.len().saturating_sub(3)..].join("; ");
-        Err(DpdkError::Failed { status: ran.status, message })
+    }
+
+    fn run_dir(&self) -> Result<tempfile::TempDir, DpdkError> {
+        let made = tempfile::Builder::new().prefix("nicforge-dpdk-run-").tempdir();
+        made.map_err(|source| DpdkError::Io { path: std::env::temp_dir(), source })
     }
 
     fn results(&self, dir: &Path, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {

@@ -35,8 +35,7 @@ use crate::pin::Pinned;
 use crate::ring::Ring;
 use crate::xdp::bench::{harness_contract, load_harness};
 use crate::xdp::{Attached, LoadOptions, Loaded, SMALLEST_FRAME, XdpError, attach, feeding_cpu};
-pub use socket::Sender;
-use socket::Tap;
+pub use socket::{Sender, Tap};
 use stages::Stages;
 
 /// Most frames in flight: half of what veth's ring holds.

@@ -98,15 +98,15 @@ impl Sender {
     }
 }
 
-/// Sees every frame that interfaces of its namespace hand to the network stack.
-pub(super) struct Tap {
+/// Sees every frame that interfaces of the namespace it was opened in hand to the network stack.
+pub struct Tap {
     fd: OwnedFd,
     buffer: Vec<u8>,
     lost: u64,
 }
 
 impl Tap {
-    pub(super) fn open() -> Result<Tap, XdpError> {
+    pub fn open() -> Result<Tap, XdpError> {
         let fd = open(libc::ETH_P_ALL as u16)?;
         let failed = |error| XdpError::kernel("prepare a packet socket", error);
         // The forced form passes the system's limit and needs CAP_NET_ADMIN, which attaching needs too.
@@ -119,7 +119,7 @@ impl Tap {
     }
 
     /// Everything that is there.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(Vec<u8>)) -> Result<(), XdpError> {
+    pub fn drain(&mut self, mut take: impl FnMut(Vec<u8>)) -> Result<(), XdpError> {
         while let Some(frame) = self.receive()? {
             take(frame);
         }
@@ -127,7 +127,7 @@ impl Tap {
     }
 
     /// Frames lost so far because the buffer was full.
-    pub(super) fn lost(&mut self) -> u64 {
+    pub fn lost(&mut self) -> u64 {
         let mut counts = [0u32; 2];
         let mut size = size_of_val(&counts) as libc::socklen_t;
         // SAFETY: a buffer and its size.

@@ -79,44 +79,48 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     if differences.is_empty() { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
-/// Statistics of every stage, its replicas together.
-fn stages(job: &Job, run: &DpdkRun) -> Value {
-    let row = |(at, stage): (usize, &nicforge_plan::Stage)| {
-        let workers = run.stats.workers.iter().filter(|worker| worker.stage == Some(at));
-        let (mut events, mut cycles, mut depth, mut full, mut lost) = (0u64, 0u64, 0u64, 0u64, 0u64);
-        for worker in workers {
-            events += worker.events;
-            cycles += worker.cycles;
-            depth = depth.max(worker.depth);
-            full += worker.full;
-            lost += worker.lost;
-        }
-        json!({
-            "name": stage.name, "replicas": stage.replicas, "events": events,
-            "cycles_per_event": if events > 0 { cycles as f64 / events as f64 } else { 0.0 },
-            "queue_depth_max": depth, "waits_for_full_queue": full, "lost": lost,
-        })
-    };
-    Value::Array(job.plan.stages.iter().enumerate().map(row).collect())
+/// Statistics of every stage, its replicas together, and of the unit that talks to ports.
+pub fn stages(job: &Job, run: &DpdkRun) -> Value {
+    let names = job.plan.stages.iter().map(|stage| (stage.name.as_str(), stage.replicas));
+    let numbers = (0..job.plan.stages.len()).map(Some);
+    let rows = numbers.zip(names).chain((job.pipeline.workers() > 1).then_some((None, ("ports", 1))));
+    Value::Array(rows.map(|(at, (name, replicas))| stage(run, at, name, replicas)).collect())
 }
 
-fn print_stages(job: &Job, run: &DpdkRun) {
+fn stage(run: &DpdkRun, at: Option<usize>, name: &str, replicas: u32) -> Value {
+    // The only worker of a program runs on the unit that talks to ports, and is counted there.
+    let fused = run.stats.workers.len() == 2;
+    let workers = run.stats.workers.iter().filter(|worker| worker.stage == at || fused);
+    let (mut events, mut cycles, mut depth, mut full, mut lost) = (0u64, 0u64, 0u64, 0u64, 0u64);
+    let mut dropped = 0u64;
+    for worker in workers {
+        events += worker.events;
+        cycles += worker.cycles;
+        depth = depth.max(worker.depth);
+        full += worker.full;
+        lost += worker.lost + worker.tx_failed;
+        dropped += worker.drops.iter().sum::<u64>();
+    }
+    json!({
+        "name": name, "replicas": replicas, "events": events,
+        "cycles_per_event": if events > 0 { cycles as f64 / events as f64 } else { 0.0 },
+        "queue_depth_max": depth, "waits_for_full_queue": full, "dropped": dropped, "lost": lost,
+    })
+}
+
+pub fn print_stages(job: &Job, run: &DpdkRun) {
     let Value::Array(rows) = stages(job, run) else { return };
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
             let text = |key: &str| row[key].to_string().trim_matches('"').to_string();
             let cycles = format!("{:.0}", row["cycles_per_event"].as_f64().unwrap_or(0.0));
-            vec![
-                text("name"),
-                text("replicas"),
-                text("events"),
-                cycles,
-                text("queue_depth_max"),
-                text("lost"),
-            ]
+            let mut cells = vec![text("name"), text("replicas"), text("events"), cycles];
+            cells.extend(["queue_depth_max", "waits_for_full_queue", "dropped", "lost"].map(text));
+            cells
         })
         .collect();
-    let head = ["stage", "replicas", "events", "cycles/event", "deepest queue", "lost"];
+    let head =
+        ["stage", "replicas", "events", "cycles/event", "deepest queue", "full queues", "dropped", "lost"];
     outln!("{}", crate::text::table(&head, &cells).trim_end());
 }

@@ -6,6 +6,7 @@ mod dpdk;
 mod interp;
 mod live;
 mod planned;
+mod ports;
 mod reload;
 mod summary;
 mod watch;
@@ -22,8 +23,8 @@ pub fn run(args: Run) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&args.source, &runtime)?;
     out::notes(&loaded.warnings);
-    if args.target != Target::Xdp && !args.dev.is_empty() {
-        return Err(Failure::usage("--dev needs a target that has interfaces, such as xdp"));
+    if !matches!(args.target, Target::Xdp | Target::Dpdk) && !args.dev.is_empty() {
+        return Err(Failure::usage("--dev needs a target that has interfaces: xdp or dpdk"));
     }
     if args.watch && pipelines::asked(&args.planned) {
         return Err(Failure::usage(
@@ -36,6 +37,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
         (Target::Xdp, true) if pipelines::asked(&args.planned) => planned::run(&args, &loaded, runtime),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
+        (Target::Dpdk, false) => ports::run(&args, &loaded),
         _ => dpdk::run(&args, &loaded),
     }
 }

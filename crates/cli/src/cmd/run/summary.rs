@@ -22,6 +22,10 @@ pub struct Summary {
     pub forwarded: Option<u64>,
     /// Packets that ended in no way that is counted; 0 if all is well.
     pub unaccounted: u64,
+    /// On DPDK's ports: packets lost, and how.
+    pub losses: Vec<(String, u64)>,
+    /// Packets came from ports that are not ours to feed.
+    pub on_ports: bool,
     pub host_packets: u64,
     pub host_messages: u64,
     pub dma_writes: u64,
@@ -151,6 +155,10 @@ impl Summary {
             let why = "sent by a port the program does not have, or the host side's ring was full";
             rows.push(("lost".to_string(), self.unaccounted, why.to_string()));
         }
+        if !self.losses.is_empty() {
+            rows.push(row("lost", self.losses.iter().map(|loss| loss.1).sum()));
+            rows.extend(self.losses.iter().map(|(why, n)| row(&format!("  {why}"), *n)));
+        }
         rows
     }
 
@@ -191,6 +199,7 @@ impl Summary {
                 let busy = self.busy.map(|ns| format!(", {ns:.0} ns each")).unwrap_or_default();
                 outln!("  {seconds:.1} s: {rate}packets/s{busy}");
             }
+            None if self.on_ports => outln!("  {seconds:.1} s: {rate}packets/s"),
             None => outln!(
                 "  the capture took {seconds:.3} s: {rate}packets/s through the test network, sockets included"
             ),
@@ -226,6 +235,7 @@ impl Summary {
             "forwarded": self.forwarded, "unaccounted": self.unaccounted, "host_packets": self.host_packets,
             "host_messages": self.host_messages, "dma_writes": self.dma_writes, "logs": self.logs,
             "dropped": self.drops.iter().map(|d| d.1).sum::<u64>(),
+            "losses": list(&self.losses),
             "drops": list(&self.drops), "refused": list(&self.refused),
             "tables": self.tables.iter().map(|t| json!({
                 "table": t.name, "kind": t.kind, "entries": t.entries, "capacity": t.capacity,

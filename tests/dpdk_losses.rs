@@ -1,0 +1,188 @@
+//! What becomes of packets when a worker dies, a queue is full, or keys are skewed: each is counted somewhere, and order
+//! is kept where the pipeline says so.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
+use nicforge_ir::generate::events;
+use nicforge_ir::text::parse;
+use nicforge_ir::{Input, InputEvent, Program, Verified, verify};
+use nicforge_passes::PassManager;
+use nicforge_run::dpdk::{DpdkProgram, DpdkStats, Ports, verify_dpdk};
+use nicforge_run::pcap::{self, Frame};
+use nicforge_tests::dpdk_is_missing;
+use nicforge_tests::pipes::{event, program, stage};
+
+/// Packets received, and packets of which is known what became of them.
+fn balance(stats: &DpdkStats) -> (u64, u64) {
+    let refused: u64 = stats.workers.iter().map(|worker| worker.tx_failed + worker.lost).sum();
+    let left = stats.sent.iter().sum::<u64>() + stats.to_stack + stats.to_host;
+    (stats.received, left + stats.dropped() + stats.no_port + refused + stats.stranded)
+}
+
+/// A port that gives the same frames again and again.
+fn endless(dir: &Path) -> String {
+    let path = dir.join("in.pcap");
+    let frame = |i: u32| {
+        let data = (0..60).map(|at| (i * 7 + at * i) as u8).collect::<Vec<u8>>();
+        Frame { time_ns: 0, original_length: data.len() as u32, data }
+    };
+    let frames: Vec<Frame> = (0..256).map(frame).collect();
+    let mut file = std::fs::File::create(&path).unwrap_or_else(|e| panic!("{e}"));
+    pcap::write(&mut file, &frames).unwrap_or_else(|e| panic!("{e}"));
+    format!("net_pcap0,rx_pcap={},infinite_rx=1", path.display())
+}
+
+fn spread_pipeline(program: &Program) -> Pipeline {
+    let steer = |name: &str, by| Steering { event: event(program, name), by };
+    Pipeline {
+        stages: vec![
+            stage(program, &["net_recv"], 2, false),
+            stage(program, &["count"], 2, true),
+            stage(program, &["note"], 1, true),
+            stage(program, &["last"], 1, true),
+        ],
+        steering: vec![
+            steer("net_recv", SteerBy::Frame(vec![(0, 1)])),
+            steer("count", SteerBy::Params(vec![(1, vec![])])),
+        ],
+        ordered_output: true,
+    }
+}
+
+/// Each of six workers in turn ends in the middle of the traffic: the run ends by itself, says which worker it was, and what
+/// had come in and did not go out was in flight.
+#[test]
+fn a_dead_worker_loses_nothing_silently() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let program = program("spread");
+    let app = DpdkProgram::new(&program, &spread_pipeline(&program)).unwrap_or_else(|e| panic!("{e}"));
+    let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    let vdevs = vec![endless(dir.path()), "net_null1,no-rx=1".to_string()];
+    let limit = 20_000;
+    let mut ports = Ports { vdevs, limit, longest_frame: 2048, halt: None };
+    let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let (received, known) = balance(&run.stats);
+    assert_eq!(received, known, "{:?}", run.stats);
+    assert!(received >= limit && run.stats.stranded == 0 && run.stats.workers.iter().all(|w| !w.gone));
+    let mut all_in_flight = 0;
+    for worker in 0..6 {
+        ports.halt = Some((worker, 500));
+        let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("worker {worker}: {e}"));
+        let (received, known) = balance(&run.stats);
+        assert_eq!(received, known, "worker {worker}: {:?}", run.stats);
+        assert!((500..limit).contains(&received), "worker {worker}: {received}");
+        let gone: Vec<usize> =
+            run.stats.workers.iter().enumerate().filter(|(_, w)| w.gone).map(|(at, _)| at).collect();
+        assert_eq!(gone, [worker as usize]);
+        let in_flight = run.stats.stranded + run.stats.stranded_events;
+        let named =
+            run.stats.losses().iter().any(|(why, count)| why.contains("in flight") && *count == in_flight);
+        assert_eq!(named, in_flight > 0, "{:?}", run.stats.losses());
+        all_in_flight += in_flight;
+    }
+    // One worker may be so lucky as to die with empty hands, hardly all of them.
+    assert!(all_in_flight > 0);
+}
+
+/// Everything goes into a ring port that gives all of it back: soon it is full, and what it does not take is counted.
+#[test]
+fn a_full_queue_loses_nothing_silently() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let text = "program pile ports 2\n\
+        event net_recv(pkt: packet) in\n\
+        event net_send(pkt: packet, port: u32) out\n\
+        handler net_recv on net_recv(%pkt: packet) {\n\
+        \x20 %one: u32 = 1\n\
+        \x20 generate net_send(%pkt, %one)\n\
+        \x20 return\n\
+        }\n";
+    let program: Verified<Program> =
+        verify(parse(text).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
+    let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    for replicas in [1, 2] {
+        let stages = vec![stage(&program, &["net_recv"], replicas, false)];
+        let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: false };
+        let app = DpdkProgram::new(&program, &pipeline).unwrap_or_else(|e| panic!("{e}"));
+        let vdevs = vec![endless(dir.path()), "net_ring0".to_string()];
+        let ports = Ports { vdevs, limit: 20_000, longest_frame: 2048, halt: None };
+        let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let (received, known) = balance(&run.stats);
+        assert_eq!(received, known, "{:?}", run.stats);
+        let refused: u64 = run.stats.workers.iter().map(|worker| worker.tx_failed).sum();
+        assert!(refused > 0, "{:?}", run.stats);
+        assert!(run.stats.losses().contains(&("not taken by a port", refused)), "{:?}", run.stats.losses());
+    }
+}
+
+/// Four of five frames have the same key.
+fn skewed(count: usize) -> Vec<InputEvent> {
+    let mut list = events(11, count);
+    for (i, event) in list.iter_mut().enumerate() {
+        if let Input::Net { frame, .. } = &mut event.input {
+            frame.resize(frame.len().max(60), 0);
+            frame[0] = if i % 5 < 4 { 1 } else { (i / 5) as u8 };
+        }
+    }
+    list
+}
+
+/// Receive-side scaling of skewed keys: one replica has most of the work, the others run ahead of it, and still everything
+/// leaves in the order in which it came; without that demand the packets of each key do.
+#[test]
+fn skewed_keys_keep_their_order() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let program = program("per_source");
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let list = skewed(6000);
+    let key = |at: usize| match &list[at].input {
+        Input::Net { frame, .. } => frame[0],
+        Input::Host { .. } => 0,
+    };
+    for ordered_output in [true, false] {
+        let steering =
+            vec![Steering { event: event(&compiled, "net_recv"), by: SteerBy::Frame(vec![(0, 1)]) }];
+        let stages = vec![stage(&compiled, &["net_recv"], 3, false)];
+        let pipeline = Pipeline { stages, steering, ordered_output };
+        let (run, differences) =
+            verify_dpdk(&program, &compiled, &pipeline, &[], &list).unwrap_or_else(|e| panic!("{e}"));
+        assert!(differences.is_empty(), "{:?}", differences[0]);
+        let shares: Vec<u64> = run.stats.workers[..3].iter().map(|worker| worker.events).collect();
+        let most = shares.iter().max().copied().unwrap_or(0);
+        assert!(most > 4700 && shares.iter().all(|events| *events > 100), "{shares:?}");
+        let mut last: HashMap<u8, usize> = HashMap::new();
+        let mut before = None;
+        for departure in &run.departures {
+            let of_key = last.insert(key(departure.event), departure.event);
+            assert!(of_key < Some(departure.event), "event {} left late", departure.event);
+            assert!(!ordered_output || before < Some(departure.event), "event {} left late", departure.event);
+            before = Some(departure.event);
+        }
+        assert!(run.departures.len() > 4000, "{}", run.departures.len());
+    }
+}
+
+/// The same through stages with replicas steered by something else than what the frames were spread by: order is restored
+/// in between.
+#[test]
+fn skewed_keys_keep_their_order_through_stages() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let program = program("spread");
+    let mut pipeline = spread_pipeline(&program);
+    pipeline.stages[0].replicas = 3;
+    pipeline.steering[0].by = SteerBy::Frame(vec![(1, 1)]);
+    let (run, differences) =
+        verify_dpdk(&program, &program, &pipeline, &[], &skewed(6000)).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{:?}", differences[0]);
+    assert!(run.departures.windows(2).all(|pair| pair[0].event < pair[1].event));
+    assert_eq!(run.departures.len(), 6000);
+}

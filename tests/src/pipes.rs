@@ -1,0 +1,30 @@
+//! Programs of handlers that send each other events (`tests/internal_events`), and the parts of their pipelines.
+
+use nicforge_codegen::dpdk::PipeStage;
+use nicforge_ir::text::parse;
+use nicforge_ir::{EventId, HandlerId, Program, Verified, verify};
+
+use crate::root;
+
+/// A program by name.
+pub fn program(name: &str) -> Verified<Program> {
+    let path = root().join(format!("tests/internal_events/{name}.air"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
+}
+
+fn handler(program: &Program, name: &str) -> HandlerId {
+    let found = program.handlers.iter().find(|(_, h)| h.name == name);
+    found.unwrap_or_else(|| panic!("no handler {name}")).0
+}
+
+/// An event by name.
+pub fn event(program: &Program, name: &str) -> EventId {
+    program.event_named(name).unwrap_or_else(|| panic!("no event {name}"))
+}
+
+/// A stage of handlers by name.
+pub fn stage(program: &Program, names: &[&str], replicas: u32, ordered: bool) -> PipeStage {
+    PipeStage { handlers: names.iter().map(|name| handler(program, name)).collect(), replicas, ordered }
+}
