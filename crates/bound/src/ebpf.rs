@@ -87,7 +87,8 @@ impl<'a> Front<'a> {
         let temp = graph.slot(64);
         let saved = (0..DEEPEST).map(|_| std::array::from_fn(|_| graph.slot(64))).collect();
         graph.start = vec![(regs[1], word(CONTEXT)), (regs[10], word(STACK + FRAME * DEEPEST as u64))];
-        let data_end = Expr::add(Expr::zext(Expr::Size, 32), Expr::Const(32, PACKET));
+        // The sum, but the stack keeps bytes, and from a sum's bytes the sum does not come back.
+        let data_end = Expr::concat(Expr::Const(16, PACKET >> 16), Expr::Size);
         graph.bytes = vec![
             (CONTEXT, Expr::Const(32, PACKET)),
             (CONTEXT + 4, data_end),

@@ -13,6 +13,7 @@ pub mod air;
 pub mod analysis;
 mod cells;
 pub mod check;
+mod circuits;
 pub mod clauses;
 pub mod ebpf;
 pub mod enumerate;

@@ -919,6 +919,11 @@ impl Terms {
                     let limit = self.constant(self.bits(x), limit);
                     return self.less_const(x, limit);
                 }
+                // The limit has the same upper part, or the interval would have decided.
+                Node::Op(Op::Concat, high, x) if self.value(high) == Some(limit >> self.bits(x)) => {
+                    let limit = self.constant(self.bits(x), limit);
+                    return self.less_const(x, limit);
+                }
                 Node::Op(Op::Add, x, y) => {
                     let h = self.facts(x).high;
                     if let Some(c) = self.value(y)

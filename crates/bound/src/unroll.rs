@@ -3,8 +3,10 @@
 //! Positions are walked in order (see [`crate::loops`]). All states that arrive at a position are there before it is
 //! walked; states that agree on the constants of their live slots and private bytes merge into one node, whose phis stand
 //! for what differs. So offsets stay constants where headers before them differ in length, loops with counters end by
-//! themselves, and dead ways are never entered. If constants alone would make more than [`SPLIT_LIMIT`] nodes of one
-//! position, only those of slots that reach addresses or leave loops count.
+//! themselves, and dead ways are never entered. Offsets that the packet decides keep nodes apart by their least value, so
+//! that the size a packet must have on an edge mostly follows from the edge alone. Where that would make more than
+//! [`SPLIT_LIMIT`] nodes of one position, only constants count, and then only those of slots that reach addresses or
+//! leave loops.
 //!
 //! Cost: proportional to nodes times live state.
 
@@ -19,6 +21,8 @@ use crate::term::{Mem, Node as TermNode, Op, Term, Terms, Var};
 
 /// Nodes of one position that may be told apart by constants that steer nothing.
 const SPLIT_LIMIT: usize = 24;
+/// Most that the unknown part of an offset into a packet adds to it.
+const MOST_OFFSET: u64 = 1 << 16;
 /// Most nodes of the unrolled program.
 const NODE_LIMIT: usize = 400_000;
 
@@ -100,6 +104,17 @@ struct State {
     bounds: BTreeMap<Term, (u64, u64)>,
     /// Conditions that hold, sorted.
     assumed: Vec<Term>,
+}
+
+/// What keeps the nodes of a position apart, from most to least.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Apart {
+    /// Constants, and the least values of offsets that are not constant: how large a packet must be follows from them.
+    Offsets,
+    /// Constants.
+    Constants,
+    /// Constants of slots that reach addresses or leave loops.
+    Steering,
 }
 
 struct Walk<'a> {
@@ -208,9 +223,11 @@ impl Walk<'_> {
         for (_, state) in &mut arrivals {
             state.cells.retain(|address, _| cells.contains(*address));
         }
-        let mut groups = self.group(&arrivals, false);
-        if groups.len() > SPLIT_LIMIT {
-            groups = self.group(&arrivals, true);
+        let mut groups = self.group(&arrivals, Apart::Offsets);
+        for less in [Apart::Constants, Apart::Steering] {
+            if groups.len() > SPLIT_LIMIT {
+                groups = self.group(&arrivals, less);
+            }
         }
         for members in groups {
             let states: Vec<(Option<u32>, &State)> =
@@ -220,17 +237,24 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Indices of states that agree on constants, in order of arrival.
-    fn group(&self, arrivals: &[(Option<u32>, State)], steering_only: bool) -> Vec<Vec<usize>> {
+    /// Indices of states that agree on what keeps nodes apart, in order of arrival.
+    fn group(&self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
         for (index, (_, state)) in arrivals.iter().enumerate() {
             let mut key = Vec::new();
             for (slot, value) in state.slots.iter().enumerate() {
-                if let Some(value) = value.and_then(|value| self.terms.value(value))
-                    && (!steering_only || self.steering.contains(Slot(slot as u32)))
-                {
-                    key.push((slot as u64, value));
+                let steers = self.steering.contains(Slot(slot as u32));
+                let Some(term) = *value else { continue };
+                match self.terms.value(term) {
+                    Some(value) if apart != Apart::Steering || steers => key.push((slot as u64, value)),
+                    None if apart == Apart::Offsets && steers => {
+                        let facts = self.terms.facts(term);
+                        if facts.low > 0 && facts.high - facts.low <= MOST_OFFSET {
+                            key.push((slot as u64 | 1 << 62, facts.low));
+                        }
+                    }
+                    _ => {}
                 }
             }
             for (address, value) in &state.cells {
@@ -633,12 +657,52 @@ fn excluded(terms: &Terms, cond: Term) -> Option<(Term, u64)> {
     }
 }
 
-/// The packet sizes a condition allows, if it is about nothing else.
+/// The packet sizes a condition can hold for, by the intervals of what the size is compared with.
 fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
-    let is_size =
-        |term: Term| matches!(terms.node(term), TermNode::Var(var) if terms.var_info(var) == Var::Size);
-    match interval(terms, cond) {
-        Some((term, low, high)) if is_size(term) => (low, high),
-        _ => (0, u64::MAX),
+    let anything = (0, u64::MAX);
+    let compared = |term: Term| match terms.node(term) {
+        TermNode::Op(op @ (Op::Ult | Op::Eq), a, b) => Some((op, a, b)),
+        _ => None,
+    };
+    let (op, a, b, holds) = match terms.node(cond) {
+        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => match compared(a) {
+            Some((op, a, b)) => (op, a, b, false),
+            None => return anything,
+        },
+        _ => match compared(cond) {
+            Some((op, a, b)) => (op, a, b, true),
+            None => return anything,
+        },
+    };
+    let facts = |term: Term| terms.facts(term);
+    match (op, size_plus(terms, a), size_plus(terms, b), holds) {
+        (Op::Eq, Some(by), None, true) => (facts(b).low.saturating_sub(by), facts(b).high.saturating_sub(by)),
+        (Op::Eq, None, Some(by), true) => (facts(a).low.saturating_sub(by), facts(a).high.saturating_sub(by)),
+        // size + by < b, or not
+        (Op::Ult, Some(by), None, true) => (0, facts(b).high.saturating_sub(by + 1)),
+        (Op::Ult, Some(by), None, false) => (facts(b).low.saturating_sub(by), u64::MAX),
+        // a < size + by, or not
+        (Op::Ult, None, Some(by), true) => ((facts(a).low + 1).saturating_sub(by), u64::MAX),
+        (Op::Ult, None, Some(by), false) => (0, facts(a).high.saturating_sub(by)),
+        _ => anything,
+    }
+}
+
+/// What is added to the packet's size in a term that is nothing else and does not wrap.
+fn size_plus(terms: &Terms, term: Term) -> Option<u64> {
+    match terms.node(term) {
+        TermNode::Var(var) if terms.var_info(var) == Var::Size => Some(0),
+        TermNode::Op(Op::Zext, inner, _) => size_plus(terms, inner),
+        TermNode::Op(Op::Concat, high, inner) => {
+            let base = terms.value(high)? << terms.bits(inner);
+            size_plus(terms, inner)?.checked_add(base)
+        }
+        TermNode::Op(Op::Add, inner, by) => {
+            let (by, below) = (terms.value(by)?, size_plus(terms, inner)?);
+            (terms.facts(term).low == terms.facts(inner).low.checked_add(by)?
+                && terms.facts(term).high == terms.facts(inner).high.checked_add(by)?)
+            .then_some(below.checked_add(by)?)
+        }
+        _ => None,
     }
 }
