@@ -21,6 +21,7 @@ pub mod fuzz;
 pub mod graph;
 mod liveness;
 mod loops;
+pub mod method;
 pub mod nfp;
 pub mod plan;
 pub mod replay;

@@ -18,6 +18,7 @@ use nicforge_target::{Link, Target};
 use crate::air;
 use crate::analysis::{Options, analyse};
 use crate::graph::{Cost, Step};
+use crate::method::Method;
 use crate::search::{By, Machine};
 use crate::unit::Unit;
 
@@ -121,6 +122,8 @@ fn worst(
         unroll: None,
         timeout,
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     };
     let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
         .map_err(|e| format!("stage `{}`: {e}", stage.name))?;

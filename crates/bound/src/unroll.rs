@@ -92,6 +92,8 @@ pub struct Limits<'a> {
     /// Most iterations of every loop; ways that go on are cut off.
     pub unroll: Option<u32>,
     pub deadline: Option<Instant>,
+    /// Decide no branch and learn no sizes on the way: all that is left to the solver.
+    pub undecided: bool,
     pub stop: &'a dyn Fn() -> bool,
 }
 
@@ -308,14 +310,14 @@ impl Walk<'_> {
             }
             Next::Branch { cond, taken, fall } => {
                 let cond = self.evaluate(&mut state, cond);
-                let cond = decide(self.terms, &state, cond);
+                let cond = if self.limits.undecided { cond } else { decide(self.terms, &state, cond) };
                 let not = self.terms.not(cond);
                 for (cond, to, way) in [(cond, taken, true), (not, fall, false)] {
                     if self.terms.value(cond) == Some(0) {
                         continue;
                     }
                     let mut next = state.clone();
-                    if assume(self.terms, &mut next, cond) {
+                    if self.limits.undecided || assume(self.terms, &mut next, cond) {
                         self.follow(id, position, *to, cond, way, next);
                     }
                 }
@@ -341,7 +343,7 @@ impl Walk<'_> {
             return;
         }
         let edge = self.dag.edges.len() as u32;
-        let size = allowed_sizes(self.terms, cond);
+        let size = if self.limits.undecided { (0, u64::MAX) } else { allowed_sizes(self.terms, cond) };
         self.dag.edges.push(Edge { from, to: None, slot: 0, cond, taken, size });
         self.dag.nodes[from as usize].out.push(edge);
         self.pending.entry(next).or_default().push((Some(edge), state));

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use nicforge_bound::analysis::{Options, Report, analyse};
 use nicforge_bound::graph::Graph;
+use nicforge_bound::method::Method;
 use nicforge_bound::search::{By, Machine};
 use nicforge_bound::{ebpf, nfp, replay};
 use nicforge_isa::{lower, object};
@@ -45,6 +46,8 @@ fn bound(graph: Graph, machine: Machine) -> Report {
         unroll: None,
         timeout: None,
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     };
     analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {}).unwrap()
 }

@@ -83,7 +83,7 @@ fn guaranteed(plan: &mut Plan, target: &Target) -> Result<String, Failure> {
 }
 
 /// Time the bound of one stage may take; then a valid, lower rate is given.
-const GUARANTEE_TIME: Duration = Duration::from_secs(10);
+const GUARANTEE_TIME: Duration = Duration::from_secs(3);
 
 fn one(args: &args::Plan, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
     let Some(path) = &args.plan else {

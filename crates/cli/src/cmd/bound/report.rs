@@ -287,7 +287,14 @@ impl View<'_> {
             By::PacketRate => ("packet rate", rates.pps, "packet/s"),
         };
         let relation = if record.exact { "exactly" } else { "at least" };
-        let _ = write!(text, "  worst {what}: {relation} {}{unit}", si(value));
+        match self.args.path {
+            Some(_) => {
+                let _ = write!(text, "  this path's {what}: {}{unit}", si(value));
+            }
+            None => {
+                let _ = write!(text, "  worst {what}: {relation} {}{unit}", si(value));
+            }
+        }
         if let Some(path) = record.slowest.as_ref().filter(|_| record.exact) {
             let (core, engine) = cycles(path.witness.work);
             let _ =
