@@ -28,6 +28,7 @@ pub mod replay;
 pub mod resolve;
 pub mod sat;
 pub mod search;
+pub mod shared;
 pub mod solver;
 pub mod term;
 pub mod timing;

@@ -4,7 +4,7 @@
 //! the stage, with what it sends and receives, costs anything. So a way that a stage before makes impossible does not count.
 //! If all packets have one key, a stage steered by keys has one replica; if keys spread evenly, all of them.
 //!
-//! Not counted: operations per second of memories, and the host link's bit rate.
+//! What stages share (operations of memories, the host link) bounds the rate besides, see [`crate::shared`].
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,9 +17,10 @@ use nicforge_target::{Link, Target};
 
 use crate::air;
 use crate::analysis::{Options, analyse};
-use crate::graph::{Cost, Step};
+use crate::graph::{Cost, Graph, Step};
 use crate::method::Method;
 use crate::search::{By, Machine};
+use crate::shared;
 use crate::unit::Unit;
 
 /// What a plan guarantees.
@@ -29,8 +30,8 @@ pub struct Guarantee {
     pub pps: f64,
     /// The same where keys are spread evenly over replicas.
     pub uniform_keys_pps: f64,
-    /// The stage that decides the first figure.
-    pub stage: String,
+    /// What decides the first figure: a stage, a memory of the target, or the host link.
+    pub limit: String,
     /// Cycles of a unit per packet, of each stage.
     pub cycles: Vec<f64>,
     /// Every stage's slowest packet was found within the time there was; otherwise the rates are still valid.
@@ -52,7 +53,7 @@ pub fn guarantee(
     let mut whole = Guarantee {
         pps: f64::INFINITY,
         uniform_keys_pps: f64::INFINITY,
-        stage: String::new(),
+        limit: String::new(),
         cycles: Vec::new(),
         exact: true,
     };
@@ -70,12 +71,26 @@ pub fn guarantee(
             }
         };
         if guaranteed < whole.pps {
-            (whole.pps, whole.stage) = (guaranteed, stage.name.clone());
+            (whole.pps, whole.limit) = (guaranteed, stage.name.clone());
         }
         whole.uniform_keys_pps = whole.uniform_keys_pps.min(all);
         whole.cycles.push(cycles);
         whole.exact &= exact;
     }
+    let mut exact = true;
+    let mut worst = |cost: &dyn Fn(HandlerId, InstId) -> Cost| {
+        let graph = air::graph(program, first, cost).map_err(|e| e.to_string())?.graph;
+        let (most, proved) = dearest(graph, target, timeout)?;
+        exact &= proved;
+        Ok(most)
+    };
+    for resource in shared::rates(plan, program, target, &mut worst)? {
+        if resource.pps < whole.pps {
+            (whole.pps, whole.limit) = (resource.pps, resource.name);
+        }
+        whole.uniform_keys_pps = whole.uniform_keys_pps.min(resource.uniform_keys_pps);
+    }
+    whole.exact &= exact;
     Ok(whole)
 }
 
@@ -112,9 +127,17 @@ fn worst(
         let step = Step { effects: Vec::new(), cost, place: 0 };
         graph.blocks[graph.entry.0 as usize].steps.insert(0, step);
     }
+    dearest(graph, target, timeout).map_err(|e| format!("stage `{}`: {e}", stage.name))
+}
+
+/// Cycles besides, so that paths that cost nothing are paths.
+const BASE: f64 = 1.0;
+
+/// Cost of the dearest path for cores that take a second a cycle, and whether a packet takes it.
+fn dearest(graph: Graph, target: &Target, timeout: Option<Duration>) -> Result<(f64, bool), String> {
     let options = Options {
-        machine: Machine { base_cycles: 0.0, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None },
-        sizes: (target.ports.min_frame.into(), longest.into()),
+        machine: Machine { base_cycles: BASE, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None },
+        sizes: (target.ports.min_frame.into(), target.ports.mtu.into()),
         by: vec![By::PacketRate],
         required: None,
         top: 0,
@@ -126,9 +149,9 @@ fn worst(
         path: None,
     };
     let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
-        .map_err(|e| format!("stage `{}`: {e}", stage.name))?;
+        .map_err(|e| e.to_string())?;
     let record = &report.records[0];
-    Ok((record.bound.max(1e-3), record.exact))
+    Ok(((record.bound - BASE).max(1e-3), record.exact))
 }
 
 /// Cycles a stage spends on an event that goes from stage to stage here.

@@ -75,10 +75,10 @@ fn guaranteed(plan: &mut Plan, target: &Target) -> Result<String, Failure> {
     plan.predicted.guaranteed_pps = Some(one);
     let bound = if found.exact { "" } else { "at least " };
     Ok(format!(
-        "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}; memories' operations and the host link are not counted",
+        "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}",
         mpps(one),
         mpps(spread),
-        found.stage
+        found.limit
     ))
 }
 
