@@ -264,8 +264,13 @@ impl View<'_> {
                 let _ = writeln!(text, "  {name:<16} {ns:>8.0} ns");
             }
             let _ = writeln!(text, "  the slowest takes {:.1} times the others' mean", measured.slowdown());
-            if measured.tables_missing {
-                text.push_str("  its table contents were not there: it may have taken a shorter path\n");
+            if measured.entries > 0 {
+                let _ = writeln!(text, "  with {} table entries that its path needs", measured.entries);
+            }
+            if measured.more_needed {
+                text.push_str(
+                    "  its path also depends on what is in no table: it may have been shorter here\n",
+                );
             }
         }
         let _ = writeln!(
