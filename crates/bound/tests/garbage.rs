@@ -81,9 +81,9 @@ fn rounds(good: &[u8], run: fn(&[u8])) {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seconds = number("NICFORGE_FUZZ_SECONDS").map(Duration::from_secs);
     let first = number("NICFORGE_FUZZ_SEED").unwrap_or(0x0123_4567_89ab_cdef);
-    let (begun, mut count, mut longest) = (Instant::now(), 0, (Duration::ZERO, 0));
+    let (begun, mut count, mut longest) = (Instant::now(), 0u64, (Duration::ZERO, 0));
     while seconds.map_or(count < 60, |seconds| begun.elapsed() < seconds) {
-        let seed = first.wrapping_add(count * 0x9e37_79b9_7f4a_7c15) | 1;
+        let seed = first.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
         let _round = Round(seed);
         let mut random = Random(seed);
         let start = Instant::now();

@@ -112,10 +112,10 @@ pub(super) fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
         (Op::Eq, Some(by), None, true) => (facts(b).low.saturating_sub(by), facts(b).high.saturating_sub(by)),
         (Op::Eq, None, Some(by), true) => (facts(a).low.saturating_sub(by), facts(a).high.saturating_sub(by)),
         // size + by < b, or not
-        (Op::Ult, Some(by), None, true) => (0, facts(b).high.saturating_sub(by + 1)),
+        (Op::Ult, Some(by), None, true) => (0, facts(b).high.saturating_sub(by.saturating_add(1))),
         (Op::Ult, Some(by), None, false) => (facts(b).low.saturating_sub(by), u64::MAX),
         // a < size + by, or not
-        (Op::Ult, None, Some(by), true) => ((facts(a).low + 1).saturating_sub(by), u64::MAX),
+        (Op::Ult, None, Some(by), true) => (facts(a).low.saturating_add(1).saturating_sub(by), u64::MAX),
         (Op::Ult, None, Some(by), false) => (0, facts(a).high.saturating_sub(by)),
         _ => anything,
     }
