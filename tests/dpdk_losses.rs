@@ -48,6 +48,7 @@ fn spread_pipeline(program: &Program) -> Pipeline {
             steer("count", SteerBy::Params(vec![(1, vec![])])),
         ],
         ordered_output: true,
+        context: Default::default(),
     }
 }
 
@@ -107,7 +108,8 @@ fn a_full_queue_loses_nothing_silently() {
     let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
     for replicas in [1, 2] {
         let stages = vec![stage(&program, &["net_recv"], replicas, false)];
-        let pipeline = Pipeline { stages, steering: Vec::new(), ordered_output: false };
+        let pipeline =
+            Pipeline { stages, steering: Vec::new(), ordered_output: false, context: Default::default() };
         let app = DpdkProgram::new(&program, &pipeline).unwrap_or_else(|e| panic!("{e}"));
         let vdevs = vec![endless(dir.path()), "net_ring0".to_string()];
         let ports = Ports { vdevs, limit: 20_000, longest_frame: 2048, halt: None };
@@ -150,7 +152,7 @@ fn skewed_keys_keep_their_order() {
         let steering =
             vec![Steering { event: event(&compiled, "net_recv"), by: SteerBy::Frame(vec![(0, 1)]) }];
         let stages = vec![stage(&compiled, &["net_recv"], 3, false)];
-        let pipeline = Pipeline { stages, steering, ordered_output };
+        let pipeline = Pipeline { stages, steering, ordered_output, context: Default::default() };
         let (run, differences) =
             verify_dpdk(&program, &compiled, &pipeline, &[], &list).unwrap_or_else(|e| panic!("{e}"));
         assert!(differences.is_empty(), "{:?}", differences[0]);

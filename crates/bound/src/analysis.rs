@@ -9,6 +9,7 @@ use crate::check::Queries;
 use crate::clauses::{Clauses, Consequence};
 use crate::enumerate;
 use crate::graph::{Contents, Graph};
+use crate::method::{self, GivenError, Method, Step};
 use crate::sat::BitBlaster;
 use crate::search::{self, By, Context, Found, Goal, Machine};
 use crate::term::Terms;
@@ -37,6 +38,10 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// Packet bytes that are given: offset, byte.
     pub given: Vec<(u64, u8)>,
+    /// How to search; the answer does not depend on it.
+    pub method: Method,
+    /// Blocks of the only path to look at.
+    pub path: Option<Vec<Step>>,
 }
 
 /// A path with its witness.
@@ -89,6 +94,8 @@ pub enum BoundError {
     Unroll(#[from] UnrollError),
     #[error("no packet of the allowed sizes gets through the program")]
     NoPath,
+    #[error(transparent)]
+    Given(#[from] GivenError),
     #[error("the analysis could not be started: {0}")]
     Thread(String),
 }
@@ -155,7 +162,12 @@ fn run(
     for (region, address, byte) in &graph.given {
         terms.give(*region, *address, *byte);
     }
-    let limits = Limits { unroll: options.unroll, deadline, stop: &over };
+    let limits = Limits {
+        unroll: options.unroll,
+        deadline,
+        undecided: options.method == Method::NoStatic,
+        stop: &over,
+    };
     let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
     let timed = timing::timed(&graph, &dag);
     let watching = watch.clone();
@@ -169,21 +181,33 @@ fn run(
         queries: Queries { solver: &mut solver, calls: 0 },
         machine: options.machine,
         sizes: options.sizes,
+        every_branch: options.method == Method::EveryBranch,
         paths_checked: 0,
         labels: 0,
         stop: &over,
         progress,
     };
     let mut records = Vec::new();
+    let only = match &options.path {
+        Some(blocks) => Some(method::given(&mut context, blocks)?),
+        None => None,
+    };
     for (index, by) in options.by.iter().enumerate() {
         let begun = Instant::now();
         let naive = search::naive(&context, *by).ok_or(BoundError::NoPath)?;
         let required = options.required.filter(|_| index == 0);
-        let outcome = search::search(&mut context, *by, Goal { required });
+        let outcome = match &only {
+            Some(path) => {
+                let slowness = options.machine.slowness(*by, path.work, path.size);
+                search::Outcome { found: Some(path.clone()), exact: true, bound: slowness }
+            }
+            None => method::search(&mut context, *by, Goal { required }, options.method),
+        };
         if outcome.exact && outcome.found.is_none() {
             return Err(BoundError::NoPath);
         }
-        let slowness = outcome.found.as_ref().map_or(0.0, |found| found.slowness);
+        let slowness =
+            outcome.found.as_ref().map_or(0.0, |found| options.machine.slowness(*by, found.work, found.size));
         let fulfilled = required.and_then(|required| match () {
             () if outcome.bound <= required => Some(true),
             () if slowness > required => Some(false),

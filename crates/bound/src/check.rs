@@ -75,7 +75,8 @@ pub struct Queries<'a> {
 }
 
 impl Queries<'_> {
-    fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
+    /// One query more.
+    pub fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
         self.calls += 1;
         self.solver.check(terms, assumptions)
     }

@@ -27,6 +27,9 @@ const OUTSIDE: u64 = 1 << 43;
 /// Values of map N are at `VALUES + N * VALUES_EACH`.
 pub const VALUES: u64 = 1 << 44;
 pub const VALUES_EACH: u64 = 1 << 36;
+/// Bits of the number of a value in a map.
+const INDEX_BITS: u8 = 24;
+pub const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 const FRAME: u64 = 512;
 const DEEPEST: usize = 8;
 /// Most copies of instructions by inlining.
@@ -76,6 +79,11 @@ pub fn graph(program: &Program, maps: &[Map]) -> Result<Graph, EbpfError> {
     Ok(front.graph)
 }
 
+/// Distance between values of a map.
+pub fn stride(map: &Map) -> u64 {
+    u64::from(map.value_size.max(1)).next_power_of_two().max(8)
+}
+
 fn word(value: u64) -> Expr {
     Expr::Const(64, value)
 }
@@ -87,7 +95,8 @@ impl<'a> Front<'a> {
         let temp = graph.slot(64);
         let saved = (0..DEEPEST).map(|_| std::array::from_fn(|_| graph.slot(64))).collect();
         graph.start = vec![(regs[1], word(CONTEXT)), (regs[10], word(STACK + FRAME * DEEPEST as u64))];
-        let data_end = Expr::add(Expr::zext(Expr::Size, 32), Expr::Const(32, PACKET));
+        // The sum, but the stack keeps bytes, and from a sum's bytes the sum does not come back.
+        let data_end = Expr::concat(Expr::Const(16, PACKET >> 16), Expr::Size);
         graph.bytes = vec![
             (CONTEXT, Expr::Const(32, PACKET)),
             (CONTEXT + 4, data_end),
@@ -287,7 +296,7 @@ impl<'a> Front<'a> {
             1 => {
                 let map = self.map_of_call(at)?;
                 let shape = &self.maps[map];
-                let stride = u64::from(shape.value_size.max(1).next_power_of_two()).max(8);
+                let stride = stride(shape);
                 let base = VALUES + map as u64 * VALUES_EACH;
                 // Kinds 2 and 6: array, array per CPU.
                 let array = matches!(shape.kind, Some(2 | 6)) && shape.key_size == 4;
@@ -304,7 +313,7 @@ impl<'a> Front<'a> {
                 } else {
                     Expr::extract(key.clone(), 31, 1)
                 };
-                let index = Expr::zext(Expr::extract(key, 0, 24), 64);
+                let index = Expr::zext(Expr::extract(key, 0, INDEX_BITS), 64);
                 let address = Expr::add(Expr::binary(Op::Mul, index, word(stride)), word(base));
                 for (id, value) in [(found, address), (none, word(0))] {
                     let effects = vec![self.set(0, value)];

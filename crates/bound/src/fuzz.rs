@@ -9,6 +9,7 @@ use nicforge_isa::{ebpf as code, lower, nfp as listing};
 
 use crate::analysis::{Options, analyse};
 use crate::graph::Graph;
+use crate::method::Method;
 use crate::search::{By, Machine};
 use crate::{ebpf, nfp, replay};
 
@@ -79,6 +80,8 @@ fn analyse_graph(graph: Graph, replay: impl Fn(&crate::witness::Witness)) {
         unroll: None,
         timeout: Some(PATIENCE),
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     };
     if let Ok(report) = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {}) {
         report

@@ -4,7 +4,7 @@
 //! the stage, with what it sends and receives, costs anything. So a way that a stage before makes impossible does not count.
 //! If all packets have one key, a stage steered by keys has one replica; if keys spread evenly, all of them.
 //!
-//! Not counted: operations per second of memories, and the host link's bit rate.
+//! What stages share (operations of memories, the host link) bounds the rate besides, see [`crate::shared`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,8 +18,10 @@ use nicforge_target::{Link, Target};
 
 use crate::air;
 use crate::analysis::{Options, analyse};
-use crate::graph::{Cost, Place, Step};
+use crate::graph::{Cost, Graph, Place, Step};
+use crate::method::Method;
 use crate::search::{By, Machine};
+use crate::shared;
 use crate::unit::Unit;
 
 /// What a plan guarantees.
@@ -29,13 +31,13 @@ pub struct Guarantee {
     pub pps: f64,
     /// The same where keys are spread evenly over replicas.
     pub uniform_keys_pps: f64,
-    /// The stage that decides the first figure.
-    pub stage: String,
+    /// What decides the first figure: a stage, a memory of the target, or the host link.
+    pub limit: String,
     /// Cycles of a unit per packet, of each stage.
     pub cycles: Vec<f64>,
     /// Every stage's slowest packet was found within the time there was; otherwise the rates are still valid.
     pub exact: bool,
-    /// Source lines that the slowest packet of the stage that decides runs through, in order; none if it was not found.
+    /// Source lines that the slowest packet of the stage that is slowest runs through, in order; none if it was not found.
     pub lines: Vec<Place>,
 }
 
@@ -54,13 +56,14 @@ pub fn guarantee(
     let mut whole = Guarantee {
         pps: f64::INFINITY,
         uniform_keys_pps: f64::INFINITY,
-        stage: String::new(),
+        limit: String::new(),
         cycles: Vec::new(),
         exact: true,
         lines: Vec::new(),
     };
     for stage in &plan.stages {
-        let (cycles, exact, lines) = worst(plan, program, target, first, stage, timeout)?;
+        let found = worst(plan, program, target, first, stage, timeout)?;
+        let cycles = found.worst;
         let group = target.units.iter().find(|group| group.name == stage.group);
         let one = group.map_or(0.0, |group| group.clock.value) / cycles;
         let all = one * f64::from(stage.replicas);
@@ -73,17 +76,31 @@ pub fn guarantee(
             }
         };
         if guaranteed < whole.pps {
-            (whole.pps, whole.stage) = (guaranteed, stage.name.clone());
-            whole.lines = lines;
+            (whole.pps, whole.limit) = (guaranteed, stage.name.clone());
+            whole.lines = found.lines;
         }
         whole.uniform_keys_pps = whole.uniform_keys_pps.min(all);
         whole.cycles.push(cycles);
-        whole.exact &= exact;
+        whole.exact &= found.proved;
     }
+    let mut exact = true;
+    let mut worst = |cost: &dyn Fn(HandlerId, InstId) -> Cost| {
+        let graph = air::graph(program, first, cost).map_err(|e| e.to_string())?.graph;
+        let found = dearest(graph, target, timeout)?;
+        exact &= found.proved;
+        Ok(found.worst)
+    };
+    for resource in shared::rates(plan, program, target, &mut worst)? {
+        if resource.pps < whole.pps {
+            (whole.pps, whole.limit) = (resource.pps, resource.name);
+        }
+        whole.uniform_keys_pps = whole.uniform_keys_pps.min(resource.uniform_keys_pps);
+    }
+    whole.exact &= exact;
     Ok(whole)
 }
 
-/// Most cycles of one replica per packet, whether a packet takes them, and the lines it runs through.
+/// Most cycles of one replica per packet.
 fn worst(
     plan: &Plan,
     program: &Program,
@@ -91,7 +108,7 @@ fn worst(
     first: HandlerId,
     stage: &Stage,
     timeout: Option<Duration>,
-) -> Result<(f64, bool, Vec<Place>), String> {
+) -> Result<Dearest, String> {
     let group = target.units.iter().find(|group| group.name == stage.group);
     let group = group.ok_or_else(|| format!("{} has no units `{}`", target.name, stage.group))?;
     if group.initiation_interval.is_some() {
@@ -116,9 +133,27 @@ fn worst(
         let step = Step { effects: Vec::new(), cost, place: 0 };
         graph.blocks[graph.entry.0 as usize].steps.insert(0, step);
     }
+    dearest(graph, target, timeout).map_err(|e| format!("stage `{}`: {e}", stage.name))
+}
+
+/// Cycles besides, so that paths that cost nothing are paths.
+const BASE: f64 = 1.0;
+
+/// The dearest path of a graph.
+struct Dearest {
+    /// Its cost on cores that take a second a cycle.
+    worst: f64,
+    /// A packet takes it.
+    proved: bool,
+    /// Source lines it runs through, if a packet takes it.
+    lines: Vec<Place>,
+}
+
+/// Finds the dearest path.
+fn dearest(graph: Graph, target: &Target, timeout: Option<Duration>) -> Result<Dearest, String> {
     let options = Options {
-        machine: Machine { base_cycles: 0.0, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None },
-        sizes: (target.ports.min_frame.into(), longest.into()),
+        machine: Machine { base_cycles: BASE, cores: 1.0, hz: 1.0, port_pps: None, port_bps: None },
+        sizes: (target.ports.min_frame.into(), target.ports.mtu.into()),
         by: vec![By::PacketRate],
         required: None,
         top: 0,
@@ -126,15 +161,18 @@ fn worst(
         unroll: None,
         timeout,
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     };
     let report = analyse(graph, &options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
-        .map_err(|e| format!("stage `{}`: {e}", stage.name))?;
+        .map_err(|e| e.to_string())?;
     let record = &report.records[0];
     let path = record.slowest.as_ref().filter(|_| record.exact);
     let places = path.iter().flat_map(|path| &path.witness.places);
     let lines: BTreeSet<Place> =
         places.filter_map(|place| report.graph.lines.get(*place as usize).cloned().flatten()).collect();
-    Ok((record.bound.max(1e-3), record.exact, lines.into_iter().collect()))
+    let worst = (record.bound - BASE).max(1e-3);
+    Ok(Dearest { worst, proved: record.exact, lines: lines.into_iter().collect() })
 }
 
 /// Cycles a stage spends on an event that goes from stage to stage here.

@@ -9,6 +9,7 @@ use nicforge_isa::nfp::{self, DramRead, Entry, Insn};
 use nicforge_isa::object::{self, Map, PSEUDO_VALUE};
 
 use crate::air::Lowered;
+use crate::ebpf::{self, INDEX_MASK, VALUES, VALUES_EACH};
 use crate::nfp::dram_offset;
 use crate::witness::{TableRead, Witness};
 
@@ -96,6 +97,15 @@ struct Surroundings<'a> {
     packet: RegionId,
     length: u64,
     values: Vec<Option<RegionId>>,
+    found: Vec<Lookup>,
+}
+
+/// A lookup that hit.
+struct Lookup {
+    map: usize,
+    /// Number of the value in the symbolic map.
+    index: u64,
+    key: Vec<u8>,
 }
 
 impl Surroundings<'_> {
@@ -145,7 +155,15 @@ impl Host for Surroundings<'_> {
         }
         let hit = self.hits.pop_front_if(|(place, _)| *place as usize == pc);
         match hit {
-            Some((_, true)) => Ok(self.value((args[0] as usize).min(self.maps.len() - 1), memory).address()),
+            Some((_, true)) => {
+                let map = (args[0] as usize).min(self.maps.len() - 1);
+                let key = memory.read(args[1], self.maps[map].key_size as usize)?.to_vec();
+                let number =
+                    result.or_else(|| Some(u32::from_le_bytes(key.get(..4)?.try_into().ok()?).into()));
+                let index = number.unwrap_or(0) & INDEX_MASK;
+                self.found.push(Lookup { map, index, key });
+                Ok(self.value(map, memory).address())
+            }
             Some((_, false)) => Ok(0),
             None => Err(Fault::Helper { helper, message: "a lookup that was not claimed".to_string() }),
         }
@@ -166,11 +184,71 @@ impl Host for Surroundings<'_> {
     }
 }
 
+/// An entry of a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableEntry {
+    pub map: String,
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// What maps must hold for the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub entries: Vec<TableEntry>,
+    /// The path also depends on what no map holds: results of helpers, the context, variables.
+    pub more: bool,
+}
+
 /// Runs a witness on the interpreter of eBPF.
 ///
 /// # Errors
 /// What differs from the claim.
 pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<(), String> {
+    run(program, maps, witness).map(|_| ())
+}
+
+/// The entries that the slowest packet finds, with the keys it looks for.
+///
+/// # Errors
+/// What differs from the claim.
+pub fn contents(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<Contents, String> {
+    let mut result = Contents::default();
+    let lookups = run(program, maps, witness)?;
+    let mut values: Vec<Option<Vec<u8>>> = vec![None; lookups.len()];
+    let calls =
+        |place: u32| program.insns.get(place as usize).is_some_and(|insn| (insn.code, insn.imm) == (0x85, 1));
+    for read in &witness.reads {
+        let map = usize::try_from(read.address.wrapping_sub(VALUES) / VALUES_EACH).unwrap_or(usize::MAX);
+        let Some(shape) = maps.get(map).filter(|shape| !shape.constant) else {
+            let needed = read.bytes.iter().any(|byte| *byte != 0);
+            result.more |= needed && read.address < VALUES && !calls(read.place);
+            continue;
+        };
+        let (at, stride) = ((read.address - VALUES) % VALUES_EACH, ebpf::stride(shape));
+        let known = lookups.iter().position(|lookup| (lookup.map, lookup.index) == (map, at / stride));
+        let Some(lookup) = known else {
+            result.more |= read.bytes.iter().any(|byte| *byte != 0);
+            continue;
+        };
+        let value = values[lookup].get_or_insert_with(|| vec![0; shape.value_size as usize]);
+        let from = (at % stride) as usize;
+        if let Some(place) = value.get_mut(from..from + read.bytes.len()) {
+            // What others write later does not count.
+            if place.iter().all(|byte| *byte == 0) {
+                place.copy_from_slice(&read.bytes);
+            }
+        }
+    }
+    for (lookup, value) in lookups.into_iter().zip(values) {
+        let shape = &maps[lookup.map];
+        let value = value.unwrap_or_else(|| vec![0; shape.value_size as usize]);
+        result.entries.push(TableEntry { map: shape.name.clone(), key: lookup.key, value });
+    }
+    Ok(result)
+}
+
+fn run(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<Vec<Lookup>, String> {
     let mut memory = Memory::default();
     let packet = memory.add(witness.packet.clone());
     let is_call = |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
@@ -184,6 +262,7 @@ pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Resul
         packet,
         length: witness.packet.len() as u64,
         values: vec![None; maps.len()],
+        found: Vec::new(),
     };
     let run = Machine { program: &program.insns, limit: LIMIT }
         .run(&mut memory, &mut host)
@@ -194,7 +273,7 @@ pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Resul
     if 1000 * run.executed != witness.work.milli {
         return Err(format!("it takes {} instructions, not {}", run.executed, witness.work.milli / 1000));
     }
-    Ok(())
+    Ok(host.found)
 }
 
 /// The first branch that goes another way than claimed.

@@ -16,7 +16,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::check::{self, Queries, Verdict};
 use crate::clauses::{Clauses, EMPTY, SetId};
-use crate::solver::Model;
+use crate::solver::{self, Model};
 use crate::term::Terms;
 use crate::timing::{Suffix, Timed, Work};
 use crate::unroll::Dag;
@@ -54,7 +54,8 @@ impl Machine {
         (core, work.micro as f64 / 1e6 / self.hz)
     }
 
-    fn slowness(&self, by: By, work: Work, size: u64) -> f64 {
+    /// Seconds per packet, or per byte, as an order asks.
+    pub fn slowness(&self, by: By, work: Work, size: u64) -> f64 {
         match by {
             By::PacketRate => self.seconds(work),
             By::BitRate => self.seconds(work) / size as f64,
@@ -92,6 +93,8 @@ pub struct Context<'a> {
     pub machine: Machine,
     /// Smallest and largest packets.
     pub sizes: (u64, u64),
+    /// Ask the solver at every branch instead of at the end of a path.
+    pub every_branch: bool,
     pub paths_checked: u64,
     pub labels: u64,
     /// Whether to give up.
@@ -287,6 +290,9 @@ fn round(context: &mut Context, by: By, goal: Goal, best: &mut Option<Found>, pr
             if low > high {
                 continue;
             }
+            if context.every_branch && !possible_so_far(context, &labels, id, way.edge) {
+                continue;
+            }
             let most = match way.to {
                 None => Some(context.machine.slowness(by, work, low)),
                 Some(to) => bound(context, &suffix, by, to, work, (low, high)),
@@ -316,6 +322,19 @@ fn round(context: &mut Context, by: By, goal: Goal, best: &mut Option<Found>, pr
 /// Whether whatever follows label `b` costs no more per byte than the same after `a`.
 fn covers(a: &Label, b: &Label) -> bool {
     a.work.milli >= b.work.milli && a.work.micro >= b.work.micro && a.low <= b.low && a.high >= b.high
+}
+
+/// Whether some packet takes the way to a label and one edge more, as far as is known.
+fn possible_so_far(context: &mut Context, labels: &[Label], id: u32, edge: u32) -> bool {
+    if context.terms.value(context.dag.edges[edge as usize].cond).is_some() {
+        return true;
+    }
+    let mut path = trace(labels, id);
+    path.push(edge);
+    let conditions = check::conditions(context.dag, context.terms, &path);
+    let assumptions: Vec<_> = conditions.list.iter().map(|(term, ..)| *term).collect();
+    conditions.false_ones.is_empty()
+        && !matches!(context.queries.check(context.terms, &assumptions), solver::Outcome::Unsat(_))
 }
 
 fn trace(labels: &[Label], mut id: u32) -> Vec<u32> {

@@ -38,6 +38,7 @@ pub struct TimedEdge {
 }
 
 /// The unrolled program with exact costs; timed nodes are in topological order.
+#[derive(Clone)]
 pub struct Timed {
     /// Node of the unrolled program.
     pub node: Vec<u32>,

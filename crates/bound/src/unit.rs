@@ -5,7 +5,7 @@
 //! graph's core, the second its shared engine. Every table access searches anew and frames are as long as they may be, so
 //! the sums are never below those the planner expects.
 //!
-//! Accesses count with their latency; how many of them a memory serves a second is not looked at.
+//! Accesses count with their latency; how many of them a memory serves a second is [`crate::shared`]'s business.
 
 use std::collections::BTreeMap;
 
@@ -90,35 +90,39 @@ impl<'a> Unit<'a> {
         let traffic = Traffic { frame_bytes: self.longest, ..Traffic::default() };
         let cycles = op_cycles(self.program, body, inst, costs, traffic);
         let mut load = Load { cycles, ..Load::default() };
+        if let Some((access, memory)) = self.access(handler, inst) {
+            load.add_access(self.group, memory, &access);
+        }
+        load
+    }
+
+    /// What an instruction does to a table, and the memory that is in.
+    pub fn access(&self, handler: HandlerId, inst: InstId) -> Option<(TableAccess, &'a Memory)> {
+        let body = &self.program.handlers[handler].body;
         let buffered = |table: TableId| f64::from(self.program.tables[table].buf.unwrap_or(0));
-        let access = match &body.insts[inst].op {
+        let (table, reads, writes, buffer_bytes) = match &body.insts[inst].op {
             Op::Lookup { table, .. }
             | Op::Contains { table, .. }
             | Op::BufRead { table, .. }
             | Op::BufLen { table, .. }
-            | Op::BufClear { table, .. } => Some((*table, 1.0, 0.0, 0.0)),
+            | Op::BufClear { table, .. } => (*table, 1.0, 0.0, 0.0),
             Op::Update { table, .. } | Op::Delete { table, .. } | Op::Commute { table, .. } => {
-                Some((*table, 0.0, 1.0, 0.0))
+                (*table, 0.0, 1.0, 0.0)
             }
             Op::BufAppend { table, source, .. } => {
                 let bytes = match source {
                     BufSource::Packet { .. } => f64::from(self.longest),
                     BufSource::Value(value) => f64::from(self.program.size_of(body.ty(*value))),
                 };
-                Some((*table, 0.0, 0.0, bytes))
+                (*table, 0.0, 0.0, bytes)
             }
-            Op::BufGenerate { table, .. } => Some((*table, 0.0, 0.0, buffered(*table))),
-            _ => None,
+            Op::BufGenerate { table, .. } => (*table, 0.0, 0.0, buffered(*table)),
+            _ => return None,
         };
-        if let Some((table, reads, writes, buffer_bytes)) = access
-            && let Some(memory) = self.memory(table)
-        {
-            let bytes = self.program.size_of(self.program.tables[table].value).max(1);
-            let search_cycles = costs.table;
-            let access = TableAccess { table, reads, writes, bytes, buffer_bytes, search_cycles };
-            load.add_access(self.group, memory, &access);
-        }
-        load
+        let bytes = self.program.size_of(self.program.tables[table].value).max(1);
+        let search_cycles = self.target.costs[&self.group.costs].table;
+        let access = TableAccess { table, reads, writes, bytes, buffer_bytes, search_cycles };
+        Some((access, self.memory(table)?))
     }
 
     /// The same as the two sums of a path.

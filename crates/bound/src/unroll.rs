@@ -3,22 +3,32 @@
 //! Positions are walked in order (see [`crate::loops`]). All states that arrive at a position are there before it is
 //! walked; states that agree on the constants of their live slots and private bytes merge into one node, whose phis stand
 //! for what differs. So offsets stay constants where headers before them differ in length, loops with counters end by
-//! themselves, and dead ways are never entered. If constants alone would make more than [`SPLIT_LIMIT`] nodes of one
-//! position, only those of slots that reach addresses or leave loops count.
+//! themselves, and dead ways are never entered. Offsets that the packet decides keep nodes apart by their least value, so
+//! that the size a packet must have on an edge mostly follows from the edge alone. Where that would make more than
+//! [`SPLIT_LIMIT`] nodes of one position, only constants count, and then only those of slots that reach addresses or
+//! leave loops.
 //!
 //! Cost: proportional to nodes times live state.
+
+mod conditions;
+mod effects;
+mod state;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use crate::cells::{self, Cells};
-use crate::graph::{BlockId, Contents, Effect, Expr, Graph, Next, Slot};
+use crate::graph::{BlockId, Contents, Graph, Next, Slot};
 use crate::liveness::{self, Slots};
 use crate::loops::{Loops, Position};
-use crate::term::{Mem, Node as TermNode, Op, Term, Terms, Var};
+use crate::term::{Mem, Term, Terms};
+use conditions::{allowed_sizes, assume, decide};
+use state::merge;
 
 /// Nodes of one position that may be told apart by constants that steer nothing.
 const SPLIT_LIMIT: usize = 24;
+/// Most that the unknown part of an offset into a packet adds to it.
+const MOST_OFFSET: u64 = 1 << 16;
 /// Most nodes of the unrolled program.
 const NODE_LIMIT: usize = 400_000;
 
@@ -88,6 +98,8 @@ pub struct Limits<'a> {
     /// Most iterations of every loop; ways that go on are cut off.
     pub unroll: Option<u32>,
     pub deadline: Option<Instant>,
+    /// Decide no branch and learn no sizes on the way: all that is left to the solver.
+    pub undecided: bool,
     pub stop: &'a dyn Fn() -> bool,
 }
 
@@ -100,6 +112,17 @@ struct State {
     bounds: BTreeMap<Term, (u64, u64)>,
     /// Conditions that hold, sorted.
     assumed: Vec<Term>,
+}
+
+/// What keeps the nodes of a position apart, from most to least.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Apart {
+    /// Constants, and the least values of offsets that are not constant: how large a packet must be follows from them.
+    Offsets,
+    /// Constants.
+    Constants,
+    /// Constants of slots that reach addresses or leave loops.
+    Steering,
 }
 
 struct Walk<'a> {
@@ -208,9 +231,11 @@ impl Walk<'_> {
         for (_, state) in &mut arrivals {
             state.cells.retain(|address, _| cells.contains(*address));
         }
-        let mut groups = self.group(&arrivals, false);
-        if groups.len() > SPLIT_LIMIT {
-            groups = self.group(&arrivals, true);
+        let mut groups = self.group(&arrivals, Apart::Offsets);
+        for less in [Apart::Constants, Apart::Steering] {
+            if groups.len() > SPLIT_LIMIT {
+                groups = self.group(&arrivals, less);
+            }
         }
         for members in groups {
             let states: Vec<(Option<u32>, &State)> =
@@ -220,17 +245,24 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Indices of states that agree on constants, in order of arrival.
-    fn group(&self, arrivals: &[(Option<u32>, State)], steering_only: bool) -> Vec<Vec<usize>> {
+    /// Indices of states that agree on what keeps nodes apart, in order of arrival.
+    fn group(&self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
         for (index, (_, state)) in arrivals.iter().enumerate() {
             let mut key = Vec::new();
             for (slot, value) in state.slots.iter().enumerate() {
-                if let Some(value) = value.and_then(|value| self.terms.value(value))
-                    && (!steering_only || self.steering.contains(Slot(slot as u32)))
-                {
-                    key.push((slot as u64, value));
+                let steers = self.steering.contains(Slot(slot as u32));
+                let Some(term) = *value else { continue };
+                match self.terms.value(term) {
+                    Some(value) if apart != Apart::Steering || steers => key.push((slot as u64, value)),
+                    None if apart == Apart::Offsets && steers => {
+                        let facts = self.terms.facts(term);
+                        if facts.low > 0 && facts.high - facts.low <= MOST_OFFSET {
+                            key.push((slot as u64 | 1 << 62, facts.low));
+                        }
+                    }
+                    _ => {}
                 }
             }
             for (address, value) in &state.cells {
@@ -284,14 +316,14 @@ impl Walk<'_> {
             }
             Next::Branch { cond, taken, fall } => {
                 let cond = self.evaluate(&mut state, cond);
-                let cond = decide(self.terms, &state, cond);
+                let cond = if self.limits.undecided { cond } else { decide(self.terms, &state, cond) };
                 let not = self.terms.not(cond);
                 for (cond, to, way) in [(cond, taken, true), (not, fall, false)] {
                     if self.terms.value(cond) == Some(0) {
                         continue;
                     }
                     let mut next = state.clone();
-                    if assume(self.terms, &mut next, cond) {
+                    if self.limits.undecided || assume(self.terms, &mut next, cond) {
                         self.follow(id, position, *to, cond, way, next);
                     }
                 }
@@ -317,328 +349,9 @@ impl Walk<'_> {
             return;
         }
         let edge = self.dag.edges.len() as u32;
-        let size = allowed_sizes(self.terms, cond);
+        let size = if self.limits.undecided { (0, u64::MAX) } else { allowed_sizes(self.terms, cond) };
         self.dag.edges.push(Edge { from, to: None, slot: 0, cond, taken, size });
         self.dag.nodes[from as usize].out.push(edge);
         self.pending.entry(next).or_default().push((Some(edge), state));
-    }
-
-    fn evaluate(&mut self, state: &mut State, expr: &Expr) -> Term {
-        match expr {
-            Expr::Const(bits, value) => self.terms.constant(*bits, *value),
-            Expr::Slot(slot) => {
-                let bits = self.graph.slots[slot.0 as usize];
-                match state.slots[slot.0 as usize] {
-                    Some(value) => value,
-                    None => {
-                        let value = self.terms.fresh(bits);
-                        state.slots[slot.0 as usize] = Some(value);
-                        value
-                    }
-                }
-            }
-            Expr::Size => self.terms.packet_size(),
-            Expr::Fresh(bits) => self.terms.fresh(*bits),
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.binary(*op, a, b)
-            }
-            Expr::Sub(a, b) => {
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.sub(a, b)
-            }
-            Expr::Not(a) => {
-                let a = self.evaluate(state, a);
-                self.terms.not(a)
-            }
-            Expr::Zext(a, bits) => {
-                let a = self.evaluate(state, a);
-                self.terms.zext(a, *bits)
-            }
-            Expr::Sext(a, bits) => {
-                let a = self.evaluate(state, a);
-                self.terms.sext(a, *bits)
-            }
-            Expr::Extract(a, low, bits) => {
-                let a = self.evaluate(state, a);
-                self.terms.extract(a, *low, *bits)
-            }
-            Expr::Concat(a, b) => {
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.concat(a, b)
-            }
-            Expr::Ite(c, a, b) => {
-                let c = self.evaluate(state, c);
-                let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
-                self.terms.ite(c, a, b)
-            }
-        }
-    }
-
-    fn effect(
-        &mut self,
-        state: &mut State,
-        effect: &Effect,
-        place: u32,
-        node: &mut Node,
-    ) -> Result<(), UnrollError> {
-        match effect {
-            Effect::Set(slot, value) => {
-                let value = self.evaluate(state, value);
-                state.slots[slot.0 as usize] = Some(value);
-            }
-            Effect::Load { slot, address, bytes } => {
-                let address = self.evaluate(state, address);
-                let region = self.region(address, place)?;
-                let value = self.load(state, address, *bytes, region, place)?;
-                let contents = self.graph.regions[region].contents;
-                if matches!(contents, Contents::Table | Contents::Shared) {
-                    node.reads.push(Read { place, region: region as u32, address, value });
-                }
-                let value = self.terms.zext(value, self.graph.slots[slot.0 as usize]);
-                state.slots[slot.0 as usize] = Some(value);
-            }
-            Effect::Store { address, bytes, value } => {
-                let address = self.evaluate(state, address);
-                let value = self.evaluate(state, value);
-                let region = self.region(address, place)?;
-                for byte in 0..*bytes {
-                    let at = self.offset(address, byte.into());
-                    let part = self.terms.extract(value, 8 * byte, 8);
-                    match (self.graph.regions[region].contents, state.mems[region]) {
-                        (Contents::Private, _) => {
-                            let at = self.private(at, place)?;
-                            state.cells.insert(at, part);
-                        }
-                        (Contents::Packet, Some(mem)) => {
-                            state.mems[region] = Some(self.terms.store(mem, at, part))
-                        }
-                        // Others see it; nothing read later is taken from it.
-                        _ => {}
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn load(
-        &mut self,
-        state: &mut State,
-        address: Term,
-        bytes: u8,
-        region: usize,
-        place: u32,
-    ) -> Result<Term, UnrollError> {
-        let contents = self.graph.regions[region].contents;
-        if contents == Contents::Shared {
-            return Ok(self.terms.fresh(8 * bytes));
-        }
-        let mut value = None;
-        for byte in 0..bytes {
-            let at = self.offset(address, byte.into());
-            let part = match (contents, state.mems[region]) {
-                (Contents::Private, _) => {
-                    let at = self.private(at, place)?;
-                    match state.cells.get(&at) {
-                        Some(part) => *part,
-                        None => {
-                            let part = self.terms.fresh(8);
-                            state.cells.insert(at, part);
-                            part
-                        }
-                    }
-                }
-                (_, Some(mem)) => self.terms.load(mem, at),
-                _ => self.terms.fresh(8),
-            };
-            value = Some(match value {
-                None => part,
-                Some(low) => self.terms.concat(part, low),
-            });
-        }
-        Ok(value.unwrap_or_else(|| self.terms.constant(8, 0)))
-    }
-
-    fn offset(&mut self, address: Term, by: u64) -> Term {
-        let by = self.terms.constant(self.terms.bits(address), by);
-        self.terms.binary(Op::Add, address, by)
-    }
-
-    fn private(&self, address: Term, place: u32) -> Result<u64, UnrollError> {
-        self.terms.value(address).ok_or_else(|| UnrollError::Address {
-            place: self.graph.describe(place),
-            detail: "in private memory (the stack) is not a constant on this way".to_string(),
-        })
-    }
-
-    /// The region an address points into: that of its constant part, since what is added stays inside.
-    fn region(&self, address: Term, place: u32) -> Result<usize, UnrollError> {
-        let (rest, base) = self.terms.linear(address);
-        let find = |at: u64| {
-            self.graph.regions.iter().position(|region| at >= region.base && at - region.base < region.size)
-        };
-        let facts = self.terms.facts(address);
-        let mut found = find(facts.low).filter(|region| find(facts.high) == Some(*region));
-        if found.is_none() && rest.is_some() {
-            found = find(base).or(find(facts.low));
-        }
-        found.ok_or_else(|| UnrollError::Address {
-            place: self.graph.describe(place),
-            detail: match rest {
-                None => format!("{base:#x} is in no memory the program has"),
-                Some(_) => "cannot be told from this program: no base is known".to_string(),
-            },
-        })
-    }
-}
-
-/// One state from several: equal values stay, others become phis.
-fn merge(terms: &mut Terms, id: u32, node: &mut Node, arrivals: &[(Option<u32>, &State)]) -> State {
-    let (_, first) = arrivals[0];
-    if arrivals.len() == 1 {
-        return first.clone();
-    }
-    let mut made: HashMap<Vec<Term>, Term> = HashMap::new();
-    let mut join = |terms: &mut Terms, node: &mut Node, values: Vec<Term>| {
-        if values.iter().all(|value| *value == values[0]) {
-            return values[0];
-        }
-        if let Some(phi) = made.get(&values) {
-            return *phi;
-        }
-        let facts: Vec<_> = values.iter().map(|value| terms.facts(*value)).collect();
-        let low = facts.iter().map(|facts| facts.low).min().unwrap_or(0);
-        let high = facts.iter().map(|facts| facts.high).max().unwrap_or(u64::MAX);
-        let phi = terms.phi(id, node.phis.len() as u32, facts[0].bits, (low, high));
-        node.phis.push(values.clone());
-        made.insert(values, phi);
-        phi
-    };
-    let mut state = first.clone();
-    for (slot, value) in state.slots.iter_mut().enumerate() {
-        // A slot that is unknown on one way is unknown.
-        let values: Option<Vec<Term>> = arrivals.iter().map(|(_, state)| state.slots[slot]).collect();
-        *value = values.map(|values| join(terms, node, values));
-    }
-    state.cells.retain(|address, _| arrivals.iter().all(|(_, state)| state.cells.contains_key(address)));
-    for (address, value) in &mut state.cells {
-        let values = arrivals.iter().map(|(_, state)| state.cells[address]).collect();
-        *value = join(terms, node, values);
-    }
-    for (region, mem) in state.mems.iter_mut().enumerate() {
-        let mems: Vec<Mem> = arrivals.iter().filter_map(|(_, state)| state.mems[region]).collect();
-        if mems.len() == arrivals.len() && mems.iter().any(|other| Some(*other) != *mem) {
-            *mem = Some(terms.mem_phi(id, node.mem_phis.len() as u32, mems.clone()));
-            node.mem_phis.push(mems);
-        }
-    }
-    for (_, other) in &arrivals[1..] {
-        state.bounds.retain(|term, (low, high)| match other.bounds.get(term) {
-            Some((least, most)) => {
-                (*low, *high) = ((*low).min(*least), (*high).max(*most));
-                true
-            }
-            None => false,
-        });
-        state.assumed.retain(|term| other.assumed.binary_search(term).is_ok());
-    }
-    state
-}
-
-/// What a condition is where other conditions hold.
-fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
-    if state.assumed.binary_search(&cond).is_ok() {
-        return terms.boolean(true);
-    }
-    let not = terms.not(cond);
-    if state.assumed.binary_search(&not).is_ok() {
-        return terms.boolean(false);
-    }
-    let Some((term, low, high)) = interval(terms, cond) else { return cond };
-    let (least, most) = bounds(terms, state, term);
-    if least > high || most < low {
-        return terms.boolean(false);
-    }
-    if least >= low && most <= high {
-        return terms.boolean(true);
-    }
-    // What the negation says counts as well: an equation's leaves out one value.
-    match interval(terms, not) {
-        Some((term, low, high))
-            if bounds(terms, state, term).0 > high || bounds(terms, state, term).1 < low =>
-        {
-            terms.boolean(true)
-        }
-        _ => cond,
-    }
-}
-
-fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
-    let facts = terms.facts(term);
-    state.bounds.get(&term).copied().unwrap_or((facts.low, facts.high))
-}
-
-/// Adds a condition; false if no value is left for what it is about.
-fn assume(terms: &Terms, state: &mut State, cond: Term) -> bool {
-    if terms.value(cond).is_some() {
-        return true;
-    }
-    if let Err(at) = state.assumed.binary_search(&cond) {
-        state.assumed.insert(at, cond);
-    }
-    if let Some((term, low, high)) = interval(terms, cond) {
-        let (least, most) = bounds(terms, state, term);
-        let left = (least.max(low), most.min(high));
-        state.bounds.insert(term, left);
-        return left.0 <= left.1;
-    }
-    if let Some((term, value)) = excluded(terms, cond) {
-        let (mut least, mut most) = bounds(terms, state, term);
-        least += u64::from(value == least);
-        most -= u64::from(value == most && most > 0);
-        state.bounds.insert(term, (least, most));
-        return least <= most;
-    }
-    true
-}
-
-/// A condition on one term and a constant, as the interval it leaves.
-fn interval(terms: &Terms, cond: Term) -> Option<(Term, u64, u64)> {
-    let below = |term: Term| match terms.node(term) {
-        TermNode::Op(Op::Ult, a, b) => terms.value(b).map(|limit| (a, limit)),
-        _ => None,
-    };
-    if let Some((term, limit)) = below(cond) {
-        return Some((term, 0, limit.saturating_sub(1)));
-    }
-    match terms.node(cond) {
-        TermNode::Op(Op::Eq, a, b) => terms.value(b).map(|value| (a, value, value)),
-        // Negation is exclusive or with one.
-        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => {
-            below(a).map(|(term, limit)| (term, limit, u64::MAX))
-        }
-        _ => None,
-    }
-}
-
-/// A value that a condition leaves out.
-fn excluded(terms: &Terms, cond: Term) -> Option<(Term, u64)> {
-    match terms.node(cond) {
-        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => match terms.node(a) {
-            TermNode::Op(Op::Eq, a, b) => terms.value(b).map(|value| (a, value)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The packet sizes a condition allows, if it is about nothing else.
-fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
-    let is_size =
-        |term: Term| matches!(terms.node(term), TermNode::Var(var) if terms.var_info(var) == Var::Size);
-    match interval(terms, cond) {
-        Some((term, low, high)) if is_size(term) => (low, high),
-        _ => (0, u64::MAX),
     }
 }

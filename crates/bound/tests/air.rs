@@ -8,6 +8,7 @@ use std::time::Duration;
 use nicforge_bound::air::{self, Lowered};
 use nicforge_bound::analysis::{Options, Record, analyse};
 use nicforge_bound::graph::Cost;
+use nicforge_bound::method::Method;
 use nicforge_bound::replay;
 use nicforge_bound::search::{By, Machine};
 use nicforge_bound::unit::Unit;
@@ -45,6 +46,8 @@ fn slowest(lowered: &Lowered, sizes: (u64, u64), machine: Machine) -> Record {
         unroll: None,
         timeout: Some(Duration::from_secs(20)),
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let report = analyse(lowered.graph.clone(), &options, stop, &mut |_, _| {}).unwrap();

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nicforge_bound::fuzz;
+use nicforge_isa::ebpf::Insn;
 use nicforge_isa::{lower, nfp, object};
 
 struct Random(u64);
@@ -47,30 +49,67 @@ fn compiled(name: &str) -> Vec<u8> {
     ran.stdout
 }
 
-#[test]
-fn damaged_input_ends_cleanly() {
-    let mut random = Random(0x0123_4567_89ab_cdef);
+/// A good program as an object, as instructions and as a listing.
+fn good() -> (Vec<u8>, Vec<u8>, String) {
     let whole = compiled("quic_lb4.c");
     let parsed = object::parse(&whole).unwrap();
     let program = &parsed.programs[0];
-    let raw: Vec<u8> = program
-        .insns
-        .iter()
-        .flat_map(|insn| {
-            let mut bytes = vec![insn.code, insn.dst | insn.src << 4];
-            bytes.extend(insn.off.to_le_bytes());
-            bytes.extend(insn.imm.to_le_bytes());
-            bytes
-        })
-        .collect();
+    let raw = |insn: &Insn| {
+        let mut bytes = vec![insn.code, insn.dst | insn.src << 4];
+        bytes.extend(insn.off.to_le_bytes());
+        bytes.extend(insn.imm.to_le_bytes());
+        bytes
+    };
     let text = nfp::print(&lower::lower(program, &parsed.maps).unwrap().insns);
-    for _ in 0..60 {
-        fuzz::object(&damaged(&mut random, &whole));
-        fuzz::program(&damaged(&mut random, &raw));
-        fuzz::text(&damaged(&mut random, text.as_bytes()));
+    let insns = program.insns.iter().flat_map(raw).collect();
+    (whole, insns, text)
+}
+
+/// Says which round it was if one panics.
+struct Round(u64);
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the seed of this round: {:#x}", self.0);
+        }
     }
-    let noise: Vec<u8> = (0..512).map(|_| random.below(256) as u8).collect();
-    fuzz::object(&noise);
-    fuzz::program(&noise);
-    fuzz::text(&noise);
+}
+
+/// Rounds of damage to some bytes: 60, or as many as there are in NICFORGE_FUZZ_SECONDS, from NICFORGE_FUZZ_SEED on.
+fn rounds(good: &[u8], run: fn(&[u8])) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let seconds = number("NICFORGE_FUZZ_SECONDS").map(Duration::from_secs);
+    let first = number("NICFORGE_FUZZ_SEED").unwrap_or(0x0123_4567_89ab_cdef);
+    let (begun, mut count, mut longest) = (Instant::now(), 0u64, (Duration::ZERO, 0));
+    while seconds.map_or(count < 60, |seconds| begun.elapsed() < seconds) {
+        let seed = first.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
+        let _round = Round(seed);
+        let mut random = Random(seed);
+        let start = Instant::now();
+        let bytes = if count % 64 == 63 {
+            (0..512).map(|_| random.below(256) as u8).collect()
+        } else {
+            damaged(&mut random, good)
+        };
+        run(&bytes);
+        longest = longest.max((start.elapsed(), seed));
+        count += 1;
+    }
+    eprintln!("{count} rounds; the longest took {:?} (seed {:#x})", longest.0, longest.1);
+}
+
+#[test]
+fn damaged_objects_end_cleanly() {
+    rounds(&good().0, fuzz::object);
+}
+
+#[test]
+fn damaged_programs_end_cleanly() {
+    rounds(&good().1, fuzz::program);
+}
+
+#[test]
+fn damaged_listings_end_cleanly() {
+    rounds(good().2.as_bytes(), fuzz::text);
 }

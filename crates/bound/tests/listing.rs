@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nicforge_bound::analysis::{Options, Report, analyse};
+use nicforge_bound::method::Method;
 use nicforge_bound::search::{By, Machine};
 use nicforge_bound::{nfp, replay};
 use nicforge_isa::nfp::{self as isa, Listing};
@@ -23,6 +24,8 @@ fn options() -> Options {
         unroll: None,
         timeout: None,
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     }
 }
 

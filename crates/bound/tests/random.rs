@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use nicforge_bound::analysis::{Options, PathReport, analyse};
+use nicforge_bound::method::Method;
 use nicforge_bound::search::{By, Machine};
 use nicforge_bound::timing::Work;
 use nicforge_bound::{nfp, replay};
@@ -136,6 +137,8 @@ fn options() -> Options {
         unroll: None,
         timeout: None,
         given: Vec::new(),
+        method: Method::Default,
+        path: None,
     }
 }
 
@@ -143,6 +146,36 @@ fn slowness(by: By, path: &PathReport) -> f64 {
     match by {
         By::BitRate => path.seconds / path.size as f64,
         By::PacketRate => path.seconds,
+    }
+}
+
+/// Alternatives of the search, and the slowest path given by its blocks, come to the same.
+#[test]
+fn methods_agree() {
+    let mut random = Random(0xfeed_5678_9abc_def1);
+    let run = |listing: &isa::Listing, options: &Options| {
+        let graph = nfp::graph(&listing.insns, false).unwrap();
+        analyse(graph, options, Arc::new(AtomicBool::new(false)), &mut |_, _| {})
+    };
+    for round in 0..40 {
+        let listing = program(&mut random);
+        let normal = Options { all: false, ..options() };
+        let ours = run(&listing, &normal).unwrap();
+        for method in [Method::EveryBranch, Method::NoStatic, Method::OneByOne, Method::Exhaustive] {
+            let theirs = run(&listing, &Options { method, ..normal.clone() }).unwrap();
+            for (a, b) in ours.records.iter().zip(&theirs.records) {
+                assert!(a.exact && b.exact, "round {round} {method:?}");
+                assert!((a.bound / b.bound - 1.0).abs() < 1e-9, "round {round} {method:?} {:?}", a.by);
+            }
+        }
+        let slowest = &ours.records[1].slowest.as_ref().unwrap().witness;
+        let blocks: Vec<_> = slowest.visits.iter().map(|visit| (visit.block, Some(visit.taken))).collect();
+        let given = run(&listing, &Options { path: Some(blocks.clone()), ..normal.clone() }).unwrap();
+        let found = given.records[1].slowest.as_ref().unwrap();
+        assert_eq!(found.witness.work, slowest.work, "round {round}");
+        let cut = Options { path: Some(blocks[..blocks.len() - 1].to_vec()), ..normal };
+        let error = run(&listing, &cut).unwrap_err().to_string();
+        assert!(blocks.len() == 1 || error.contains("the path ends after block"), "{error}");
     }
 }
 

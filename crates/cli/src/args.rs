@@ -500,6 +500,20 @@ pub enum BoundBy {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BoundMethod {
+    /// Best first, whole paths are checked, refutations are learned
+    Default,
+    /// Ask the solver at every undecided branch
+    EveryBranch,
+    /// Decide nothing while the program is unrolled
+    NoStatic,
+    /// Cores first, then the shared engine
+    OneByOne,
+    /// All possible paths
+    Exhaustive,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum BoundEmit {
     /// The NFP listing an eBPF object becomes
     Nfp,
@@ -540,6 +554,13 @@ pub struct Bound {
     /// Every path a packet can take (there may be very many)
     #[arg(long)]
     pub all: bool,
+    /// Only this path: its blocks from first to last, as 0,2,3,7 (3t or 3f: left by a taken branch or not), or a file with
+    /// --json output, whose `path` names them
+    #[arg(long, value_name = "BLOCKS|FILE", conflicts_with_all = ["require", "top", "all"])]
+    pub path: Option<String>,
+    /// How to search, for comparisons: the answer is the same
+    #[arg(long, value_enum, value_name = "METHOD", default_value = "default")]
+    pub method: BoundMethod,
     /// Most iterations of a loop, where the analysis finds no bound itself
     #[arg(long, value_name = "N")]
     pub unroll: Option<u32>,

@@ -1,5 +1,7 @@
 //! From a candidate of the search to a plan, with the reasons a person asks for.
 
+use std::collections::HashSet;
+
 use cranelift_entity::PrimaryMap;
 use nicforge_ir::{Direction, FileId, Program, SourceFile, Type, Verified, text, verify};
 use nicforge_plan::{
@@ -31,7 +33,13 @@ pub fn plan(
     let mut program = candidate.program.clone().into_inner();
     let stages = stages(candidate, target);
     let mut edges = edges(&mut program, candidate, target);
-    let room = target.context.as_ref().map_or(0, |size| size.value as u32);
+    // A context stays where its packet is; what crosses to another device is copied.
+    let devices: HashSet<Device> = stages
+        .iter()
+        .filter_map(|s| target.units.iter().find(|g| g.name == s.group))
+        .map(|g| g.device)
+        .collect();
+    let room = target.context.as_ref().filter(|_| devices.len() == 1).map_or(0, |size| size.value as u32);
     let context_bytes = match config.context {
         ContextUse::None => 0,
         ContextUse::Own => context::assign(&program, &mut edges, room, false),

@@ -123,6 +123,7 @@ fn plan(program: &Program, target: &Target, stages: &[(&str, u32, Steering)], me
         reorder: (n > 0 && stages[n - 1].1 > 1).then(|| "software".to_string()),
     };
     Plan {
+        context_bytes: 0,
         schema: "nicforge/plan".into(),
         version: nicforge_plan::VERSION,
         program: program.name.clone(),

@@ -68,15 +68,15 @@ fn guaranteed(plan: &mut Plan, source: &Program, target: &Target) -> Result<Stri
     plan.predicted.guaranteed_pps = Some(found.one_flow);
     let bound = if found.exact { "" } else { "at least " };
     Ok(format!(
-        "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}; memories' operations and the host link are not counted",
+        "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}",
         mpps(found.one_flow),
         mpps(found.spread),
-        found.stage
+        found.limit
     ))
 }
 
 /// Time the bound of one stage may take; then a valid, lower rate is given.
-const GUARANTEE_TIME: Duration = Duration::from_secs(10);
+const GUARANTEE_TIME: Duration = Duration::from_secs(3);
 
 fn one(args: &args::Plan, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
     let Some(path) = &args.plan else {

@@ -23,9 +23,9 @@ pub struct Guaranteed {
     pub spread: f64,
     /// Every stage's slowest packet was found.
     pub exact: bool,
-    /// The stage that decides.
-    pub stage: String,
-    /// Source lines that its slowest packet runs through, if it was found.
+    /// The stage, memory or link that decides.
+    pub limit: String,
+    /// Source lines that the slowest packet of the slowest stage runs through, if it was found.
     pub lines: Vec<Place>,
 }
 
@@ -47,7 +47,7 @@ pub fn guaranteed(
         one_flow: found.pps.min(line),
         spread: found.uniform_keys_pps.min(line),
         exact: found.exact,
-        stage: found.stage,
+        limit: found.limit,
         lines: found.lines,
     })
 }

@@ -254,11 +254,11 @@ fn rates_lines(row: &Row) -> String {
         Some(Ok(g)) => {
             let _ = writeln!(
                 text,
-                "<p>Guaranteed: {}{:.2} Mpps if all packets are of one flow, {:.2} Mpps if keys spread evenly; <code>{}</code> decides. The source below marks the lines its slowest packet runs through.</p>",
+                "<p>Guaranteed: {}{:.2} Mpps if all packets are of one flow, {:.2} Mpps if keys spread evenly; <code>{}</code> decides. The source below marks the lines that the slowest stage's slowest packet runs through.</p>",
                 if g.exact { "" } else { "at least " },
                 g.one_flow / 1e6,
                 g.spread / 1e6,
-                escape(&g.stage)
+                escape(&g.limit)
             );
         }
         Some(Err(why)) => {

@@ -4,22 +4,26 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use include_dir::{Dir, include_dir};
-use nicforge_bound::analysis::{self, Options};
-use nicforge_bound::search::By;
+use nicforge_bound::analysis::{self, BoundError, Options};
+use nicforge_bound::method::Method;
+use nicforge_bound::search::{By, Machine};
+use nicforge_bound::unroll::UnrollError;
 use nicforge_isa::nfp::cost;
 use serde_json::json;
 
 use super::validate_alkali;
 use crate::args::{Suite, Validate};
-use crate::cmd::bound::{self, load};
+use crate::cmd::bound;
+use crate::cmd::bound::load::{self, Subject};
 use crate::context::Failure;
 use crate::text::table;
 use crate::{interrupt, out};
 
-/// Source, case, metric; published, ours.
+/// Source, case, metric; published (not a number if nothing was), ours.
 pub struct Row {
     pub source: &'static str,
     pub case: String,
@@ -64,7 +68,10 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         return Ok(());
     }
     let show = |row: &Row| {
-        let error = format!("{:+.1} %", 100.0 * row.error());
+        let error = match row.published.is_nan() {
+            true => "-".to_string(),
+            false => format!("{:+.1} %", 100.0 * row.error()),
+        };
         vec![
             row.source.to_string(),
             row.case.clone(),
@@ -80,6 +87,9 @@ pub fn run(args: Validate) -> Result<(), Failure> {
 }
 
 fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "-".to_string();
+    }
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") }
 }
 
@@ -218,12 +228,17 @@ fn micro() -> Vec<Row> {
     rows
 }
 
-/// Bit rate of an example's slowest path without the ports' limit, its instructions, and packets a second.
-fn example(dir: &std::path::Path, name: &str, define: &str) -> Result<(f64, usize, f64), Failure> {
-    let defines: Vec<String> = if define.is_empty() { Vec::new() } else { vec![define.to_string()] };
-    let subject = load::from_source(&dir.join(format!("{name}.c")), &defines)?;
-    let options = Options {
-        machine: subject.machine,
+/// An example's slowest path.
+struct Example {
+    /// Without the ports' limit.
+    bps: f64,
+    instructions: usize,
+    pps: f64,
+}
+
+fn options(machine: Machine) -> Options {
+    Options {
+        machine,
         sizes: (60, 1500),
         by: vec![By::BitRate],
         required: None,
@@ -232,29 +247,82 @@ fn example(dir: &std::path::Path, name: &str, define: &str) -> Result<(f64, usiz
         unroll: None,
         timeout: None,
         given: Vec::new(),
-    };
-    let graph = subject.graph.clone();
-    let report =
-        analysis::analyse(graph, &options, Arc::new(AtomicBool::new(interrupt::stopped())), &mut |_, _| {});
+        method: Method::Default,
+        path: None,
+    }
+}
+
+fn subject(dir: &std::path::Path, name: &str, define: &str) -> Result<Subject, Failure> {
+    let defines: Vec<String> = if define.is_empty() { Vec::new() } else { vec![define.to_string()] };
+    load::from_source(&dir.join(format!("{name}.c")), &defines)
+}
+
+fn example(name: &str, subject: &Subject) -> Result<Example, Failure> {
+    let (graph, stop) = (subject.graph.clone(), Arc::new(AtomicBool::new(interrupt::stopped())));
+    let report = analysis::analyse(graph, &options(subject.machine), stop, &mut |_, _| {});
     let report = report.map_err(|e| Failure::user(format!("{name}: {e}")))?;
     let path = report.records[0].slowest.as_ref().filter(|_| report.records[0].exact);
     let path = path.ok_or_else(|| Failure::user(format!("{name}: no exact bound")))?;
     subject.replay(&path.witness).map_err(|e| Failure::user(format!("internal error: {name}: {e}")))?;
     let (pps, _) = bound::rate(&subject.machine, path, subject.engine);
-    let count = subject.listing.as_ref().map_or(0, Vec::len);
+    let instructions = subject.listing.as_ref().map_or(0, Vec::len);
     // The published bit rates are the program's, whatever the ports carry.
-    Ok((8.0 * path.size as f64 / path.seconds, count, pps))
+    Ok(Example { bps: 8.0 * path.size as f64 / path.seconds, instructions, pps })
 }
+
+/// How much longer than our search the alternatives take (the paper's Table 4), most programs of which are stopped.
+fn alternatives(case: &str, subject: &Subject) -> Result<Vec<Row>, Failure> {
+    let timed = |options: Options| {
+        let graph = subject.graph.clone();
+        let stop = Arc::new(AtomicBool::new(interrupt::stopped()));
+        let begun = Instant::now();
+        let report = analysis::analyse(graph, &options, stop, &mut |_, _| {});
+        let seconds = begun.elapsed().as_secs_f64();
+        match report {
+            Ok(report) => Ok((seconds, report.records[0].exact)),
+            // No time left even to unroll the program.
+            Err(BoundError::Unroll(UnrollError::Stopped)) => Ok((seconds, false)),
+            Err(e) => Err(Failure::user(format!("{case}: {e}"))),
+        }
+    };
+    let normal = options(subject.machine);
+    let (usual, _) = timed(normal.clone())?;
+    let with = |method| Options { method, timeout: Some(PATIENCE), ..normal.clone() };
+    let ways = [
+        ("check at every branch", with(Method::EveryBranch)),
+        ("no static analysis", with(Method::NoStatic)),
+        ("cores, then DRAM", with(Method::OneByOne)),
+        ("packet rate", Options { by: vec![By::PacketRate], ..with(Method::Default) }),
+        ("all paths", with(Method::Exhaustive)),
+    ];
+    let mut rows = Vec::new();
+    for (way, options) in ways {
+        let (seconds, exact) = timed(options)?;
+        rows.push(Row {
+            source: "table 4",
+            case: format!("{case}, {way}"),
+            metric: if exact { "times our time" } else { "times our time, then stopped" },
+            // The paper gives ranges over programs only.
+            published: f64::NAN,
+            ours: seconds / usual,
+        });
+    }
+    Ok(rows)
+}
+
+/// Time an alternative may take.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn programs(text: &str) -> Result<Vec<Row>, Failure> {
     let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the examples: {e}"));
     let dir = tempfile::tempdir().map_err(fail)?;
     interrupt::remember(dir.path());
     EXAMPLES.extract(dir.path()).map_err(fail)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut slower) = (Vec::new(), Vec::new());
     for fields in records(PUBLISHED) {
         let [case, program, define, count, rate] = fields[..] else { continue };
-        let (bps, instructions, _) = example(dir.path(), program, define)?;
+        let subject = subject(dir.path(), program, define)?;
+        let Example { bps, instructions, .. } = example(case, &subject)?;
         if let Ok(published) = count.parse() {
             let ours = instructions as f64;
             rows.push(Row {
@@ -274,7 +342,9 @@ fn programs(text: &str) -> Result<Vec<Row>, Failure> {
                 ours: bps / 1e9,
             });
         }
+        slower.extend(alternatives(case, &subject)?);
     }
+    rows.extend(slower);
     let all = measured(text);
     for hashes in 1..=20 {
         let name = format!("count-min.{hashes}");
@@ -284,8 +354,9 @@ fn programs(text: &str) -> Result<Vec<Row>, Failure> {
             .map(|path| path.measured)
             .fold(f64::INFINITY, f64::min);
         if slowest.is_finite() {
-            let (.., pps) = example(dir.path(), "count_min", &format!("HASHES={hashes}"))?;
             let case = format!("count-min, {hashes} hashes");
+            let subject = subject(dir.path(), "count_min", &format!("HASHES={hashes}"))?;
+            let Example { pps, .. } = example(&case, &subject)?;
             rows.push(Row {
                 source: "count-min curve",
                 case,

@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use libbpf_rs::{MapCore, MapFlags};
+
 use super::HARNESS_SOURCE;
 use super::error::XdpError;
 use super::load::{self, Loaded};
@@ -57,13 +59,16 @@ pub fn bench(
     Ok(costs)
 }
 
-/// Measures frames on a program of any BPF object. Its tables are as the object has them.
+/// Measures frames on a program of any BPF object. Its tables are as the object has them, and `entries` (map, key, value;
+/// values of maps per CPU on every CPU) besides.
 ///
 /// # Errors
-/// The kernel refuses the object, there is no such program in it, or a frame has a length the test run does not take.
+/// The kernel refuses the object or an entry, there is no such program in it, or a frame has a length the test run does
+/// not take.
 pub fn bench_object(
     object: &[u8],
     name: &str,
+    entries: &[(&str, &[u8], &[u8])],
     frames: &[Vec<u8>],
     repeat: u32,
     includes: &[PathBuf],
@@ -73,6 +78,9 @@ pub fn bench_object(
     let loaded = load::load(load::open(object)?)?;
     let program = loaded.progs().find(|prog| prog.name() == name);
     let program = program.ok_or_else(|| XdpError::Contract(format!("there is no program `{name}`")))?;
+    for (map, key, value) in entries {
+        install(&loaded, map, key, value)?;
+    }
     let mut costs = Vec::with_capacity(frames.len());
     for frame in frames {
         if !(SMALLEST_FRAME..=LARGEST_TEST_FRAME).contains(&frame.len()) {
@@ -82,6 +90,19 @@ pub fn bench_object(
         costs.push(time_frame(program.as_fd(), empty.as_fd(), frame, repeat)?);
     }
     Ok(costs)
+}
+
+fn install(loaded: &libbpf_rs::Object, name: &str, key: &[u8], value: &[u8]) -> Result<(), XdpError> {
+    let fail = |reason: String| XdpError::Contract(format!("map `{name}` cannot be filled: {reason}"));
+    let map = loaded.maps().find(|map| map.name() == name);
+    let map = map.ok_or_else(|| fail("it is not in the object".to_string()))?;
+    let done = if map.map_type().is_percpu() {
+        let cpus = libbpf_rs::num_possible_cpus().map_err(|e| fail(e.to_string()))?;
+        map.update_percpu(key, &vec![value.to_vec(); cpus], MapFlags::ANY)
+    } else {
+        map.update(key, value, MapFlags::ANY)
+    };
+    done.map_err(|e| fail(e.to_string()))
 }
 
 /// The least time of a frame, less the empty program's.

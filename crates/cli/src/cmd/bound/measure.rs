@@ -1,9 +1,10 @@
 //! `--measure`: the slowest packet beside typical ones, in the kernel.
 //!
-//! The kernel's test run times them; tables are empty or as the object has them, so a witness that needs entries may take
-//! a shorter path here, which the output says.
+//! The kernel's test run times them, with the entries in the tables that the slowest packet finds. Where its path also
+//! depends on results of helpers or fields of the context it may be shorter here, which the output says.
 
 use nicforge_bound::analysis::PathReport;
+use nicforge_bound::replay;
 use nicforge_run::xdp::bench::bench_object;
 use serde_json::{Value, json};
 
@@ -17,8 +18,10 @@ const REPEAT: u32 = 10_000;
 pub struct Measured {
     /// Name and nanoseconds; the slowest packet first.
     pub list: Vec<(&'static str, f64)>,
-    /// The slowest packet depends on table contents that are not there.
-    pub tables_missing: bool,
+    /// Entries put into tables for it.
+    pub entries: usize,
+    /// The slowest packet also depends on what is in no table.
+    pub more_needed: bool,
 }
 
 impl Measured {
@@ -31,7 +34,7 @@ impl Measured {
 
     pub fn json(&self) -> Value {
         let list = self.list.iter().map(|(name, ns)| json!({ "packet": name, "ns": ns }));
-        json!({ "packets": list.collect::<Vec<_>>(), "slowdown": self.slowdown(), "tables_missing": self.tables_missing })
+        json!({ "packets": list.collect::<Vec<_>>(), "slowdown": self.slowdown(), "entries": self.entries, "more_needed": self.more_needed })
     }
 }
 
@@ -62,7 +65,7 @@ fn ipv4(protocol: u8, port: u16, size: usize) -> Vec<u8> {
 
 /// Measures on a target that is the kernel.
 pub fn run(subject: &Subject, path: &PathReport) -> Result<Measured, Failure> {
-    let Some((program, _)) = subject.program.as_ref().filter(|_| subject.target == "xdp") else {
+    let Some((program, maps)) = subject.program.as_ref().filter(|_| subject.target == "xdp") else {
         return Err(Failure::usage("--measure needs --target xdp: there is no such NIC here".to_string()));
     };
     let mut ipv6 = vec![0x60, 0, 0, 0, 0, 16, 17, 64];
@@ -78,11 +81,13 @@ pub fn run(subject: &Subject, path: &PathReport) -> Result<Measured, Failure> {
     ];
     let frames: Vec<Vec<u8>> = packets.iter().map(|(_, frame)| frame.clone()).collect();
     let runtime = Runtime::unpack()?;
-    let costs = bench_object(&subject.object, &program.name, &frames, REPEAT, &runtime.target_headers("xdp"))
+    let contents = replay::contents(program, maps, &path.witness)
+        .map_err(|e| Failure::user(format!("internal error: the witness cannot be run: {e}")))?;
+    let entries: Vec<(&str, &[u8], &[u8])> =
+        contents.entries.iter().map(|entry| (&*entry.map, &*entry.key, &*entry.value)).collect();
+    let headers = runtime.target_headers("xdp");
+    let costs = bench_object(&subject.object, &program.name, &entries, &frames, REPEAT, &headers)
         .map_err(|e| Failure::of(e.fault(), e))?;
     let list = packets.iter().zip(costs).map(|((name, _), cost)| (*name, cost.ns)).collect();
-    Ok(Measured {
-        list,
-        tables_missing: path.witness.reads.iter().any(|read| read.bytes.iter().any(|byte| *byte != 0)),
-    })
+    Ok(Measured { list, entries: entries.len(), more_needed: contents.more })
 }

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nicforge_bound::analysis::{self, Options, PathReport, Report};
+use nicforge_bound::method::{Method, Step};
 use nicforge_bound::search::{By, Machine};
 use nicforge_isa::nfp;
 use nicforge_run::pcap;
 
-use crate::args::{Bound, BoundBy, BoundEmit, RequiredRate};
+use crate::args::{Bound, BoundBy, BoundEmit, BoundMethod, RequiredRate};
 use crate::context::Failure;
 use crate::{interrupt, out};
 
@@ -102,6 +103,14 @@ fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
         unroll: args.unroll,
         timeout: args.timeout,
         given: suppositions.bytes,
+        method: match args.method {
+            BoundMethod::Default => Method::Default,
+            BoundMethod::EveryBranch => Method::EveryBranch,
+            BoundMethod::NoStatic => Method::NoStatic,
+            BoundMethod::OneByOne => Method::OneByOne,
+            BoundMethod::Exhaustive => Method::Exhaustive,
+        },
+        path: args.path.as_deref().map(blocks).transpose()?,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let over = Arc::new(AtomicBool::new(false));
@@ -119,6 +128,35 @@ fn analyse(args: &Bound, subject: &Subject) -> Result<Report, Failure> {
     over.store(true, Ordering::Relaxed);
     let _ = watcher.join();
     result.map_err(|e| Failure::user(format!("{}: {e}", args.file.display())))
+}
+
+/// The blocks of a path, from a list or from the JSON of an earlier run.
+fn blocks(text: &str) -> Result<Vec<Step>, Failure> {
+    let one = |block: &str| {
+        let block = block.trim();
+        let (number, taken) = match block.chars().last() {
+            Some('t') => (&block[..block.len() - 1], Some(true)),
+            Some('f') => (&block[..block.len() - 1], Some(false)),
+            _ => (block, None),
+        };
+        Some((number.parse().ok()?, taken))
+    };
+    if let Some(list) = text.split(',').map(one).collect() {
+        return Ok(list);
+    }
+    let fail = |reason: String| Failure::user(format!("--path {text}: {reason}"));
+    let content = std::fs::read_to_string(text)
+        .map_err(|e| fail(format!("neither blocks as 0,2t,3 nor a file that can be read: {e}")))?;
+    let value: serde_json::Value =
+        serde_json::from_str(&content).map_err(|e| fail(format!("not the output of bound --json: {e}")))?;
+    let list = value["path"].as_array().ok_or_else(|| fail("no `path` in this JSON".to_string()))?;
+    let step = |visit: &serde_json::Value| {
+        Some((visit["block"].as_u64()?.try_into().ok()?, visit["taken"].as_bool()))
+    };
+    list.iter()
+        .map(step)
+        .collect::<Option<_>>()
+        .ok_or_else(|| fail("`path` has no block numbers".to_string()))
 }
 
 /// The slowest packets, the one of the first record first.

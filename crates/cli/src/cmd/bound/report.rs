@@ -264,8 +264,13 @@ impl View<'_> {
                 let _ = writeln!(text, "  {name:<16} {ns:>8.0} ns");
             }
             let _ = writeln!(text, "  the slowest takes {:.1} times the others' mean", measured.slowdown());
-            if measured.tables_missing {
-                text.push_str("  its table contents were not there: it may have taken a shorter path\n");
+            if measured.entries > 0 {
+                let _ = writeln!(text, "  with {} table entries that its path needs", measured.entries);
+            }
+            if measured.more_needed {
+                text.push_str(
+                    "  its path also depends on what is in no table: it may have been shorter here\n",
+                );
             }
         }
         let _ = writeln!(
@@ -287,7 +292,14 @@ impl View<'_> {
             By::PacketRate => ("packet rate", rates.pps, "packet/s"),
         };
         let relation = if record.exact { "exactly" } else { "at least" };
-        let _ = write!(text, "  worst {what}: {relation} {}{unit}", si(value));
+        match self.args.path {
+            Some(_) => {
+                let _ = write!(text, "  this path's {what}: {}{unit}", si(value));
+            }
+            None => {
+                let _ = write!(text, "  worst {what}: {relation} {}{unit}", si(value));
+            }
+        }
         if let Some(path) = record.slowest.as_ref().filter(|_| record.exact) {
             let (core, engine) = cycles(path.witness.work);
             let _ =

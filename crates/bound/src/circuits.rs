@@ -1,0 +1,380 @@
+//! Terms as circuits, circuits as clauses of a SAT solver (batsat).
+//!
+//! Each term is translated once. Loads from an initial memory are variables, of which any two of one region are equal where
+//! their addresses are (Ackermann's reduction), so no theory of arrays is needed.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use batsat::{Callbacks, Lit, Solver as Sat, SolverInterface, SolverOpts, lbool};
+
+use crate::solver::{Model, Outcome};
+use crate::term::{Mem, MemNode, Node, Op, Term, Terms, Var};
+
+/// Tells a query to give up.
+pub type Stop = Rc<dyn Fn() -> bool>;
+
+struct Watch(Stop);
+
+impl Callbacks for Watch {
+    fn stop(&self) -> bool {
+        (self.0)()
+    }
+}
+
+/// A read of a region's initial contents.
+struct Read {
+    address: Term,
+    byte: Term,
+}
+
+/// Circuits of the terms asked for so far.
+pub struct Circuits {
+    sat: Sat<Watch>,
+    yes: Lit,
+    terms: HashMap<Term, Rc<[Lit]>>,
+    gates: HashMap<(bool, Lit, Lit), Lit>,
+    reads: HashMap<u32, Vec<Read>>,
+}
+
+impl Circuits {
+    /// No terms yet.
+    pub fn new(stop: Stop) -> Circuits {
+        let mut sat = Sat::new(SolverOpts::default(), Watch(stop));
+        let yes = Lit::new(sat.new_var_default(), true);
+        sat.add_clause_reuse(&mut vec![yes]);
+        Circuits { sat, yes, terms: HashMap::new(), gates: HashMap::new(), reads: HashMap::new() }
+    }
+
+    fn fresh(&mut self) -> Lit {
+        Lit::new(self.sat.new_var_default(), true)
+    }
+
+    fn clause(&mut self, lits: &[Lit]) {
+        self.sat.add_clause_reuse(&mut lits.to_vec());
+    }
+
+    fn constant(&self, bit: bool) -> Lit {
+        if bit { self.yes } else { !self.yes }
+    }
+
+    fn and(&mut self, a: Lit, b: Lit) -> Lit {
+        let (yes, no) = (self.yes, !self.yes);
+        match (a, b) {
+            _ if a == no || b == no || a == !b => return no,
+            _ if a == yes || a == b => return b,
+            _ if b == yes => return a,
+            _ => {}
+        }
+        let key = (false, a.min(b), a.max(b));
+        if let Some(known) = self.gates.get(&key) {
+            return *known;
+        }
+        let out = self.fresh();
+        self.clause(&[!out, a]);
+        self.clause(&[!out, b]);
+        self.clause(&[out, !a, !b]);
+        self.gates.insert(key, out);
+        out
+    }
+
+    fn or(&mut self, a: Lit, b: Lit) -> Lit {
+        !self.and(!a, !b)
+    }
+
+    fn xor(&mut self, a: Lit, b: Lit) -> Lit {
+        let (yes, no) = (self.yes, !self.yes);
+        match (a, b) {
+            _ if a == no => return b,
+            _ if b == no => return a,
+            _ if a == yes => return !b,
+            _ if b == yes => return !a,
+            _ if a == b => return no,
+            _ if a == !b => return yes,
+            _ => {}
+        }
+        let key = (true, a.min(b), a.max(b));
+        if let Some(known) = self.gates.get(&key) {
+            return *known;
+        }
+        let out = self.fresh();
+        self.clause(&[!out, a, b]);
+        self.clause(&[!out, !a, !b]);
+        self.clause(&[out, !a, b]);
+        self.clause(&[out, a, !b]);
+        self.gates.insert(key, out);
+        out
+    }
+
+    fn choose(&mut self, cond: Lit, a: Lit, b: Lit) -> Lit {
+        if a == b {
+            return a;
+        }
+        let (x, y) = (self.and(cond, a), self.and(!cond, b));
+        self.or(x, y)
+    }
+
+    fn add(&mut self, a: &[Lit], b: &[Lit], mut carry: Lit) -> (Vec<Lit>, Lit) {
+        let mut sum = Vec::with_capacity(a.len());
+        for (x, y) in a.iter().zip(b) {
+            let half = self.xor(*x, *y);
+            sum.push(self.xor(half, carry));
+            let (both, through) = (self.and(*x, *y), self.and(half, carry));
+            carry = self.or(both, through);
+        }
+        (sum, carry)
+    }
+
+    fn equal(&mut self, a: &[Lit], b: &[Lit]) -> Lit {
+        let mut all = self.yes;
+        for (x, y) in a.iter().zip(b) {
+            let differs = self.xor(*x, *y);
+            all = self.and(all, !differs);
+        }
+        all
+    }
+
+    /// a < b: subtracting borrows.
+    fn less(&mut self, a: &[Lit], b: &[Lit]) -> Lit {
+        let mut less = !self.yes;
+        for (x, y) in a.iter().zip(b) {
+            let differs = self.xor(*x, *y);
+            less = self.choose(differs, *y, less);
+        }
+        less
+    }
+
+    fn shift(&mut self, op: Op, a: &[Lit], by: &[Lit]) -> Vec<Lit> {
+        let fill = if op == Op::Ashr { a[a.len() - 1] } else { !self.yes };
+        let mut value = a.to_vec();
+        for (stage, bit) in by.iter().enumerate() {
+            let distance = if stage < 16 { 1usize << stage } else { usize::MAX };
+            let moved: Vec<Lit> = (0..value.len())
+                .map(|i| {
+                    let from = if op == Op::Shl { i.checked_sub(distance) } else { i.checked_add(distance) };
+                    from.and_then(|from| value.get(from).copied()).unwrap_or(fill)
+                })
+                .collect();
+            value = moved.iter().zip(&value.clone()).map(|(x, y)| self.choose(*bit, *x, *y)).collect();
+        }
+        value
+    }
+
+    fn multiply(&mut self, a: &[Lit], b: &[Lit]) -> Vec<Lit> {
+        let width = a.len();
+        let mut sum = vec![!self.yes; width];
+        for (i, bit) in b.iter().enumerate() {
+            if *bit == !self.yes {
+                continue;
+            }
+            let mut row = vec![!self.yes; i];
+            for x in &a[..width - i] {
+                row.push(self.and(*x, *bit));
+            }
+            let no = !self.yes;
+            sum = self.add(&sum, &row, no).0;
+        }
+        sum
+    }
+
+    /// Quotient and remainder by schoolbook division; by zero: all ones, and the dividend.
+    fn divide(&mut self, a: &[Lit], b: &[Lit]) -> (Vec<Lit>, Vec<Lit>) {
+        let (width, no) = (a.len(), !self.yes);
+        let mut wide = b.to_vec();
+        wide.push(no);
+        let inverted: Vec<Lit> = wide.iter().map(|lit| !*lit).collect();
+        let (mut quotient, mut rest) = (vec![no; width], vec![no; width + 1]);
+        for i in (0..width).rev() {
+            rest.insert(0, a[i]);
+            rest.pop();
+            let yes = self.yes;
+            let (difference, fits) = self.add(&rest, &inverted, yes);
+            quotient[i] = fits;
+            rest = difference.iter().zip(&rest.clone()).map(|(x, y)| self.choose(fits, *x, *y)).collect();
+        }
+        rest.pop();
+        (quotient, rest)
+    }
+
+    /// The literals of a term, lowest bit first.
+    fn bits(&mut self, terms: &Terms, term: Term) -> Rc<[Lit]> {
+        if let Some(known) = self.terms.get(&term) {
+            return known.clone();
+        }
+        let width = usize::from(terms.bits(term));
+        let lits: Vec<Lit> = match terms.node(term) {
+            Node::Const(value) => (0..width).map(|bit| self.constant(value >> bit & 1 != 0)).collect(),
+            Node::Var(var) => {
+                let lits: Vec<Lit> = (0..width).map(|_| self.fresh()).collect();
+                match terms.var_info(var) {
+                    Var::Size => self.bound(terms, term, &lits),
+                    Var::Byte { region, .. } => self.read(terms, region, None, term, &lits),
+                    Var::Fresh(_) => {}
+                }
+                lits
+            }
+            // Resolved terms have no phis; a free value would only weaken the answer.
+            Node::Phi { .. } => (0..width).map(|_| self.fresh()).collect(),
+            Node::Extract(a, low) => {
+                let a = self.bits(terms, a);
+                a[usize::from(low)..usize::from(low) + width].to_vec()
+            }
+            Node::Ite(c, a, b) => {
+                let (c, a, b) = (self.bits(terms, c)[0], self.bits(terms, a), self.bits(terms, b));
+                a.iter().zip(b.iter()).map(|(x, y)| self.choose(c, *x, *y)).collect()
+            }
+            Node::Load(mem, address) => self.load(terms, mem, address, term),
+            Node::Op(op, a, b) => {
+                let (a, b) = (self.bits(terms, a), self.bits(terms, b));
+                self.operation(op, &a, &b, width)
+            }
+        };
+        let lits: Rc<[Lit]> = lits.into();
+        self.terms.insert(term, lits.clone());
+        lits
+    }
+
+    fn operation(&mut self, op: Op, a: &[Lit], b: &[Lit], width: usize) -> Vec<Lit> {
+        match op {
+            Op::Add => {
+                let no = !self.yes;
+                self.add(a, b, no).0
+            }
+            Op::Mul => self.multiply(a, b),
+            Op::UDiv => self.divide(a, b).0,
+            Op::URem => self.divide(a, b).1,
+            Op::And => a.iter().zip(b).map(|(x, y)| self.and(*x, *y)).collect(),
+            Op::Or => a.iter().zip(b).map(|(x, y)| self.or(*x, *y)).collect(),
+            Op::Xor => a.iter().zip(b).map(|(x, y)| self.xor(*x, *y)).collect(),
+            Op::Shl | Op::Lshr | Op::Ashr => self.shift(op, a, b),
+            Op::Eq => vec![self.equal(a, b)],
+            Op::Ult => vec![self.less(a, b)],
+            Op::Slt => {
+                // Flipping the signs makes it unsigned.
+                let flip = |bits: &[Lit]| {
+                    let mut bits = bits.to_vec();
+                    if let Some(sign) = bits.last_mut() {
+                        *sign = !*sign;
+                    }
+                    bits
+                };
+                vec![self.less(&flip(a), &flip(b))]
+            }
+            Op::Concat => b.iter().chain(a).copied().collect(),
+            Op::Zext => (0..width).map(|i| a.get(i).copied().unwrap_or(!self.yes)).collect(),
+            Op::Sext => (0..width).map(|i| a.get(i).copied().unwrap_or(a[a.len() - 1])).collect(),
+        }
+    }
+
+    /// The packet's size lies in its interval.
+    fn bound(&mut self, terms: &Terms, term: Term, lits: &[Lit]) {
+        let facts = terms.facts(term);
+        let number = |me: &Self, value: u64| {
+            (0..lits.len()).map(|bit| me.constant(value >> bit & 1 != 0)).collect::<Vec<_>>()
+        };
+        let (low, high) = (number(self, facts.low), number(self, facts.high));
+        let (below, above) = (self.less(lits, &low), self.less(&high, lits));
+        self.clause(&[!below]);
+        self.clause(&[!above]);
+    }
+
+    fn load(&mut self, terms: &Terms, mem: Mem, address: Term, term: Term) -> Vec<Lit> {
+        let value: Vec<Lit> = (0..8).map(|_| self.fresh()).collect();
+        // Resolved loads are from initial contents; stores have become choices.
+        if let MemNode::Init(region) = terms.mem(mem) {
+            self.read(terms, region, Some(address), term, &value);
+        }
+        value
+    }
+
+    /// Registers a read of initial contents: it equals every other read of the same address.
+    fn read(&mut self, terms: &Terms, region: u32, address: Option<Term>, term: Term, value: &[Lit]) {
+        self.terms.insert(term, value.to_vec().into());
+        let others: Vec<(Term, Term)> = self
+            .reads
+            .get(&region)
+            .map(|reads| reads.iter().map(|read| (read.address, read.byte)).collect())
+            .unwrap_or_default();
+        let address = address.unwrap_or(term);
+        for (other, byte) in others {
+            self.tie(terms, (address, value), (other, byte));
+        }
+        self.reads.entry(region).or_default().push(Read { address, byte: term });
+    }
+
+    /// Equal addresses, equal bytes. Bytes at constant addresses stand for their address themselves.
+    fn tie(&mut self, terms: &Terms, (address, value): (Term, &[Lit]), (other, byte): (Term, Term)) {
+        let constant = |term: Term| match terms.node(term) {
+            Node::Var(var) => match terms.var_info(var) {
+                Var::Byte { address, .. } => Some(address),
+                _ => None,
+            },
+            _ => None,
+        };
+        let hit = match (constant(address), constant(other)) {
+            (Some(_), Some(_)) => return,
+            (None, None) => {
+                if terms.differ(address, other) {
+                    return;
+                }
+                let (x, y) = (self.bits(terms, address), self.bits(terms, other));
+                self.equal(&x, &y)
+            }
+            (number, theirs) => {
+                let (term, number) = if number.is_some() { (other, number) } else { (address, theirs) };
+                let (facts, number) = (terms.facts(term), number.unwrap_or(0));
+                let impossible = number < facts.low
+                    || number > facts.high
+                    || facts.ones & !number != 0
+                    || facts.zeros & number != 0;
+                if impossible {
+                    return;
+                }
+                let bits = self.bits(terms, term);
+                let number: Vec<Lit> =
+                    (0..bits.len()).map(|bit| self.constant(number >> bit & 1 != 0)).collect();
+                self.equal(&bits, &number)
+            }
+        };
+        let byte = self.bits(terms, byte);
+        for (x, y) in value.iter().zip(byte.iter()) {
+            self.clause(&[!hit, !*x, *y]);
+            self.clause(&[!hit, *x, !*y]);
+        }
+    }
+}
+
+impl Circuits {
+    /// How many of some one-bit terms have no circuit yet.
+    pub fn missing(&self, roots: &[Term]) -> usize {
+        roots.iter().filter(|term| !self.terms.contains_key(term)).count()
+    }
+
+    /// Whether all assumptions can hold together.
+    pub fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
+        let lits: Vec<Lit> = assumptions.iter().map(|term| self.bits(terms, *term)[0]).collect();
+        match self.sat.solve_limited(&lits) {
+            answer if answer == lbool::TRUE => Outcome::Sat,
+            answer if answer == lbool::FALSE => {
+                let used = |(_, lit): &(usize, &Lit)| self.sat.unsat_core_contains_var(lit.var());
+                Outcome::Unsat(lits.iter().enumerate().filter(used).map(|(index, _)| index).collect())
+            }
+            _ => Outcome::Unknown,
+        }
+    }
+
+    /// Values of variables and loads after a check that was satisfiable.
+    pub fn model(&self, terms: &Terms, wanted: &[Term]) -> Model {
+        let mut model = Model::default();
+        for term in wanted {
+            let Some(lits) = self.terms.get(term) else { continue };
+            let value = lits.iter().enumerate().map(|(bit, lit)| {
+                let set = *lit == self.yes || *lit != !self.yes && self.sat.value_lit(*lit) == lbool::TRUE;
+                u64::from(set) << bit
+            });
+            debug_assert!(matches!(terms.node(*term), Node::Var(_) | Node::Load(..)));
+            model.values.insert(*term, value.sum());
+        }
+        model
+    }
+}

@@ -1,0 +1,64 @@
+//! One state from several: equal values stay, others become phis; of what was known the weaker part holds.
+
+use std::collections::HashMap;
+
+use super::{Node, State};
+use crate::term::{Mem, Term, Terms};
+
+/// One state from several: equal values stay, others become phis.
+pub(super) fn merge(
+    terms: &mut Terms,
+    id: u32,
+    node: &mut Node,
+    arrivals: &[(Option<u32>, &State)],
+) -> State {
+    let (_, first) = arrivals[0];
+    if arrivals.len() == 1 {
+        return first.clone();
+    }
+    let mut made: HashMap<Vec<Term>, Term> = HashMap::new();
+    let mut join = |terms: &mut Terms, node: &mut Node, values: Vec<Term>| {
+        if values.iter().all(|value| *value == values[0]) {
+            return values[0];
+        }
+        if let Some(phi) = made.get(&values) {
+            return *phi;
+        }
+        let facts: Vec<_> = values.iter().map(|value| terms.facts(*value)).collect();
+        let low = facts.iter().map(|facts| facts.low).min().unwrap_or(0);
+        let high = facts.iter().map(|facts| facts.high).max().unwrap_or(u64::MAX);
+        let phi = terms.phi(id, node.phis.len() as u32, facts[0].bits, (low, high));
+        node.phis.push(values.clone());
+        made.insert(values, phi);
+        phi
+    };
+    let mut state = first.clone();
+    for (slot, value) in state.slots.iter_mut().enumerate() {
+        // A slot that is unknown on one way is unknown.
+        let values: Option<Vec<Term>> = arrivals.iter().map(|(_, state)| state.slots[slot]).collect();
+        *value = values.map(|values| join(terms, node, values));
+    }
+    state.cells.retain(|address, _| arrivals.iter().all(|(_, state)| state.cells.contains_key(address)));
+    for (address, value) in &mut state.cells {
+        let values = arrivals.iter().map(|(_, state)| state.cells[address]).collect();
+        *value = join(terms, node, values);
+    }
+    for (region, mem) in state.mems.iter_mut().enumerate() {
+        let mems: Vec<Mem> = arrivals.iter().filter_map(|(_, state)| state.mems[region]).collect();
+        if mems.len() == arrivals.len() && mems.iter().any(|other| Some(*other) != *mem) {
+            *mem = Some(terms.mem_phi(id, node.mem_phis.len() as u32, mems.clone()));
+            node.mem_phis.push(mems);
+        }
+    }
+    for (_, other) in &arrivals[1..] {
+        state.bounds.retain(|term, (low, high)| match other.bounds.get(term) {
+            Some((least, most)) => {
+                (*low, *high) = ((*low).min(*least), (*high).max(*most));
+                true
+            }
+            None => false,
+        });
+        state.assumed.retain(|term| other.assumed.binary_search(term).is_ok());
+    }
+    state
+}
