@@ -115,7 +115,16 @@ impl<'a> Unit<'a> {
         {
             let bytes = self.program.size_of(self.program.tables[table].value).max(1);
             let search_cycles = costs.table;
-            let access = TableAccess { table, reads, writes, bytes, buffer_bytes, search_cycles };
+            let access = TableAccess {
+                table,
+                reads,
+                writes,
+                bytes,
+                buffer_bytes,
+                search_cycles,
+                held_cycles: 0.0,
+                one_entry: false,
+            };
             load.add_access(self.group, memory, &access);
         }
         load

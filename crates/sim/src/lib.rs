@@ -49,6 +49,9 @@ pub struct Options<'a> {
     pub receive_depth: u32,
     /// Frames that wait in front of a port, on either side.
     pub wire_depth: u32,
+    /// Where keys choose replicas, every new key goes to the next replica in turn instead of where its hash says: the published
+    /// prototype that `nicforge validate alkali` looks at takes the key itself, and its keys are numbered in a row.
+    pub evenly: bool,
     /// Looked at now and then: whether to end at once.
     pub stop: &'a dyn Fn() -> bool,
 }
@@ -61,6 +64,7 @@ impl Default for Options<'_> {
             drain: true,
             receive_depth: 512,
             wire_depth: 1024,
+            evenly: false,
             stop: &|| false,
         }
     }
