@@ -22,6 +22,24 @@ pub struct Config {
     pub pin_replicas: BTreeMap<String, u32>,
     /// Keys are taken to spread evenly over replicas, whatever the hash: `traffic.flows` then only limits how many are of use.
     pub evenly: bool,
+    pub optimisations: Optimisations,
+}
+
+/// What the search does to the stages it makes, to be switched off one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Optimisations {
+    /// Simplifying passes across each cut.
+    pub clean: bool,
+    /// Events go without the packet behind what was done with it.
+    pub without_packet: bool,
+    /// Headers are read again downstream instead of carried. Not part of usual plans.
+    pub reread: bool,
+}
+
+impl Default for Optimisations {
+    fn default() -> Optimisations {
+        Optimisations { clean: true, without_packet: true, reread: false }
+    }
 }
 
 /// Frames per second that all ports a program uses take together.
