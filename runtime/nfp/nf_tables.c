@@ -28,7 +28,9 @@ static void load(const struct nf_table *table, void *to, __mem const void *from,
     for (uint32_t at = 0; at < size; at += BURST) {
         __xread uint32_t in[BURST / 4];
         uint32_t some = size - at < BURST ? size - at : BURST, whole = (some + 3) & ~3u;
-        if (table->memory == NF_IN_CLS)
+        if (table->memory == NF_IN_LMEM)
+            memcpy(in, (uint8_t const *)from + at, some);
+        else if (table->memory == NF_IN_CLS)
             cls_read(in, (__cls void *)((uintptr_t)from + at), whole);
         else
             mem_read32(in, (__mem void *)((uintptr_t)from + at), whole);
@@ -43,7 +45,9 @@ static void store(const struct nf_table *table, __mem void *to, const void *from
         __xwrite uint32_t out[BURST / 4] = {0};
         uint32_t some = size - at < BURST ? size - at : BURST, whole = (some + 3) & ~3u;
         memcpy(out, (const uint8_t *)from + at, some);
-        if (table->memory == NF_IN_CLS)
+        if (table->memory == NF_IN_LMEM)
+            memcpy((uint8_t *)to + at, out, some);
+        else if (table->memory == NF_IN_CLS)
             cls_write(out, (__cls void *)((uintptr_t)to + at), whole);
         else
             mem_write32(out, (__mem void *)((uintptr_t)to + at), whole);

@@ -24,7 +24,7 @@
 #include "nfp_chip.h"
 
 enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
-enum nf_memory { NF_IN_CAM, NF_IN_CLS, NF_IN_CTM, NF_IN_IMEM, NF_IN_EMEM };
+enum nf_memory { NF_IN_CAM, NF_IN_CLS, NF_IN_CTM, NF_IN_IMEM, NF_IN_EMEM, NF_IN_LMEM };
 
 #define NF_NONE UINT32_MAX
 #define NF_CAM_ENTRIES 16

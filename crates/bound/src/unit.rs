@@ -121,7 +121,16 @@ impl<'a> Unit<'a> {
         };
         let bytes = self.program.size_of(self.program.tables[table].value).max(1);
         let search_cycles = self.target.costs[&self.group.costs].table;
-        let access = TableAccess { table, reads, writes, bytes, buffer_bytes, search_cycles };
+        let access = TableAccess {
+            table,
+            reads,
+            writes,
+            bytes,
+            buffer_bytes,
+            search_cycles,
+            held_cycles: 0.0,
+            one_entry: false,
+        };
         Some((access, self.memory(table)?))
     }
 

@@ -146,7 +146,7 @@ fn stages(candidate: &Candidate, target: &Target) -> Vec<Stage> {
                 busy_cycles: load.cycles,
                 wait_ns: load.wait_ns,
                 share: need.weight,
-                rate_pps: f64::from(replicas) * group.clock.value / (need.weight * cycles).max(1e-9),
+                rate_pps: mapping.rates[s].min(1e15),
                 replication,
             }
         })

@@ -91,6 +91,8 @@ pub struct Options {
     /// Downstream may read the packet's headers again instead of being given them, where nothing changed the
     /// packet before. Each read counts as this many carried bytes; `None`: never.
     pub reread_bytes: Option<u32>,
+    /// Both parts are simplified, and the event carries only what is left.
+    pub clean: bool,
 }
 
 impl Default for Options {
@@ -101,6 +103,7 @@ impl Default for Options {
             tolerance: 0.15,
             without_packet: true,
             reread_bytes: None,
+            clean: true,
         }
     }
 }
@@ -199,7 +202,8 @@ pub fn cut(
     };
     let broken = |error: String| NoCut::Broken { handler: name.clone(), error };
     let verified = verify(stages.program).map_err(|errors| broken(errors[0].to_string()))?;
-    let program = clean_up(verified).map_err(|error| broken(error.to_string()))?;
+    let cleaned = if options.clean { clean_up(verified) } else { Ok(verified) };
+    let program = cleaned.map_err(|error| broken(error.to_string()))?;
     let event = stages.event;
     let params = &program.events[event].params;
     let bytes = params.iter().map(|param| program.size_of(param.ty)).sum();

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, TableId};
 use nicforge_target::cost::{self, HandlerCost, Traffic};
-use nicforge_target::{Device, Target, UnitGroup};
+use nicforge_target::{Device, OpCosts, Target, UnitGroup};
 
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
 use crate::shard::{self, Ability, Steer};
+use crate::{skew, steer};
 
 /// What the user says about planning.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,9 @@ pub struct Config {
     /// Handler name to the greatest number of replicas.
     pub pin_replicas: BTreeMap<String, u32>,
     pub context: ContextUse,
+    /// Keys are taken to spread evenly over replicas, whatever the hash: `traffic.flows` then only limits how many are of use.
+    pub evenly: bool,
+    pub optimisations: Optimisations,
 }
 
 /// What plans do with the memory that stays with a packet.
@@ -32,6 +36,23 @@ pub enum ContextUse {
     /// Values that never meet share bytes.
     #[default]
     Shared,
+}
+
+/// What the search does to the stages it makes, to be switched off one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Optimisations {
+    /// Simplifying passes across each cut.
+    pub clean: bool,
+    /// Events go without the packet behind what was done with it.
+    pub without_packet: bool,
+    /// Headers are read again downstream instead of carried. Not part of usual plans.
+    pub reread: bool,
+}
+
+impl Default for Optimisations {
+    fn default() -> Optimisations {
+        Optimisations { clean: true, without_packet: true, reread: false }
+    }
 }
 
 /// Frames per second that all ports a program uses take together.
@@ -122,6 +143,10 @@ pub fn instance(
     let read_only = shard::read_only(program);
     let mutable = shard::mutable(program);
     let of = |handler: HandlerId| handler.as_u32() as usize;
+    let flows = config.traffic.flows.max(1);
+    let largest = groups.iter().map(|group| group.count).max().unwrap_or(1);
+    let worth = if config.evenly { Vec::new() } else { skew::worth(flows, largest) };
+    let stage_of = |handler: HandlerId| stages.iter().position(|handlers| handlers.contains(&handler));
     let needs: Vec<StageNeed> = stages
         .iter()
         .zip(steers)
@@ -142,6 +167,10 @@ pub fn instance(
                             if !steer.by.is_empty() && steer.most > 1 {
                                 own += target.spread.cycles;
                             }
+                        }
+                        for (event, rate) in &costs[of(*handler)][g].generates {
+                            let to = program.handler_of(*event).and_then(stage_of);
+                            own += to.map_or(0.0, |to| rate * steering_cycles(&steers[to], prices));
                         }
                         cycles += own * share(*handler);
                     }
@@ -168,7 +197,7 @@ pub fn instance(
                 handlers.iter().filter_map(|h| config.pin_replicas.get(&program.handlers[*h].name)).min();
             // A flow stays with one replica.
             let by_flows = match steer.ability {
-                Ability::Sharded(_) => config.traffic.flows.max(1),
+                Ability::Sharded(_) => flows,
                 _ => u32::MAX,
             };
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
@@ -177,6 +206,8 @@ pub fn instance(
                 weight,
                 max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)).min(by_flows),
                 // Locks keep tables whole but not arrival order.
+                worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },
+                flows: f64::from(flows),
                 lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
                 uses,
             }
@@ -197,6 +228,12 @@ pub fn instance(
         ceiling: line_rate(target, program.ports, config.traffic),
         groups,
     }
+}
+
+/// Cycles of a sender for the number that steers one event to a replica. A receiver that may have several is taken to have them.
+fn steering_cycles(steer: &Steer, prices: &OpCosts) -> f64 {
+    let parts = if steer.most > 1 { steer::hashed(&steer.by) } else { 0 };
+    parts as f64 * (prices.field + prices.hash + prices.hash_byte * 8.0)
 }
 
 /// `NF_ON` decides; packets from the network are otherwise received where the ports are.
@@ -274,7 +311,9 @@ fn edges(
             let cost = &costs[sender.as_u32() as usize][0];
             let rate: f64 = cost.generates.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
             let Some(from) = stage_of(sender).filter(|from| *from != to && rate > 0.0) else { continue };
-            let bytes = event.params.iter().map(|param| program.size_of(param.ty)).sum();
+            let by = &steers[to];
+            let steered = if by.most > 1 && steer::hashed(&by.by) > 0 { steer::BYTES } else { 0 };
+            let bytes = event.params.iter().map(|param| program.size_of(param.ty)).sum::<u32>() + steered;
             let has_packet = event.params.iter().any(|param| param.ty == nicforge_ir::Type::Packet);
             let sends = costs[handler.as_u32() as usize][0].sends;
             let packet = if has_packet { f64::from(traffic.frame_bytes) * (1.0 + sends) } else { 0.0 };

@@ -13,5 +13,6 @@ pub mod mapping;
 pub mod origin;
 pub mod search;
 pub mod shard;
+pub mod skew;
 pub mod steer;
 pub mod toeplitz;

@@ -7,8 +7,13 @@
 //! clock `f_s` the program keeps up with
 //!
 //! ```text
-//! R = min( min_s  n_s · f_s / (w_s · c_s),   min_m  operations_m / operations per packet on m,   ceiling of the ports )
+//! R = min( min_s  v_s(n_s) · f_s / (w_s · c_s),   min_t  k_t / (w_s · h_t),   min_m  operations_m / operations per packet on m,
+//!          ceiling of the ports )
 //! ```
+//!
+//! What `n` replicas are worth, `v(n)`, is `n` where events go to them in turn and less where keys choose ([`skew`](crate::skew)). `h_t` is
+//! how long an event keeps an entry of a table that it writes, and `k_t` how many entries are in use: one flow is served no faster
+//! than its entry, however many threads and replicas there are.
 //!
 //! subject to units per group, memory sizes, entries of associative memories, and what may be replicated (Alkali, NSDI'25, section 5,
 //! states the problem; it hands it to an SMT solver with a target to reach).
@@ -87,6 +92,10 @@ pub struct StageNeed {
     /// Events per packet.
     pub weight: f64,
     pub max_replicas: u32,
+    /// What 1, 2, ... replicas are worth; counts beyond the list are worth themselves.
+    pub worth: Vec<f64>,
+    /// Flows at a time, for the entries that events wait for.
+    pub flows: f64,
     /// Replicas may share tables under locks where this many are not allowed otherwise.
     pub lockable: bool,
     /// Index into `tables`, and the accesses of one event.
@@ -135,6 +144,8 @@ pub struct Mapping {
     pub memories: Vec<usize>,
     /// Cycles per event of a stage as mapped.
     pub cycles: Vec<f64>,
+    /// Packets per second that each stage keeps up with.
+    pub rates: Vec<f64>,
     /// Processing alone, and nanoseconds of waiting.
     pub loads: Vec<Load>,
     /// Packets per second, below the ceiling or equal to it.
@@ -408,6 +419,10 @@ struct Priced {
     most: u32,
     /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
     near: Vec<(f64, f64, u32)>,
+    /// By number of replicas, from 1.
+    worth: Vec<f64>,
+    /// Packets per second that entries in use allow.
+    entries: f64,
 }
 
 impl View {
@@ -447,6 +462,8 @@ impl View {
                 }
             }
             let mut near = Vec::new();
+            let mut entries = f64::INFINITY;
+            let waits = group.initiation_interval.is_none() && (group.threads > 1 || locked);
             let mut locks = 0.0;
             let mut most = if locked { group.count } else { stage.max_replicas.min(group.count) };
             for (table, access) in &stage.uses {
@@ -460,6 +477,13 @@ impl View {
                 };
                 let memory = &instance.memories[m];
                 load.add_access(group, memory, access);
+                if waits && !need.read_only && !need.commutative {
+                    let held = stage.weight * cost::held_seconds(group, memory, access);
+                    let used = if access.one_entry { 1.0 } else { stage.flows.min(f64::from(need.entries)) };
+                    if held > 0.0 {
+                        entries = entries.min(used / held);
+                    }
+                }
                 let operations = cost::memory_operations(memory, access);
                 let per_island = group.per_island.unwrap_or(group.count);
                 match (memory.scope, memory.operations) {
@@ -490,6 +514,8 @@ impl View {
                 contention: price.map_or(0.0, |price| locks * price.contention_cycles),
                 most,
                 near,
+                worth: if locked { Vec::new() } else { stage.worth.clone() },
+                entries,
             });
             view.loads.push(load);
         }
@@ -508,9 +534,12 @@ impl View {
     /// Packets per second a stage keeps up with.
     fn stage_rate(&self, s: usize, replicas: &[u32]) -> f64 {
         let stage = &self.stages[s];
-        let n = f64::from(replicas[s]);
+        let n = replicas[s];
+        let worth = stage.worth.get(n as usize - 1).copied().unwrap_or(f64::from(n));
         let cycles = self.cycles(s, replicas);
-        let mut rate = if cycles > 0.0 { n * stage.clock / (stage.weight * cycles) } else { f64::INFINITY };
+        let mut rate =
+            if cycles > 0.0 { worth * stage.clock / (stage.weight * cycles) } else { f64::INFINITY };
+        rate = rate.min(stage.entries);
         for (operations, per_second, units) in &stage.near {
             if *operations > 0.0 {
                 let instances = f64::from(replicas[s].div_ceil(*units));
@@ -619,6 +648,7 @@ impl View {
             locked: partial.locked.clone(),
             memories: partial.memories.iter().map(|memory| memory.unwrap_or(usize::MAX)).collect(),
             cycles: (0..self.stages.len()).map(|s| self.cycles(s, &replicas)).collect(),
+            rates: (0..self.stages.len()).map(|s| self.stage_rate(s, &replicas)).collect(),
             loads: self.loads.clone(),
             rate: unlimited.min(instance.ceiling),
             unlimited,

@@ -93,6 +93,8 @@ fn instance(r: &mut Random) -> Instance {
                 .collect(),
             weight: if s > 0 && r.below(3) == 0 { 0.5 } else { 1.0 },
             max_replicas: if r.below(3) == 0 { 1 } else { 12 },
+            worth: if r.flip() { crate::skew::worth(1 + r.below(60) as u32, 12) } else { vec![] },
+            flows: if r.flip() { f64::INFINITY } else { (1 + r.below(16)) as f64 },
             lockable: r.below(3) == 0,
             uses: vec![],
         })
@@ -108,6 +110,8 @@ fn instance(r: &mut Random) -> Instance {
                 bytes: 4 << r.below(3),
                 buffer_bytes: 0.0,
                 search_cycles: r.below(40) as f64,
+                held_cycles: r.below(100) as f64,
+                one_entry: r.below(8) == 0,
             },
         ));
     }
@@ -229,6 +233,18 @@ fn rate(
             let memory = &instance.memories[memories[*t]];
             load.add_access(group, memory, access);
             let each = cost::memory_operations(memory, access);
+            if !instance.tables[*t].read_only && (group.threads > 1 || locked[s]) {
+                let time = &memory.access[0];
+                let pieces = (f64::from(access.bytes) / 8.0).ceil();
+                let memory_ns = pieces * (access.reads * time.read.value + access.writes * time.write.value);
+                let held = access.held_cycles / group.clock.value + memory_ns * 1e-9;
+                let keys = if access.one_entry {
+                    1.0
+                } else {
+                    stage.flows.min(f64::from(instance.tables[*t].entries))
+                };
+                slowest = slowest.min(keys / (stage.weight * held));
+            }
             let island = group.per_island.unwrap_or(group.count);
             if locked[s] && memory.scope == Scope::Island && n > island {
                 return None;
@@ -263,7 +279,10 @@ fn rate(
             }
         }
         let cycles = load.unit_cycles(group) + extra;
-        slowest = slowest.min(f64::from(n) * group.clock.value / (stage.weight * cycles));
+        // Events under locks go to any replica.
+        let worth = if locked[s] { None } else { stage.worth.get(n as usize - 1) };
+        let worth = worth.copied().unwrap_or(f64::from(n));
+        slowest = slowest.min(worth * group.clock.value / (stage.weight * cycles));
     }
     for (m, memory) in instance.memories.iter().enumerate() {
         if let (Some(limit), true) = (memory.operations, operations[m] > 0.0) {

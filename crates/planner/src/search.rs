@@ -64,6 +64,8 @@ pub enum NoPlan {
     Pass(#[from] nicforge_passes::PassError),
 }
 
+/// Carried bytes that reading a header again counts as.
+const REREAD_BYTES: u32 = 8;
 /// Shares upstream that are tried.
 const BALANCES: [f64; 3] = [0.5, 0.25, 0.75];
 
@@ -204,7 +206,15 @@ impl Search<'_> {
                 }
                 // Packets stay with their events where frames cannot be sent from elsewhere.
                 let without_packet = self.target.links.iter().all(|link| link.kind != LinkKind::Cpumap);
-                let options = Options { objective, balance, without_packet, ..Options::default() };
+                let on = self.config.optimisations;
+                let options = Options {
+                    objective,
+                    balance,
+                    without_packet: without_packet && on.without_packet,
+                    reread_bytes: on.reread.then_some(REREAD_BYTES),
+                    clean: on.clean,
+                    ..Options::default()
+                };
                 let Ok(cut) = cut::cut(&candidate.program, handler, &weights, &options) else { continue };
                 let action =
                     format!("cut `{name}` by {}, {:.0} % upstream", objective.name(), balance * 100.0);

@@ -33,11 +33,20 @@ pub fn computable(origin: &Origin) -> bool {
     }
 }
 
+/// Bytes of the parameter.
+pub const BYTES: u32 = 4;
+
+/// Parts that a sender hashes for each event; none where a whole parameter steers as it is.
+pub fn hashed(by: &BTreeSet<Origin>) -> usize {
+    match by.first() {
+        Some(Origin::Param { path, .. }) if by.len() == 1 && path.is_empty() => 0,
+        _ => by.len(),
+    }
+}
+
 /// Makes `event` say by one integer parameter what its receiver is steered by; the parameter's name.
 pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>) -> String {
-    if let (1, Some(Origin::Param { index, path })) = (by.len(), by.first())
-        && path.is_empty()
-    {
+    if let (0, Some(Origin::Param { index, .. })) = (hashed(by), by.first()) {
         return program.events[event].params[*index as usize].name.clone();
     }
     let params: Vec<Type> = program.events[event].params.iter().map(|param| param.ty).collect();

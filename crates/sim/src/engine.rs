@@ -33,6 +33,7 @@ use crate::keys::Keys;
 use crate::model::{Model, SimError};
 use crate::reorder::Reorder;
 use crate::stats::{Place, Stats};
+use crate::steer::Turns;
 use crate::workload::{Arrival, Workload};
 use crate::{Options, price};
 
@@ -106,7 +107,7 @@ pub struct Engine<'a> {
     order: u64,
     heap: BinaryHeap<Reverse<Key>>,
     units: Vec<Unit>,
-    turns: Vec<u32>,
+    turns: Vec<Turns>,
     contexts: Vec<Context>,
     free_contexts: Vec<u32>,
     flights: Vec<Item>,
@@ -152,7 +153,7 @@ impl<'a> Engine<'a> {
             order: 0,
             heap: BinaryHeap::new(),
             units: model.units.iter().map(unit).collect(),
-            turns: vec![0; model.events.len()],
+            turns: vec![Turns::new(options.evenly); model.events.len()],
             contexts: Vec::new(),
             free_contexts: Vec::new(),
             flights: Vec::new(),

@@ -51,6 +51,9 @@ pub struct Options<'a> {
     pub wire_depth: u32,
     /// Told the number of each packet, in order of acceptance, and the port as the packet goes to its wire.
     pub departed: Option<&'a dyn Fn(u64, u32)>,
+    /// Where keys choose replicas, every new key goes to the next replica in turn instead of where its hash says: the published
+    /// prototype that `nicforge validate alkali` looks at takes the key itself, and its keys are numbered in a row.
+    pub evenly: bool,
     /// Looked at now and then: whether to end at once.
     pub stop: &'a dyn Fn() -> bool,
 }
@@ -64,6 +67,7 @@ impl Default for Options<'_> {
             receive_depth: 512,
             wire_depth: 1024,
             departed: None,
+            evenly: false,
             stop: &|| false,
         }
     }

@@ -1,5 +1,7 @@
 //! Which replica an event goes to.
 
+use std::collections::HashMap;
+
 use nicforge_plan::{PortFields, Steering};
 
 use crate::random::mix;
@@ -24,6 +26,34 @@ pub enum Steer {
     Rss(Vec<(Toeplitz, PortFields)>),
 }
 
+/// What steering remembers of the events of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    /// The replica of the last one whose turn it was.
+    last: u32,
+    /// Replicas by key, where keys are spread evenly.
+    keys: Option<HashMap<u32, u32>>,
+}
+
+impl Turns {
+    /// With `evenly`, every new key goes to the next replica instead of where its hash says.
+    pub fn new(evenly: bool) -> Turns {
+        Turns { last: 0, keys: evenly.then(HashMap::new) }
+    }
+
+    fn next(&mut self, replicas: u32) -> u32 {
+        next_turn(&mut self.last, replicas)
+    }
+
+    /// The replica of a key: `hashed`, unless keys are spread evenly.
+    fn of_key(&mut self, key: u32, hashed: u32, replicas: u32) -> u32 {
+        match &mut self.keys {
+            None => hashed,
+            Some(keys) => *keys.entry(key).or_insert_with(|| next_turn(&mut self.last, replicas)),
+        }
+    }
+}
+
 impl Steer {
     /// # Errors
     /// A Toeplitz key that is not 40 bytes of hexadecimal.
@@ -46,11 +76,11 @@ impl Steer {
         })
     }
 
-    /// The replica of a frame that came in, of `replicas`; `turn` is the stage's own count of round robin.
-    pub fn frame(&self, port: u32, frame: &[u8], replicas: u32, turn: &mut u32) -> u32 {
+    /// The replica of a frame that came in, of `replicas`.
+    pub fn frame(&self, port: u32, frame: &[u8], replicas: u32, turns: &mut Turns) -> u32 {
         match self {
             Steer::One | Steer::Key => 0,
-            Steer::RoundRobin => next_turn(turn, replicas),
+            Steer::RoundRobin => turns.next(replicas),
             Steer::Header(ports) => {
                 let Some(of_port) = ports.iter().find(|fields| fields.port == port) else { return 0 };
                 let mut hash = 0u64;
@@ -62,21 +92,24 @@ impl Steer {
                     }
                     hash = mix(hash);
                 }
-                spread(hash as u32, replicas)
+                turns.of_key(hash as u32, spread(hash as u32, replicas), replicas)
             }
             // The low bits choose the queue, by the indirection table of a card.
-            Steer::Rss(ports) => {
-                ports.get(port as usize).map_or(0, |(key, fields)| key.hash(frame, fields) % 128 % replicas)
-            }
+            Steer::Rss(ports) => ports.get(port as usize).map_or(0, |(key, fields)| {
+                let hash = key.hash(frame, fields);
+                turns.of_key(hash, hash % 128 % replicas, replicas)
+            }),
         }
     }
 
     /// The replica of an internal event whose steering hash is `hash`.
-    pub fn event(&self, hash: u32, replicas: u32, turn: &mut u32) -> u32 {
+    pub fn event(&self, hash: u32, replicas: u32, turns: &mut Turns) -> u32 {
         match self {
             Steer::One => 0,
-            Steer::RoundRobin => next_turn(turn, replicas),
-            Steer::Key | Steer::Header(_) | Steer::Rss(_) => spread(mix(u64::from(hash)) as u32, replicas),
+            Steer::RoundRobin => turns.next(replicas),
+            Steer::Key | Steer::Header(_) | Steer::Rss(_) => {
+                turns.of_key(hash, spread(mix(u64::from(hash)) as u32, replicas), replicas)
+            }
         }
     }
 }
@@ -174,11 +207,20 @@ mod tests {
         for n in 0..6000u32 {
             let mut frame = vec![0u8; 60];
             frame[26..30].copy_from_slice(&n.to_be_bytes());
-            let first = steer.frame(0, &frame, 6, &mut 0);
+            let first = steer.frame(0, &frame, 6, &mut Turns::default());
             frame[34] = n as u8;
-            assert_eq!(first, steer.frame(0, &frame, 6, &mut 0));
+            assert_eq!(first, steer.frame(0, &frame, 6, &mut Turns::default()));
             count[first as usize] += 1;
         }
         assert!(count.iter().all(|c| (900..1100).contains(c)), "{count:?}");
+    }
+
+    #[test]
+    fn keys_spread_evenly_stay_where_they_are() {
+        let mut turns = Turns::new(true);
+        let first: Vec<u32> = (0..12).map(|key| Steer::Key.event(key * 7, 4, &mut turns)).collect();
+        let again: Vec<u32> = (0..12).map(|key| Steer::Key.event(key * 7, 4, &mut turns)).collect();
+        assert_eq!(first, again);
+        assert!((0..4).all(|replica| first.iter().filter(|r| **r == replica).count() == 3), "{first:?}");
     }
 }

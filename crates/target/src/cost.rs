@@ -57,6 +57,10 @@ pub struct TableAccess {
     pub buffer_bytes: f64,
     /// Cycles of instructions that search, which associative memories save.
     pub search_cycles: f64,
+    /// Cycles between the first access of an event and its last: nobody else may use the entry meanwhile.
+    pub held_cycles: f64,
+    /// All accesses have one constant key: every event uses the same entry.
+    pub one_entry: bool,
 }
 
 /// One event of a handler.
@@ -74,7 +78,8 @@ pub struct HandlerCost {
 /// Cycles of one op on a unit, without the memories behind tables and without what regions of it cost.
 pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, traffic: Traffic) -> f64 {
     let size = |value| program.size_of(body.ty(value)) as f64;
-    let words = |bytes: f64| (bytes / 8.0).ceil().max(1.0);
+    let word = if costs.word_bytes > 0.0 { costs.word_bytes } else { 8.0 };
+    let words = |bytes: f64| (bytes / word).ceil().max(1.0);
     let payload = f64::from(traffic.frame_bytes).max(64.0) - 42.0;
     let data = &body.insts[inst];
     let result = |n: usize| data.results.get(n).map_or(0.0, |value| size(*value));
@@ -86,8 +91,9 @@ pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, 
             Some(Op::Int(_)) => costs.mul + costs.alu,
             _ => costs.div,
         },
-        Op::Bin(..) | Op::Cmp(..) | Op::Un(..) | Op::Select { .. } => costs.alu,
-        Op::Get { .. } => costs.field,
+        Op::Cmp(_, value, _) => costs.alu * words(size(*value)),
+        Op::Bin(..) | Op::Un(..) | Op::Select { .. } => costs.alu * words(result(0)),
+        Op::Get { .. } => costs.field * words(result(0).min(8.0)),
         Op::Set { value, .. } => costs.field * words(size(*value)),
         Op::ConstElem { .. } => costs.field + costs.alu,
         Op::Hash { value, .. } => costs.hash + costs.hash_byte * size(*value),
@@ -136,7 +142,15 @@ fn value_bytes(program: &Program, table: TableId) -> f64 {
 /// Expected cost of one event of a handler.
 pub fn handler_cost(program: &Program, handler: HandlerId, costs: &OpCosts, traffic: Traffic) -> HandlerCost {
     let body = &program.handlers[handler].body;
-    let mut sum = Sum { program, body, costs, traffic, cost: HandlerCost::default(), searched: Vec::new() };
+    let mut sum = Sum {
+        program,
+        body,
+        costs,
+        traffic,
+        cost: HandlerCost::default(),
+        searched: Vec::new(),
+        since: Vec::new(),
+    };
     sum.block(body.entry(), 1.0);
     sum.cost
 }
@@ -149,6 +163,8 @@ struct Sum<'a> {
     cost: HandlerCost,
     /// Keys whose place in their table is known already.
     searched: Vec<(TableId, nicforge_ir::ValueId)>,
+    /// Cycles before the first access to each table of `cost.accesses`.
+    since: Vec<f64>,
 }
 
 impl Sum<'_> {
@@ -214,7 +230,10 @@ impl Sum<'_> {
                     bytes,
                     buffer_bytes: 0.0,
                     search_cycles: 0.0,
+                    held_cycles: 0.0,
+                    one_entry: true,
                 });
+                self.since.push(self.cost.cycles);
                 self.cost.accesses.len() - 1
             }
         };
@@ -236,11 +255,17 @@ impl Sum<'_> {
             self.searched.push((table, key));
         }
         let search = if known { 0.0 } else { self.costs.table };
+        let constant = key.is_some_and(|key| matches!(self.body.def_op(key), Some(Op::Int(_))));
+        let now = self.cost.cycles;
         let entry = self.entry(table);
+        entry.one_entry &= constant;
         entry.reads += frequency * reads;
         entry.writes += frequency * writes;
         entry.buffer_bytes += frequency * buffer_bytes;
         entry.search_cycles += frequency * search;
+        if let Some(at) = self.cost.accesses.iter().position(|access| access.table == table) {
+            self.cost.accesses[at].held_cycles = now - self.since[at];
+        }
     }
 }
 
@@ -359,6 +384,13 @@ impl Load {
         let busy = self.cycles + if group.threads > 1 { self.waits * group.switch_cycles } else { 0.0 };
         busy.max((busy + self.wait_ns * 1e-9 * group.clock.value) / threads)
     }
+}
+
+/// Seconds for which one event keeps the entry it uses from the next event that wants the same one.
+pub fn held_seconds(group: &UnitGroup, memory: &Memory, access: &TableAccess) -> f64 {
+    let mut load = Load::default();
+    load.add_access(group, memory, &TableAccess { search_cycles: 0.0, ..*access });
+    (load.cycles + access.held_cycles) / group.clock.value + load.wait_ns * 1e-9
 }
 
 /// Operations a memory performs for one event's accesses to a table.

@@ -346,6 +346,8 @@ pub struct Locks {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpCosts {
+    /// Bytes of a register: what is wider takes several instructions. Absent: 8.
+    pub word_bytes: f64,
     /// Addition, logic, shift, comparison, selection.
     pub alu: f64,
     pub mul: f64,

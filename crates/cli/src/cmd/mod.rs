@@ -21,6 +21,7 @@ mod targets;
 mod trace;
 mod validate;
 mod validate_alkali;
+mod validate_search;
 mod verify;
 mod verify_dpdk;
 mod verify_xdp;

@@ -1,0 +1,246 @@
+//! `nicforge validate alkali`, the rows about the search: its way to the best plan, how good the chosen replicas are, what wrong costs do, and
+//! what each optimisation is worth.
+
+use std::collections::BTreeMap;
+
+use nicforge_ir::{InputEvent, Program, Verified};
+use nicforge_plan::{Objective, Plan};
+use nicforge_planner::assemble;
+use nicforge_planner::instance::{self, Config, Optimisations};
+use nicforge_planner::mapping::{self, Goal};
+use nicforge_planner::search::{CANDIDATES, Found, Limits, search};
+use nicforge_target::quantity::Time;
+use nicforge_target::{OpCosts, Target, Traffic};
+
+use super::matrix;
+use super::validate::Row;
+use super::validate_alkali::{delivered, frames, greatest, load, row};
+use crate::context::Failure;
+use crate::interrupt;
+
+const FLOWS: u32 = 4096;
+
+/// What the paper does not say.
+const UNKNOWN: f64 = f64::NAN;
+
+pub fn rows(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    iterations(rows)?;
+    island(rows)?;
+    wrong_costs(rows)?;
+    switches(rows)
+}
+
+fn config() -> Config {
+    let traffic = Traffic { flows: FLOWS, ..Traffic::default() };
+    Config { traffic, evenly: true, ..Config::default() }
+}
+
+fn found(program: &Verified<Program>, target: &Target, config: &Config) -> Result<Found, Failure> {
+    let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: false };
+    search(program, target, config, Goal::Rate, limits, &interrupt::stopped)
+        .map_err(|e| Failure::user(e.to_string()))
+}
+
+/// Rates of the plans that were the best so far, by iteration of the search.
+fn iterations(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let program = load("nf_chain")?;
+    for (nic, published) in [("bluefield2", 13.0), ("agilio-cx", 26.0)] {
+        let found = found(&program, &matrix::find(nic)?, &config())?;
+        let mut best = 0.0;
+        for step in &found.steps {
+            if step.best_pps > best {
+                best = step.best_pps;
+                let case =
+                    format!("nf_chain on {nic}, iteration {}, {} stages", step.iteration, step.stages.len());
+                rows.push(row(case, "predicted Mpps, the best so far", UNKNOWN, best / 1e6));
+            }
+        }
+        let case = format!("nf_chain on {nic}");
+        rows.push(row(case, "iteration of the best plan", published, found.best as f64));
+    }
+    Ok(())
+}
+
+/// All replica counts of the best three-stage pipeline on one island, simulated under overload.
+fn island(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let program = load("nf_chain")?;
+    let mut target = matrix::find("agilio-cx")?;
+    target.units[0].count = target.units[0].per_island.unwrap_or(target.units[0].count);
+    let config = config();
+    let mut found = found(&program, &target, &config)?;
+    let three = (0..found.candidates.len()).filter(|n| found.candidates[*n].stages.len() == 3);
+    let rate = |n: &usize| found.candidates[*n].mapping.unlimited;
+    let Some(number) = three.max_by(|a, b| rate(a).total_cmp(&rate(b))) else { return Ok(()) };
+    let chosen = found.candidates[number].mapping.clone();
+    let traffic = frames("nf_chain", FLOWS);
+    let line = instance::line_rate(&target, program.ports, config.traffic);
+    let most = target.units[0].count;
+    let instance = found.candidates[number].instance.clone();
+    let allowed = |stage: usize, n: u32| n <= instance.stages[stage].max_replicas;
+    let mut measured = Vec::new();
+    for first in 1..most {
+        for second in 1..most - first {
+            for third in 1..=most - first - second {
+                let replicas = [first, second, third];
+                // Fewer replicas of anything are never better.
+                let full =
+                    (0..3).all(|s| !allowed(s, replicas[s] + 1)) || replicas.iter().sum::<u32>() == most;
+                if !full || (0..3).any(|s| !allowed(s, replicas[s])) || interrupt::stopped() {
+                    continue;
+                }
+                let Some(mapping) = mapping::evaluate(&instance, &chosen.groups, &chosen.memories, &replicas)
+                else {
+                    continue;
+                };
+                found.candidates[number].mapping = mapping;
+                let plan = assemble::plan(&program, &target, &config, Objective::Rate, &found, number);
+                measured.push((replicas.to_vec(), delivered(&target, &plan, &traffic, line)?));
+            }
+        }
+    }
+    found.candidates[number].mapping = chosen.clone();
+    let plan = assemble::plan(&program, &target, &config, Objective::Rate, &found, number);
+    let ours = delivered(&target, &plan, &traffic, line)?;
+    let best = measured.iter().map(|(_, pps)| *pps).fold(ours, f64::max);
+    let rank = 1 + measured.iter().filter(|(_, pps)| *pps > ours * 1.001).count();
+    let case = format!("nf_chain, 3 stages on one island, {} replica plans", measured.len());
+    rows.push(row(case.clone(), "rank of the chosen plan", 2.0, rank as f64));
+    rows.push(row(case, "chosen plan's rate over the best one's", 1.0 - 0.084, ours / best));
+    Ok(())
+}
+
+/// A class of costs, multiplied.
+type Class = (&'static str, fn(&mut Target, f64));
+
+fn each_cost(target: &mut Target, change: impl Fn(&mut OpCosts)) {
+    target.costs.values_mut().for_each(change);
+}
+
+const CLASSES: [Class; 8] = [
+    ("arithmetic", |target, by| {
+        each_cost(target, |c| {
+            for cost in [&mut c.alu, &mut c.mul, &mut c.div, &mut c.field] {
+                *cost *= by;
+            }
+        });
+    }),
+    ("branches", |target, by| each_cost(target, |c| c.branch *= by)),
+    ("hashes", |target, by| {
+        each_cost(target, |c| (c.hash, c.hash_byte) = (c.hash * by, c.hash_byte * by));
+    }),
+    ("headers", |target, by| {
+        each_cost(target, |c| {
+            for cost in [&mut c.extract, &mut c.extract_byte, &mut c.emit, &mut c.emit_byte] {
+                *cost *= by;
+            }
+        });
+    }),
+    ("tables", |target, by| {
+        each_cost(target, |c| (c.table, c.table_byte) = (c.table * by, c.table_byte * by));
+    }),
+    ("receive and send", |target, by| {
+        each_cost(target, |c| (c.receive, c.send) = (c.receive * by, c.send * by));
+    }),
+    ("memories", |target, by| {
+        for access in target.memories.iter_mut().flat_map(|memory| &mut memory.access) {
+            (access.read, access.write) =
+                (Time::of(access.read.value * by), Time::of(access.write.value * by));
+        }
+    }),
+    ("links", |target, by| {
+        for link in &mut target.links {
+            for cost in [&mut link.send_cycles, &mut link.receive_cycles, &mut link.byte_cycles] {
+                *cost *= by;
+            }
+        }
+    }),
+];
+
+/// Planned with wrong costs, simulated with the right ones.
+fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let program = load("nf_chain")?;
+    let target = matrix::find("bluefield2")?;
+    let traffic = frames("nf_chain", FLOWS);
+    let mut known: BTreeMap<String, f64> = BTreeMap::new();
+    let mut measure = |wrong: &Target| -> Result<f64, Failure> {
+        let (plan, line) = planned(&program, wrong, &config())?;
+        let key = format!(
+            "{:?}",
+            (&plan.air, plan.stages.iter().map(|s| s.replicas).collect::<Vec<u32>>(), memories(&plan))
+        );
+        if let Some(pps) = known.get(&key) {
+            return Ok(*pps);
+        }
+        let pps = greatest(&target, &plan, &traffic, line)?.0;
+        known.insert(key, pps);
+        Ok(pps)
+    };
+    let right = measure(&target)?;
+    let mut push = |what: String, published: f64, pps: f64| {
+        let case = format!("nf_chain on bluefield2, {what}");
+        rows.push(row(case, "rate over that of the right costs' plan", published, pps / right));
+    };
+    let mut least = f64::INFINITY;
+    for (name, change) in CLASSES {
+        for by in [0.5, 1.5] {
+            if interrupt::stopped() {
+                return Ok(());
+            }
+            let mut wrong = target.clone();
+            change(&mut wrong, by);
+            let pps = measure(&wrong)?;
+            least = least.min(pps);
+            push(format!("{name} taken {by} times"), UNKNOWN, pps);
+        }
+    }
+    for odd in [0.5, 1.5] {
+        let mut wrong = target.clone();
+        for (n, (_, change)) in CLASSES.iter().enumerate() {
+            change(&mut wrong, if n % 2 == 1 { odd } else { 2.0 - odd });
+        }
+        let pps = measure(&wrong)?;
+        least = least.min(pps);
+        push(format!("all wrong, every other one taken {odd} times"), UNKNOWN, pps);
+    }
+    push("the worst of them".to_string(), 1.0 - 0.013, least);
+    Ok(())
+}
+
+fn memories(plan: &Plan) -> Vec<&str> {
+    plan.tables.iter().map(|table| table.memory.as_str()).collect()
+}
+
+fn planned(program: &Verified<Program>, target: &Target, config: &Config) -> Result<(Plan, f64), Failure> {
+    let found = found(program, target, config)?;
+    let line = instance::line_rate(target, program.ports, config.traffic);
+    Ok((assemble::plan(program, target, config, Objective::Rate, &found, found.best), line))
+}
+
+/// An optimisation, and the plan without it.
+const SWITCHES: [(&str, Optimisations); 3] = [
+    ("clean-up across the cut off", Optimisations { clean: false, without_packet: true, reread: false }),
+    ("packet in every event", Optimisations { clean: true, without_packet: false, reread: false }),
+    (
+        "headers read again instead of carried",
+        Optimisations { clean: true, without_packet: true, reread: true },
+    ),
+];
+
+/// What optimisations are worth with one flow, where the slowest stage decides.
+fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let target = matrix::find("agilio-cx")?;
+    let program = load("flextoe_rx")?;
+    let traffic: Vec<InputEvent> = frames("flextoe_rx", 1);
+    let of = |optimisations: Optimisations| -> Result<f64, Failure> {
+        let mut config = Config { optimisations, ..config() };
+        config.traffic.flows = 1;
+        let (plan, line) = planned(&program, &target, &config)?;
+        Ok(greatest(&target, &plan, &traffic, line)?.0)
+    };
+    let usual = of(Optimisations::default())?;
+    for (name, switched) in SWITCHES {
+        let case = format!("flextoe_rx on agilio-cx, one flow, {name}");
+        rows.push(row(case, "rate over the usual plan's", UNKNOWN, of(switched)? / usual));
+    }
+    Ok(())
+}
