@@ -85,6 +85,9 @@ pub struct Planning {
     /// Cores of the host that may be used too
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub host_cores: u32,
+    /// Take how often branches go either way from a capture (--pcap, or the one beside the program) instead of guessing
+    #[arg(long)]
+    pub profile: bool,
     /// Frame size the rates are for, bytes without CRC
     #[arg(long, default_value_t = 256, value_name = "BYTES")]
     pub frame: u32,
@@ -112,6 +115,7 @@ impl Default for Planning {
             objective: "rate".to_string(),
             pin: Vec::new(),
             host_cores: 0,
+            profile: false,
             frame: 256,
             flows: 1024,
             iterations: nicforge_planner::search::CANDIDATES,
@@ -138,6 +142,8 @@ pub struct Plan {
     /// Name of a target, a .toml file, or `all`
     #[arg(long, value_name = "TARGET")]
     pub target: String,
+    #[command(flatten)]
+    pub inputs: Inputs,
     #[command(flatten)]
     pub planning: Planning,
     /// Check and price a plan from a file instead of searching
@@ -244,6 +250,8 @@ pub struct Explain {
     /// Name of a target, or a .toml file
     #[arg(long, value_name = "TARGET")]
     pub target: String,
+    #[command(flatten)]
+    pub inputs: Inputs,
     #[command(flatten)]
     pub planning: Planning,
 }

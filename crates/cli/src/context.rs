@@ -69,12 +69,14 @@ impl Runtime {
         let fail =
             |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
         sweep(&std::env::temp_dir());
-        let dir = tempfile::Builder::new().prefix(RUNTIME_PREFIX).tempdir().map_err(fail)?;
-        interrupt::remember(dir.path());
-        let lock = File::open(dir.path()).map_err(fail)?;
-        lock.try_lock().map_err(|e| fail(e.into()))?;
-        RUNTIME.extract(dir.path()).map_err(fail)?;
-        Ok(Runtime { dir, _lock: lock })
+        let make = || {
+            let dir = tempfile::Builder::new().prefix(RUNTIME_PREFIX).tempdir()?;
+            let lock = File::open(dir.path())?;
+            lock.try_lock()?;
+            RUNTIME.extract(dir.path())?;
+            Ok(Runtime { dir, _lock: lock })
+        };
+        interrupt::remember(make, |runtime| runtime.dir.path()).map_err(fail)
     }
 
     /// The folder of `nicforge.h`.

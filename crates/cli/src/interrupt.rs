@@ -3,6 +3,7 @@
 //! A command that runs a program looks at [`stopped`] and ends in order. All others end at once, after the temporary files
 //! are removed.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,9 +62,13 @@ fn ignores_hangup() -> bool {
     }
 }
 
-/// Remembers a folder to remove if the command is interrupted.
-pub fn remember(folder: &Path) {
-    FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(folder.to_path_buf());
+/// Makes a folder that is removed if the command is interrupted. An interrupt waits until it is whole: what is half there could be
+/// missed, or written again behind the removal.
+pub fn remember<T>(make: impl FnOnce() -> io::Result<T>, folder: impl FnOnce(&T) -> &Path) -> io::Result<T> {
+    let mut folders = FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let made = make()?;
+    folders.push(folder(&made).to_path_buf());
+    Ok(made)
 }
 
 /// Forgets it: it is gone.

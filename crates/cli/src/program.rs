@@ -17,6 +17,8 @@ use crate::context::{Failure, Runtime, color};
 pub struct Loaded {
     pub path: PathBuf,
     pub program: Verified<Program>,
+    /// The same with branch frequencies of a capture, for the planner.
+    pub profiled: Option<Verified<Program>>,
     /// Rendered warnings of the front end.
     pub warnings: String,
 }
@@ -46,12 +48,12 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
             std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         let program = text::parse(&content)
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
-        return Ok(Loaded { program: check(program)?, path, warnings: String::new() });
+        return Ok(Loaded { program: check(program)?, profiled: None, path, warnings: String::new() });
     }
     match frontend::compile(&path, &options(source, runtime)) {
         Ok(output) => {
             let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
-            Ok(Loaded { program: check(output.program)?, path, warnings })
+            Ok(Loaded { program: check(output.program)?, profiled: None, path, warnings })
         }
         Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
     }

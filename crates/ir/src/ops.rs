@@ -300,6 +300,15 @@ pub enum Op {
 }
 
 impl Op {
+    /// Replaces the regions the op owns, in order.
+    pub fn map_regions(&mut self, change: &mut dyn FnMut(BlockId) -> BlockId) {
+        match self {
+            Op::If { then, other, .. } => (*then, *other) = (change(*then), change(*other)),
+            Op::Loop { body, .. } => *body = change(*body),
+            _ => {}
+        }
+    }
+
     /// Regions the op owns, in order.
     pub fn regions(&self) -> impl Iterator<Item = BlockId> + use<> {
         let (first, second) = match self {

@@ -225,6 +225,42 @@ pub struct Inst {
     pub span: Span,
 }
 
+/// A body that moves into new arenas.
+struct Moved<'a> {
+    old: &'a Body,
+    new: &'a mut Body,
+    values: SecondaryMap<ValueId, Option<ValueId>>,
+}
+
+impl Moved<'_> {
+    fn value(&mut self, value: ValueId, def: ValueDef) -> ValueId {
+        let id = self.new.values.push(Value { def, ..self.old.values[value].clone() });
+        self.values[value] = Some(id);
+        id
+    }
+
+    /// Definitions come before uses, so operands have moved already.
+    fn block(&mut self, block: BlockId) -> BlockId {
+        let id = self.new.blocks.push(Block::default());
+        let old = &self.old.blocks[block];
+        let params = old.params.iter().zip(0..);
+        let params = params.map(|(param, at)| self.value(*param, ValueDef::Param(id, at))).collect();
+        self.new.blocks[id].params = params;
+        for inst in &old.insts {
+            let old = &self.old.insts[*inst];
+            let mut op = old.op.clone();
+            op.map_operands(&mut |value| self.values[value].unwrap_or(value));
+            op.map_regions(&mut |region| self.block(region));
+            let moved = self.new.insts.push(Inst { op, results: Vec::new(), span: old.span });
+            let results = old.results.iter().zip(0..);
+            let results = results.map(|(r, at)| self.value(*r, ValueDef::Result(moved, at))).collect();
+            self.new.insts[moved].results = results;
+            self.new.blocks[id].insts.push(moved);
+        }
+        id
+    }
+}
+
 impl Body {
     /// The outermost region. Every body that a builder finished has one.
     pub fn entry(&self) -> BlockId {
@@ -252,6 +288,15 @@ impl Body {
     /// The terminator of a region.
     pub fn terminator(&self, block: BlockId) -> Option<&Inst> {
         self.blocks[block].insts.last().map(|inst| &self.insts[*inst])
+    }
+
+    /// Drops instructions, regions and values that passes have left behind. Ids change.
+    pub fn compact(&mut self) {
+        let Some(entry) = self.entry else { return };
+        let old = std::mem::take(self);
+        let mut moved = Moved { old: &old, new: self, values: SecondaryMap::new() };
+        let entry = moved.block(entry);
+        self.entry = Some(entry);
     }
 
     /// Calls `visit` on every instruction reachable from `block`, outer ones before the regions they own.

@@ -263,6 +263,10 @@ fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::C
         // Nobody looks at the cursor, so it may as well be the same everywhere.
         restart::reset_before(&mut program.handlers[handler].body, packet, event);
     }
+    // What earlier cuts and passes left behind would be copied with every candidate.
+    for handler in program.handlers.values_mut() {
+        handler.body.compact();
+    }
     Stages { program, event, downstream }
 }
 

@@ -11,6 +11,7 @@ pub mod cut;
 pub mod instance;
 pub mod mapping;
 pub mod origin;
+pub mod profile;
 pub mod search;
 pub mod shard;
 pub mod skew;

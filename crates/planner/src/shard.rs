@@ -13,8 +13,9 @@
 //! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use nicforge_ir::{Body, Direction, HandlerId, InstId, Op, Program, TableId, Type};
+use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, TableId, Type};
 use nicforge_target::{Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
@@ -277,7 +278,9 @@ pub struct Steer {
 
 /// Decides steering for all stages of a program on a target.
 pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> Vec<Steer> {
-    let arguments: Vec<Vec<Shape>> = stages.iter().map(|handlers| sent(program, stages, handlers)).collect();
+    let (sending, mut known) = (Sending::of(program, stages), BTreeMap::new());
+    let arguments: Vec<Rc<Vec<Shape>>> =
+        stages.iter().map(|handlers| sending.to(program, handlers[0], &mut known)).collect();
     let abilities: Vec<Ability> = stages.iter().map(|handlers| ability(program, handlers)).collect();
     let unordered = |s: usize| stages[s].iter().any(|h| program.handlers[*h].unordered);
     let asked = |s: usize| stages[s].iter().filter_map(|h| program.handlers[*h].max_replicas).min();
@@ -420,29 +423,55 @@ pub fn tables_of(program: &Program, handler: HandlerId) -> Vec<TableId> {
     list
 }
 
-/// What the parameters of a stage's internal event are, in terms of the packet that entered, if all senders agree.
-fn sent(program: &Program, stages: &[Vec<HandlerId>], handlers: &[HandlerId]) -> Vec<Shape> {
-    let event = program.handlers[handlers[0]].event;
-    if program.events[event].direction != Direction::Internal {
-        return vec![];
-    }
-    let mut known: Option<Vec<Shape>> = None;
-    for sender in stages.iter().flatten() {
-        let is_it = |op: &Op| matches!(op, Op::Generate { event: e, .. } if *e == event);
-        let found = sites(program, *sender, &is_it);
-        if found.is_empty() {
-            continue;
+/// Where each handler generates internal events, and what their arguments are there.
+struct Sending {
+    by_handler: Vec<(EventId, HandlerId, Vec<Site>)>,
+}
+
+impl Sending {
+    /// Follows every handler once.
+    fn of(program: &Program, stages: &[Vec<HandlerId>]) -> Sending {
+        let inside = |op: &Op| matches!(op, Op::Generate { event, .. } if program.events[*event].direction == Direction::Internal);
+        let mut by_handler = Vec::new();
+        for handler in stages.iter().flatten() {
+            let mut by_event: BTreeMap<EventId, Vec<Site>> = BTreeMap::new();
+            for site in sites(program, *handler, &inside) {
+                if let Op::Generate { event, .. } = program.handlers[*handler].body.insts[site.inst].op {
+                    by_event.entry(event).or_default().push(site);
+                }
+            }
+            by_handler.extend(by_event.into_iter().map(|(event, sites)| (event, *handler, sites)));
         }
-        let outer = sent(program, stages, &[*sender]);
-        for site in found {
-            let args: Vec<Shape> = site.operands.iter().map(|shape| compose(shape, &outer, &site)).collect();
-            known = Some(match known {
-                None => args,
-                Some(before) => before.iter().zip(&args).map(|(a, b)| agree(a, b)).collect(),
-            });
-        }
+        Sending { by_handler }
     }
-    known.unwrap_or_default()
+
+    /// What the parameters of a handler's internal event are, in terms of the packet that entered, if all senders agree.
+    fn to(
+        &self,
+        program: &Program,
+        handler: HandlerId,
+        known: &mut BTreeMap<EventId, Rc<Vec<Shape>>>,
+    ) -> Rc<Vec<Shape>> {
+        let event = program.handlers[handler].event;
+        if let Some(before) = known.get(&event) {
+            return before.clone();
+        }
+        let mut agreed: Option<Vec<Shape>> = None;
+        for (_, sender, sites) in self.by_handler.iter().filter(|(to, _, _)| *to == event) {
+            let outer = self.to(program, *sender, known);
+            for site in sites {
+                let args: Vec<Shape> =
+                    site.operands.iter().map(|shape| compose(shape, &outer, site)).collect();
+                agreed = Some(match agreed {
+                    None => args,
+                    Some(before) => before.iter().zip(&args).map(|(a, b)| agree(a, b)).collect(),
+                });
+            }
+        }
+        let agreed = Rc::new(agreed.unwrap_or_default());
+        known.insert(event, agreed.clone());
+        agreed
+    }
 }
 
 fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {

@@ -288,8 +288,7 @@ fn walk(
                 share = a + b;
             }
             Op::Loop { max_trips, body: region, .. } => {
-                // Half of the trips on average; `break` and `continue` inside are part of that estimate.
-                let trips = (1.0 + f64::from(*max_trips)) / 2.0;
+                let trips = expected_trips(program, body, *region, f64::from(*max_trips));
                 walk(program, body, *region, share * trips, visit);
             }
             Op::Return(_) => return 0.0,
@@ -298,6 +297,38 @@ fn walk(
         }
     }
     share
+}
+
+/// Trips of a loop: from how likely its breaks are, where that is known, else half of what is possible.
+fn expected_trips(program: &Program, body: &Body, region: BlockId, most: f64) -> f64 {
+    let mut known = false;
+    let (falls, goes_on) = going_on(program, body, region, 1.0, &mut known);
+    let stays = falls + goes_on;
+    if known && stays < 1.0 { (1.0 - stays.powf(most)) / (1.0 - stays) } else { (1.0 + most) / 2.0 }
+}
+
+/// Shares of a trip that reach a region's end and that start the next trip from inside; `known` if a break's frequency is.
+fn going_on(program: &Program, body: &Body, block: BlockId, mut share: f64, known: &mut bool) -> (f64, f64) {
+    let breaks = |block: BlockId| {
+        let last = body.blocks[block].insts.last();
+        last.is_some_and(|last| matches!(body.insts[*last].op, Op::Break { .. }))
+    };
+    let mut goes_on = 0.0;
+    for &inst in &body.blocks[block].insts {
+        match &body.insts[inst].op {
+            Op::If { then, other, likely, .. } => {
+                let p = likely.map_or_else(|| guess(program, body, *then, *other), f64::from);
+                *known |= likely.is_some() && (breaks(*then) || breaks(*other));
+                let (a, on) = going_on(program, body, *then, share * p, known);
+                let (b, too) = going_on(program, body, *other, share * (1.0 - p), known);
+                (share, goes_on) = (a + b, goes_on + on + too);
+            }
+            Op::Return(_) | Op::Break { .. } => return (0.0, goes_on),
+            Op::Continue { .. } => return (0.0, goes_on + share),
+            _ => {}
+        }
+    }
+    (share, goes_on)
 }
 
 fn guess(program: &Program, body: &Body, then: BlockId, other: BlockId) -> f64 {

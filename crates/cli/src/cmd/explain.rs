@@ -10,10 +10,11 @@ use crate::program;
 /// Plans, and answers what the question's words name.
 pub fn run(args: Explain) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&args.source, &runtime)?;
+    let mut loaded = program::load(&args.source, &runtime)?;
+    plan::profile(&mut loaded, &args.planning, &args.inputs)?;
     drop(runtime);
     let target = matrix::find(&args.target)?;
-    let (found, _) = plan::find(&loaded.program, &target, &args.planning)?;
+    let (found, _) = plan::find(&loaded, &target, &args.planning)?;
     let words: Vec<String> = args
         .question
         .iter()

@@ -4,29 +4,31 @@ use std::time::{Duration, Instant};
 
 use nicforge_ir::{Program, Verified};
 use nicforge_plan::{self as plans, Edge, Objective, Plan, Replication, Steering};
-use nicforge_planner::assemble;
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{self, Found, Limits};
+use nicforge_planner::{assemble, profile};
 use nicforge_target::{Target, Traffic, support};
 use serde_json::{Value, json};
 
 use super::{matrix, rates};
-use crate::args::{self, Planned, Planning};
+use crate::args::{self, Inputs, Planned, Planning};
 use crate::context::{Failure, Runtime};
-use crate::{interrupt, out, program};
+use crate::program::{self, Loaded};
+use crate::{events, interrupt, out};
 
 /// Searches and prints.
 pub fn run(args: args::Plan) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&args.source, &runtime)?;
+    let mut loaded = program::load(&args.source, &runtime)?;
     drop(runtime);
+    profile(&mut loaded, &args.planning, &args.inputs)?;
     out::notes(&loaded.warnings);
     let targets = matrix::targets(&args.target)?;
     let all = targets.len() > 1;
     let mut answers = Vec::new();
     for target in &targets {
-        match one(&args, &loaded.program, target) {
+        match one(&args, &loaded, target) {
             Ok(mut plan) => {
                 let guarantee =
                     if args.guarantee { Some(guaranteed(&mut plan, &loaded.program, target)?) } else { None };
@@ -78,9 +80,9 @@ fn guaranteed(plan: &mut Plan, source: &Program, target: &Target) -> Result<Stri
 /// Time the bound of one stage may take; then a valid, lower rate is given.
 const GUARANTEE_TIME: Duration = Duration::from_secs(3);
 
-fn one(args: &args::Plan, source: &Verified<Program>, target: &Target) -> Result<Plan, Failure> {
+fn one(args: &args::Plan, loaded: &Loaded, target: &Target) -> Result<Plan, Failure> {
     let Some(path) = &args.plan else {
-        let (plan, interrupted) = find(source, target, &args.planning)?;
+        let (plan, interrupted) = find(loaded, target, &args.planning)?;
         if interrupted {
             errln!(
                 "note: the search was stopped; this is the best plan so far, of {} candidates",
@@ -91,7 +93,7 @@ fn one(args: &args::Plan, source: &Verified<Program>, target: &Target) -> Result
     };
     let file = path.display().to_string();
     let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
-    read(&file, &content, source, target)
+    read(&file, &content, &loaded.program, target)
 }
 
 /// A plan from a file, checked against program and target.
@@ -180,13 +182,22 @@ fn config(planning: &Planning, source: &Program, target: &Target) -> Result<Conf
     Ok(config)
 }
 
+/// Measures branch frequencies for the searches to come, if that is wanted.
+pub fn profile(loaded: &mut Loaded, planning: &Planning, inputs: &Inputs) -> Result<(), Failure> {
+    if planning.profile {
+        let events = events::captures(inputs, &loaded.program, &loaded.path)?;
+        let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
+        let profiled = profile::measured(&loaded.program, &entries, &events);
+        loaded.profiled = Some(profiled.map_err(|e| Failure::user(format!("--profile: {e}")))?);
+    }
+    Ok(())
+}
+
 /// Searches for a plan; whether the search was stopped before its end.
-pub fn find(
-    source: &Verified<Program>,
-    target: &Target,
-    planning: &Planning,
-) -> Result<(Plan, bool), Failure> {
-    let (found, config) = candidates(source, target, planning, planning.all_candidates)?;
+pub fn find(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Plan, bool), Failure> {
+    let source = &loaded.program;
+    let searched = loaded.profiled.as_ref().unwrap_or(source);
+    let (found, config) = candidates(searched, target, planning, planning.all_candidates)?;
     let (objective, _) = objective(&planning.objective)?;
     let plan = assemble::plan(source, target, &config, objective, &found, found.best);
     Ok((plan, found.interrupted))

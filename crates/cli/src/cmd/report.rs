@@ -36,7 +36,8 @@ struct Row {
 /// Plans for every target and writes the page.
 pub fn run(args: Report) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&args.source, &runtime)?;
+    let mut loaded = program::load(&args.source, &runtime)?;
+    plan::profile(&mut loaded, &args.planning, &args.inputs)?;
     drop(runtime);
     out::notes(&loaded.warnings);
     interrupt::stop_in_order();
@@ -55,7 +56,7 @@ pub fn run(args: Report) -> Result<(), Failure> {
 
 /// Plans, and finds the rates that were asked for.
 fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
-    let plan = plan::find(&loaded.program, &target, &args.planning).map(|(plan, _)| plan);
+    let plan = plan::find(loaded, &target, &args.planning).map(|(plan, _)| plan);
     let mut row = Row {
         plan: plan.map_err(|failure| failure.message),
         target,

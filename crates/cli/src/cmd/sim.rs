@@ -20,7 +20,8 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
     spec.seed = args.seed.unwrap_or(spec.seed);
     let sweep = args.sweep.as_deref().map(points).transpose()?;
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&args.source, &runtime)?;
+    let mut loaded = program::load(&args.source, &runtime)?;
+    plan::profile(&mut loaded, &args.planning, &args.inputs)?;
     drop(runtime);
     out::notes(&loaded.warnings);
     let target = one_target(&args.target)?;
@@ -30,7 +31,7 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
             let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
             plan::read(&file, &content, &loaded.program, &target)?
         }
-        None => plan::find(&loaded.program, &target, &args.planning)?.0,
+        None => plan::find(&loaded, &target, &args.planning)?.0,
     };
     let planned = assemble::program_with(&plan, &loaded.program).map_err(Failure::user)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;

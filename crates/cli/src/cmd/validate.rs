@@ -337,9 +337,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 fn programs(text: &str) -> Result<Vec<Row>, Failure> {
     let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the examples: {e}"));
-    let dir = tempfile::tempdir().map_err(fail)?;
-    interrupt::remember(dir.path());
-    EXAMPLES.extract(dir.path()).map_err(fail)?;
+    let make = || {
+        let dir = tempfile::tempdir()?;
+        EXAMPLES.extract(dir.path())?;
+        Ok(dir)
+    };
+    let dir = interrupt::remember(make, |dir| dir.path()).map_err(fail)?;
     let (mut rows, mut slower) = (Vec::new(), Vec::new());
     for fields in records(PUBLISHED) {
         let [case, program, define, count, rate] = fields[..] else { continue };

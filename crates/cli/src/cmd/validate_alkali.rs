@@ -186,8 +186,10 @@ pub fn load(name: &str) -> Result<Verified<Program>, Failure> {
     let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the programs: {e}"));
     let dir = tempfile::tempdir().map_err(fail)?;
     PROGRAMS.extract(dir.path()).map_err(fail)?;
-    let source =
-        Source { program: dir.path().join(Path::new(&format!("{name}.c"))), define: vec![], include: vec![] };
+    // Programs are in C, but for one that is cut by hand.
+    let named = |end: &str| dir.path().join(Path::new(&format!("{name}.{end}")));
+    let file = Some(named("air")).filter(|path| path.is_file()).unwrap_or_else(|| named("c"));
+    let source = Source { program: file, define: vec![], include: vec![] };
     Ok(program::load(&source, &runtime)?.program)
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nicforge_ir::{InputEvent, Program, Verified};
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::assemble;
-use nicforge_planner::instance::{self, Config, Optimisations};
+use nicforge_planner::instance::{self, Config, ContextUse};
 use nicforge_planner::mapping::{self, Goal};
 use nicforge_planner::search::{CANDIDATES, Found, Limits, search};
 use nicforge_target::quantity::Time;
@@ -27,7 +27,8 @@ pub fn rows(rows: &mut Vec<Row>) -> Result<(), Failure> {
     iterations(rows)?;
     island(rows)?;
     wrong_costs(rows)?;
-    switches(rows)
+    switches(rows)?;
+    context(rows)
 }
 
 fn config() -> Config {
@@ -216,14 +217,14 @@ fn planned(program: &Verified<Program>, target: &Target, config: &Config) -> Res
     Ok((assemble::plan(program, target, config, Objective::Rate, &found, found.best), line))
 }
 
-/// An optimisation, and the plan without it.
-const SWITCHES: [(&str, Optimisations); 3] = [
-    ("clean-up across the cut off", Optimisations { clean: false, without_packet: true, reread: false }),
-    ("packet in every event", Optimisations { clean: true, without_packet: false, reread: false }),
-    (
-        "headers read again instead of carried",
-        Optimisations { clean: true, without_packet: true, reread: true },
-    ),
+/// An optimisation, and what switches it.
+type Switch = (&'static str, fn(&mut Config));
+
+const SWITCHES: [Switch; 4] = [
+    ("clean-up across the cut off", |config| config.optimisations.clean = false),
+    ("packet in every event", |config| config.optimisations.without_packet = false),
+    ("headers read again instead of carried", |config| config.optimisations.reread = true),
+    ("every value copied with events", |config| config.context = ContextUse::None),
 ];
 
 /// What optimisations are worth with one flow, where the slowest stage decides.
@@ -231,16 +232,33 @@ fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
     let target = matrix::find("agilio-cx")?;
     let program = load("flextoe_rx")?;
     let traffic: Vec<InputEvent> = frames("flextoe_rx", 1);
-    let of = |optimisations: Optimisations| -> Result<f64, Failure> {
-        let mut config = Config { optimisations, ..config() };
+    let of = |switch: Option<fn(&mut Config)>| -> Result<f64, Failure> {
+        let mut config = config();
         config.traffic.flows = 1;
+        if let Some(switch) = switch {
+            switch(&mut config);
+        }
         let (plan, line) = planned(&program, &target, &config)?;
         Ok(greatest(&target, &plan, &traffic, line)?.0)
     };
-    let usual = of(Optimisations::default())?;
-    for (name, switched) in SWITCHES {
+    let usual = of(None)?;
+    for (name, switch) in SWITCHES {
         let case = format!("flextoe_rx on agilio-cx, one flow, {name}");
-        rows.push(row(case, "rate over the usual plan's", UNKNOWN, of(switched)? / usual));
+        rows.push(row(case, "rate over the usual plan's", UNKNOWN, of(Some(switch))? / usual));
+    }
+    Ok(())
+}
+
+/// The paper's example of values that share bytes of the context: 16, 16 and 32 bits that never live together.
+fn context(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    let target = matrix::find("bluefield2")?;
+    let program = load("context")?;
+    for (what, context, published) in
+        [("bytes of their own", ContextUse::Own, 64.0), ("shared bytes", ContextUse::Shared, 32.0)]
+    {
+        let (plan, _) = planned(&program, &target, &Config { context, ..config() })?;
+        let case = format!("context example, {what}");
+        rows.push(row(case, "bits of context", published, f64::from(8 * plan.context_bytes)));
     }
     Ok(())
 }

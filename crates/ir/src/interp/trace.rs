@@ -6,7 +6,7 @@ use crate::program::{FuncId, HandlerId, Inst, InstId, TableId};
 use super::Val;
 
 /// Whose body is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyOf {
     Handler(HandlerId),
     Func(FuncId),

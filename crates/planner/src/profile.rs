@@ -1,0 +1,50 @@
+//! Branch frequencies of a program on a capture, in place of guesses.
+//!
+//! The interpreter runs the capture once and counts which way every `if` goes; the shares are written into the program as the
+//! probabilities it is cut and mapped by. What the user said with `NF_LIKELY` stays. A branch that was seen always or never one way keeps a
+//! small share for the other one: a capture is a sample, and (n + 1) / (m + 2) is what one expects after n of m (Laplace).
+
+use std::collections::HashMap;
+
+use nicforge_ir::interp::{BodyOf, Tracer};
+use nicforge_ir::{Entry, InputEvent, InstId, Interp, Op, Program, TableBackend, TableId, Verified, verify};
+
+/// The program with the frequencies that `events` show, with `entries` in its tables.
+///
+/// # Errors
+/// A table that does not take an entry, an event that cannot be run; in words.
+pub fn measured(
+    program: &Verified<Program>,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Result<Verified<Program>, String> {
+    let mut interp = Interp::new(program);
+    for (table, entry) in entries {
+        interp.set(*table, entry).map_err(|e| e.to_string())?;
+    }
+    let mut counts = Counts::default();
+    for (number, event) in events.iter().enumerate() {
+        interp.run_traced(event, &mut counts).map_err(|e| format!("event {}: {e}", number + 1))?;
+    }
+    let mut known = program.clone().into_inner();
+    for ((body, inst), [taken, not]) in counts.0 {
+        let body = match body {
+            BodyOf::Handler(handler) => &mut known.handlers[handler].body,
+            BodyOf::Func(func) => &mut known.funcs[func].body,
+        };
+        if let Op::If { likely: likely @ None, .. } = &mut body.insts[inst].op {
+            *likely = Some(((taken + 1) as f64 / (taken + not + 2) as f64) as f32);
+        }
+    }
+    verify(known).map_err(|errors| errors.first().map_or(String::new(), ToString::to_string))
+}
+
+/// How often each `if` went either way.
+#[derive(Default)]
+struct Counts(HashMap<(BodyOf, InstId), [u64; 2]>);
+
+impl Tracer for Counts {
+    fn branch(&mut self, body: BodyOf, inst: InstId, taken: bool) {
+        self.0.entry((body, inst)).or_default()[usize::from(!taken)] += 1;
+    }
+}
