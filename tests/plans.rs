@@ -9,11 +9,12 @@ use nicforge_passes::PassManager;
 use nicforge_plan::Objective;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
-use nicforge_planner::{assemble, instance::Config};
+use nicforge_planner::{assemble, instance::Config, profile};
 use nicforge_run::control;
 use nicforge_run::dpdk::verify_dpdk;
 use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
+use nicforge_tests::root;
 
 /// Candidates looked at; the search has reached several stages by then.
 const CANDIDATES: u32 = 16;
@@ -76,6 +77,23 @@ fn plans_of_all_targets_mean_the_same() {
     let (checked, several) = (checked.into_inner(), several.into_inner());
     println!("{checked} plans, {several} of several stages");
     assert!(checked > 100 && several > 50, "only {checked} plans, {several} of several stages");
+}
+
+/// With what the capture shows instead of guesses the program means the same, and predictions change where guesses were wrong.
+#[test]
+fn profiles_follow_the_capture() {
+    let example = Example::load(root().join("examples/flow_stats"));
+    let profiled = profile::measured(&example.program, &example.entries, &example.events);
+    let profiled = profiled.unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outputs(&profiled, &example), outputs(&example.program, &example));
+    let target = nicforge_target::find("bluefield2").unwrap_or_else(|e| panic!("{e}"));
+    let rate = |program: &Verified<Program>| {
+        let found = plans(program, &target).unwrap_or_else(|| panic!("no plan"));
+        found.candidates[found.best].mapping.rate
+    };
+    // Nearly every packet of the capture is counted; the guess is every other one.
+    let (guessed, measured) = (rate(&example.program), rate(&profiled));
+    assert!(measured < 0.5 * guessed, "{measured} against {guessed}");
 }
 
 #[test]

@@ -625,6 +625,9 @@ pub enum Suite {
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
+    /// Print the table as Markdown, as docs/validation has it
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

@@ -45,13 +45,13 @@ pub struct Optimisations {
     pub clean: bool,
     /// Events go without the packet behind what was done with it.
     pub without_packet: bool,
-    /// Headers are read again downstream instead of carried. Not part of usual plans.
+    /// Headers are read again downstream instead of carried, where that is cheaper.
     pub reread: bool,
 }
 
 impl Default for Optimisations {
     fn default() -> Optimisations {
-        Optimisations { clean: true, without_packet: true, reread: false }
+        Optimisations { clean: true, without_packet: true, reread: true }
     }
 }
 

@@ -86,6 +86,13 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         ]
     };
     let shown: Vec<Vec<String>> = rows.iter().map(show).collect();
+    if args.markdown {
+        outln!("| case | metric | published | ours | error | calibrated |\n|---|---|---|---|---|---|");
+        for row in &shown {
+            outln!("| {} |", row[1..].join(" | "));
+        }
+        return Ok(());
+    }
     out::text(&table(&["source", "case", "metric", "published", "ours", "error", "calibrated"], &shown));
     Ok(())
 }

@@ -223,7 +223,7 @@ type Switch = (&'static str, fn(&mut Config));
 const SWITCHES: [Switch; 4] = [
     ("clean-up across the cut off", |config| config.optimisations.clean = false),
     ("packet in every event", |config| config.optimisations.without_packet = false),
-    ("headers read again instead of carried", |config| config.optimisations.reread = true),
+    ("headers carried instead of read again", |config| config.optimisations.reread = false),
     ("every value copied with events", |config| config.context = ContextUse::None),
 ];
 
