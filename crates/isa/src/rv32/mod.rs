@@ -9,12 +9,15 @@ pub mod compressed;
 pub mod csr;
 mod decode;
 pub mod encode;
+pub mod fuzz;
 mod hart;
 pub mod insn;
 mod print;
 mod run;
 pub mod runner;
 mod table;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 pub use bus::{Access, Amo, Bus, FlatMemory, Refusal, Reply};

@@ -1,5 +1,5 @@
-//! Disassembly in objdump's words, short forms included: `mv`, `li`, `ret`, `beqz`. Compressed instructions print as what they
-//! expand to. Targets are absolute addresses, and as in objdump operands follow a tab and have no spaces.
+//! Disassembly in the words of GNU objdump 2.40, short forms included: `mv`, `li`, `ret`, `beqz`, and `add` with an immediate.
+//! Compressed instructions print as what they expand to, also where objdump calls one a hint. Targets are absolute addresses, and as in objdump operands follow a tab and have no spaces.
 
 use super::REGISTERS;
 use super::csr;
@@ -36,7 +36,7 @@ fn short(insn: &Insn, pc: u32) -> Option<(String, String)> {
     let (name, operands) = match insn.op {
         Op::Addi if (rd, rs1, imm) == (ZERO, ZERO, 0) => ("nop", String::new()),
         Op::Addi if rs1 == ZERO => ("li", format!("{d},{imm}")),
-        Op::Addi if imm == 0 => ("mv", format!("{d},{s}")),
+        Op::Addi if imm == 0 && insn.len == 4 => ("mv", format!("{d},{s}")),
         Op::Add if rs1 == ZERO && insn.len == 2 => ("mv", format!("{d},{t}")),
         Op::Xori if imm == -1 => ("not", format!("{d},{s}")),
         Op::Andi if imm == 255 => ("zext.b", format!("{d},{s}")),
@@ -71,12 +71,21 @@ fn short(insn: &Insn, pc: u32) -> Option<(String, String)> {
         Op::Csrrw if rd == ZERO => ("csrw", format!("{},{s}", register_name(insn))),
         Op::Csrrs if rd == ZERO => ("csrs", format!("{},{s}", register_name(insn))),
         Op::Csrrc if rd == ZERO => ("csrc", format!("{},{s}", register_name(insn))),
-        Op::Csrrwi if rd == ZERO => ("csrwi", format!("{},{rs1}", register_name(insn))),
-        Op::Csrrsi if rd == ZERO => ("csrsi", format!("{},{rs1}", register_name(insn))),
-        Op::Csrrci if rd == ZERO => ("csrci", format!("{},{rs1}", register_name(insn))),
+        Op::Csrrwi if rd == ZERO => ("csrw", format!("{},{rs1}", register_name(insn))),
+        Op::Csrrsi if rd == ZERO => ("csrs", format!("{},{rs1}", register_name(insn))),
+        Op::Csrrci if rd == ZERO => ("csrc", format!("{},{rs1}", register_name(insn))),
         Op::Fence if imm == 0xff => ("fence", String::new()),
         Op::Fence if imm == 0x833 => ("fence.tso", String::new()),
-        Op::Fence if imm == 0x010 => ("pause", String::new()),
+        Op::Csrrwi => ("csrrw", format!("{d},{},{rs1}", register_name(insn))),
+        Op::Csrrsi => ("csrrs", format!("{d},{},{rs1}", register_name(insn))),
+        Op::Csrrci => ("csrrc", format!("{d},{},{rs1}", register_name(insn))),
+        Op::Addi => ("add", format!("{d},{s},{imm}")),
+        Op::Xori => ("xor", format!("{d},{s},{imm}")),
+        Op::Ori => ("or", format!("{d},{s},{imm}")),
+        Op::Andi => ("and", format!("{d},{s},{imm}")),
+        Op::Slli => ("sll", format!("{d},{s},{imm:#x}")),
+        Op::Srli => ("srl", format!("{d},{s},{imm:#x}")),
+        Op::Srai => ("sra", format!("{d},{s},{imm:#x}")),
         _ => return None,
     };
     Some((name.to_string(), operands))

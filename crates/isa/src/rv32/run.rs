@@ -4,7 +4,7 @@
 //! the given cycle has come, and otherwise only where somebody else has to act ([`Stop`]). Instructions inside the predecoded
 //! region are an index away; others are fetched and decoded each time, with the same meaning and cost.
 
-use super::bus::{Access, Amo, Bus, Refusal};
+use super::bus::{Access, Amo, Bus, Refusal, Reply};
 use super::code::{Code, Step};
 use super::hart::{Cause, Hart, Registers, Trap};
 use super::insn::Op;
@@ -27,6 +27,8 @@ pub enum Stop {
     Trap(Trap),
 }
 
+const MISPLACED: &str = "instructions stand at multiples of four here";
+
 /// What ends an instruction early.
 enum Leave {
     Refused(Refusal, Access, bool),
@@ -42,7 +44,8 @@ struct Bill<'a, B> {
     user: bool,
     misaligned: u8,
     cost: u64,
-    pause: bool,
+    /// Where the run ends; an access that asks for a pause brings it forward.
+    until: u64,
 }
 
 impl<B: Bus> Bill<'_, B> {
@@ -59,7 +62,9 @@ impl<B: Bus> Bill<'_, B> {
         let access = self.access(at, size);
         let reply = self.bus.load(access).map_err(|refusal| Leave::Refused(refusal, access, false))?;
         self.cost += u64::from(reply.wait);
-        self.pause |= reply.pause;
+        if reply.pause {
+            self.until = 0;
+        }
         Ok(reply.value)
     }
 
@@ -68,41 +73,50 @@ impl<B: Bus> Bill<'_, B> {
         let access = self.access(at, size);
         let reply = self.bus.store(access, value).map_err(|refusal| Leave::Refused(refusal, access, true))?;
         self.cost += u64::from(reply.wait);
-        self.pause |= reply.pause;
+        if reply.pause {
+            self.until = 0;
+        }
         Ok(())
     }
 
-    /// Atomics and the pair of reserving and conditional accesses.
-    #[inline(never)]
+    #[inline(always)]
     fn atomic(&mut self, op: Op, at: u32, value: u32) -> Result<u32, Leave> {
-        let writes = op != Op::LrW;
-        if at & 3 != 0 {
-            let cause = if writes { Cause::MisalignedStore } else { Cause::MisalignedLoad };
-            return Err(Leave::Trap(cause, at, "atomics need an address that is a multiple of four"));
-        }
-        let access = self.access(at, 4);
-        let amo = match op {
-            Op::AmoSwap => Some(Amo::Swap),
-            Op::AmoAdd => Some(Amo::Add),
-            Op::AmoXor => Some(Amo::Xor),
-            Op::AmoAnd => Some(Amo::And),
-            Op::AmoOr => Some(Amo::Or),
-            Op::AmoMin => Some(Amo::Min),
-            Op::AmoMax => Some(Amo::Max),
-            Op::AmoMinu => Some(Amo::MinUnsigned),
-            Op::AmoMaxu => Some(Amo::MaxUnsigned),
-            _ => None,
-        };
-        let reply = match amo {
-            Some(amo) => self.bus.amo(access, amo, value),
-            None if writes => self.bus.store_conditional(access, value),
-            None => self.bus.load_reserved(access),
-        };
-        let reply = reply.map_err(|refusal| Leave::Refused(refusal, access, writes))?;
+        let access = Access { at, size: 4, now: self.now, user: self.user };
+        let reply = atomic(self.bus, op, access, value)?;
         self.cost += u64::from(reply.wait);
-        self.pause |= reply.pause;
+        if reply.pause {
+            self.until = 0;
+        }
         Ok(reply.value)
     }
+}
+
+/// Atomics and the pair of reserving and conditional accesses.
+#[inline(never)]
+fn atomic<B: Bus>(bus: &mut B, op: Op, access: Access, value: u32) -> Result<Reply, Leave> {
+    let writes = op != Op::LrW;
+    if access.at & 3 != 0 {
+        let cause = if writes { Cause::MisalignedStore } else { Cause::MisalignedLoad };
+        return Err(Leave::Trap(cause, access.at, "atomics need an address that is a multiple of four"));
+    }
+    let amo = match op {
+        Op::AmoSwap => Some(Amo::Swap),
+        Op::AmoAdd => Some(Amo::Add),
+        Op::AmoXor => Some(Amo::Xor),
+        Op::AmoAnd => Some(Amo::And),
+        Op::AmoOr => Some(Amo::Or),
+        Op::AmoMin => Some(Amo::Min),
+        Op::AmoMax => Some(Amo::Max),
+        Op::AmoMinu => Some(Amo::MinUnsigned),
+        Op::AmoMaxu => Some(Amo::MaxUnsigned),
+        _ => None,
+    };
+    let reply = match amo {
+        Some(amo) => bus.amo(access, amo, value),
+        None if writes => bus.store_conditional(access, value),
+        None => bus.load_reserved(access),
+    };
+    reply.map_err(|refusal| Leave::Refused(refusal, access, writes))
 }
 
 #[inline(always)]
@@ -119,18 +133,23 @@ fn high(product: i64) -> u32 {
 impl Hart {
     /// Runs until the cycle `until` has come, or something else ends the run first. An instruction that begins earlier is completed.
     pub fn run<B: Bus>(&mut self, code: &Code, bus: &mut B, until: u64) -> Stop {
+        let (asked, mut until) = (until, until);
         let steps = &code.steps[..];
         let misplaced = code.decoder().alignment_mask();
         let timing = code.timing;
         let (mut pc, mut cycle, mut instret) = (self.pc, self.cycle, self.instret);
         let stop = loop {
             if cycle >= until {
-                break Stop::Time;
+                break if until == asked { Stop::Time } else { Stop::Paused };
             }
+            let fetched;
             let step = match steps.get((pc.wrapping_sub(code.base) >> 1) as usize) {
-                Some(step) => *step,
+                Some(step) => step,
                 None => match fetch(code, bus, pc) {
-                    Ok(step) => step,
+                    Ok(step) => {
+                        fetched = step;
+                        &fetched
+                    }
                     Err(stop) => break stop,
                 },
             };
@@ -150,7 +169,7 @@ impl Hart {
                 user: self.user,
                 misaligned: timing.misaligned,
                 cost: u64::from(step.cost),
-                pause: false,
+                until,
             };
             let x = &mut self.x;
             let (a, b, imm) = (x.get(step.rs1), x.get(step.rs2), step.imm);
@@ -159,16 +178,23 @@ impl Hart {
                 if taken {
                     next = pc.wrapping_add(imm);
                     bill.cost = u64::from(step.extra);
+                    if next & misplaced != 0 {
+                        return Err(Leave::Trap(Cause::MisalignedJump, next, MISPLACED));
+                    }
                 }
                 Ok(())
             };
             let outcome = match step.op {
-                Op::Lui => done(x, &step, imm),
-                Op::Auipc => done(x, &step, pc.wrapping_add(imm)),
-                Op::Jal => {
+                Op::Lui => done(x, step, imm),
+                Op::Auipc => done(x, step, pc.wrapping_add(imm)),
+                Op::Jal if pc.wrapping_add(imm) & misplaced == 0 => {
                     x.set(step.rd, next);
                     next = pc.wrapping_add(imm);
                     Ok(())
+                }
+                Op::Jal => Err(Leave::Trap(Cause::MisalignedJump, pc.wrapping_add(imm), MISPLACED)),
+                Op::Jalr if address & misplaced != 0 => {
+                    Err(Leave::Trap(Cause::MisalignedJump, address & !1, MISPLACED))
                 }
                 Op::Jalr => {
                     x.set(step.rd, next);
@@ -193,33 +219,33 @@ impl Hart {
                 Op::Sb => bill.store(address, 1, b),
                 Op::Sh => bill.store(address, 2, b),
                 Op::Sw => bill.store(address, 4, b),
-                Op::Addi => done(x, &step, address),
-                Op::Slti => done(x, &step, u32::from((a as i32) < imm as i32)),
-                Op::Sltiu => done(x, &step, u32::from(a < imm)),
-                Op::Xori => done(x, &step, a ^ imm),
-                Op::Ori => done(x, &step, a | imm),
-                Op::Andi => done(x, &step, a & imm),
-                Op::Slli => done(x, &step, a << (imm & 31)),
-                Op::Srli => done(x, &step, a >> (imm & 31)),
-                Op::Srai => done(x, &step, (a as i32 >> (imm & 31)) as u32),
-                Op::Add => done(x, &step, a.wrapping_add(b)),
-                Op::Sub => done(x, &step, a.wrapping_sub(b)),
-                Op::Sll => done(x, &step, a << (b & 31)),
-                Op::Slt => done(x, &step, u32::from((a as i32) < b as i32)),
-                Op::Sltu => done(x, &step, u32::from(a < b)),
-                Op::Xor => done(x, &step, a ^ b),
-                Op::Srl => done(x, &step, a >> (b & 31)),
-                Op::Sra => done(x, &step, (a as i32 >> (b & 31)) as u32),
-                Op::Or => done(x, &step, a | b),
-                Op::And => done(x, &step, a & b),
-                Op::Mul => done(x, &step, a.wrapping_mul(b)),
-                Op::Mulh => done(x, &step, high(i64::from(a as i32) * i64::from(b as i32))),
-                Op::Mulhsu => done(x, &step, high(i64::from(a as i32) * i64::from(b))),
-                Op::Mulhu => done(x, &step, ((u64::from(a) * u64::from(b)) >> 32) as u32),
+                Op::Addi => done(x, step, address),
+                Op::Slti => done(x, step, u32::from((a as i32) < imm as i32)),
+                Op::Sltiu => done(x, step, u32::from(a < imm)),
+                Op::Xori => done(x, step, a ^ imm),
+                Op::Ori => done(x, step, a | imm),
+                Op::Andi => done(x, step, a & imm),
+                Op::Slli => done(x, step, a << (imm & 31)),
+                Op::Srli => done(x, step, a >> (imm & 31)),
+                Op::Srai => done(x, step, (a as i32 >> (imm & 31)) as u32),
+                Op::Add => done(x, step, a.wrapping_add(b)),
+                Op::Sub => done(x, step, a.wrapping_sub(b)),
+                Op::Sll => done(x, step, a << (b & 31)),
+                Op::Slt => done(x, step, u32::from((a as i32) < b as i32)),
+                Op::Sltu => done(x, step, u32::from(a < b)),
+                Op::Xor => done(x, step, a ^ b),
+                Op::Srl => done(x, step, a >> (b & 31)),
+                Op::Sra => done(x, step, (a as i32 >> (b & 31)) as u32),
+                Op::Or => done(x, step, a | b),
+                Op::And => done(x, step, a & b),
+                Op::Mul => done(x, step, a.wrapping_mul(b)),
+                Op::Mulh => done(x, step, high(i64::from(a as i32) * i64::from(b as i32))),
+                Op::Mulhsu => done(x, step, high(i64::from(a as i32) * i64::from(b))),
+                Op::Mulhu => done(x, step, ((u64::from(a) * u64::from(b)) >> 32) as u32),
                 Op::Div | Op::Divu | Op::Rem | Op::Remu => {
                     let signed = matches!(step.op, Op::Div | Op::Rem);
                     bill.cost = u64::from(timing.division(b, signed));
-                    done(x, &step, divide(step.op, a, b))
+                    done(x, step, divide(step.op, a, b))
                 }
                 Op::LrW
                 | Op::ScW
@@ -243,29 +269,26 @@ impl Hart {
                 Op::Ebreak => Err(Leave::Trap(Cause::Breakpoint, pc, "ebreak")),
                 Op::Mret if !self.user => {
                     self.leave_trap();
-                    next = self.csrs.mepc;
+                    next = self.csrs.mepc & !misplaced;
                     Ok(())
                 }
                 Op::Mret => Err(Leave::Trap(Cause::Illegal, 0x3020_0073, "mret in user mode")),
                 Op::Csrrw | Op::Csrrs | Op::Csrrc | Op::Csrrwi | Op::Csrrsi | Op::Csrrci => {
                     let bus = &mut *bill.bus;
-                    self.csr_access(&step, bus, cycle, instret)
+                    self.csr_access(step, bus, cycle, instret)
                 }
                 Op::Pure => match code.pure(step.extra) {
                     Some((pure, register)) => {
                         let old = x.get(step.rd);
-                        done(x, &step, pure(a, if register { b } else { imm }, old))
+                        done(x, step, pure(a, if register { b } else { imm }, old))
                     }
                     None => Err(Leave::Trap(Cause::Illegal, 0, "an instruction without a meaning")),
                 },
                 Op::Illegal => Err(Leave::Trap(Cause::Illegal, imm, "no such instruction")),
             };
-            let (cost, pause) = (bill.cost, bill.pause);
+            let cost = bill.cost;
+            until = bill.until;
             match outcome {
-                Ok(()) if next & misplaced != 0 => {
-                    let reason = "instructions stand at multiples of four here";
-                    break Stop::Trap(Trap { cause: Cause::MisalignedJump, pc, value: next, reason });
-                }
                 Ok(()) => {}
                 Err(Leave::Stop(stop)) => {
                     (pc, cycle, instret) = (next, cycle + cost, instret + 1);
@@ -285,9 +308,6 @@ impl Hart {
             pc = next;
             cycle += cost;
             instret += 1;
-            if pause {
-                break Stop::Paused;
-            }
         };
         (self.pc, self.cycle, self.instret) = (pc, cycle, instret);
         stop

@@ -16,6 +16,8 @@ const EXIT_GROUP: u32 = 94;
 const MOST: u32 = 64 << 20;
 /// Bytes of stack above the last segment.
 const STACK: u32 = 64 << 10;
+/// Bytes of zeros that a program without arguments finds at its stack pointer.
+const NO_ARGUMENTS: u32 = 16;
 const NO_SUCH_CALL: u32 = -38i32 as u32;
 const BAD_ADDRESS: u32 = -14i32 as u32;
 
@@ -47,7 +49,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Loads segments and sets the stack pointer above them.
+    /// Loads segments and sets the stack pointer above them, at zeros: no arguments and no environment.
     ///
     /// # Errors
     /// The image has no segments or spans too much.
@@ -72,7 +74,7 @@ impl Runner {
             None => Code::new(first & !1, &[], decoder, timing),
         };
         let mut hart = Hart::new(0, image.entry);
-        hart.set_x(2, top as u32);
+        hart.set_x(2, top as u32 - NO_ARGUMENTS);
         Ok(Runner { hart, memory, code, written: Vec::new() })
     }
 

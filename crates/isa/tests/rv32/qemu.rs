@@ -2,8 +2,6 @@
 //! registers, and in the end they wrote the same data. NICFORGE_RV32_PROGRAMS sets how many (default 200), NICFORGE_SEED the
 //! first.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +9,8 @@ use std::process::Command;
 use nicforge_isa::object::riscv;
 use nicforge_isa::rv32::runner::Runner;
 use nicforge_isa::rv32::{Cause, Decoder, Stop, Timing, Trap};
+
+use crate::programs;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -39,7 +39,7 @@ fn states(log: &str) -> Vec<[u32; 33]> {
 }
 
 fn compare(seed: u64, dir: &Path) -> usize {
-    let bytes = support::file(seed);
+    let bytes = programs::file(seed);
     let (path, log) = (dir.join("program"), dir.join("log"));
     std::fs::write(&path, &bytes).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
