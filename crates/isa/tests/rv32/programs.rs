@@ -157,7 +157,15 @@ fn jump(random: &mut Random, behind: &[i32]) -> Unit {
     let mut unit = Unit::new();
     let over = if behind.is_empty() { 0 } else { random.pick(&behind[..behind.len().min(6)]) };
     let (rd, a, b) = (destination(random), random.below(32) as u8, random.below(32) as u8);
-    match random.below(6) {
+    match random.below(7) {
+        6 => {
+            // c.j and c.jal.
+            let offset = (2 + over) as u16;
+            let parts =
+                [(11, 12), (4, 11), (9, 10), (8, 9), (10, 8), (6, 7), (7, 6), (3, 5), (2, 4), (1, 3), (5, 2)];
+            let bits = parts.iter().fold(0, |bits, (from, to)| bits | (offset >> from & 1) << to);
+            unit.extend_from_slice(&(random.pick(&[0xa001u16, 0x2001]) | bits).to_le_bytes());
+        }
         0 => long(&mut unit, Op::Jal, rd, 0, 0, 4 + over),
         1 => {
             let link = loop {
