@@ -178,3 +178,56 @@ pub fn write(address: u32, contents: &[u8]) -> Vec<u8> {
     file.extend_from_slice(contents);
     file
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let image = parse(&write(0x1_0004, &[1, 2, 3, 4])).unwrap();
+        assert_eq!(image.entry, 0x1_0004);
+        let [segment] = &image.segments[..] else { panic!("{image:?}") };
+        assert_eq!((segment.address, segment.size, segment.executable), (0x1_0004, 4, true));
+        assert_eq!(segment.bytes, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn symbols_contain_addresses() {
+        let symbol = |name: &str, address, size| Symbol { name: name.to_string(), address, size };
+        let symbols = vec![symbol("label", 0x10, 0), symbol("f", 0x20, 8), symbol("g", 0x30, 8)];
+        let image = Image { symbols, ..Image::default() };
+        let name = |address| image.symbol_at(address).map(|symbol| symbol.name.as_str());
+        assert_eq!([name(0xf), name(0x10), name(0x27)], [None, Some("label"), Some("f")]);
+        assert_eq!(name(0x28), Some("label"), "not in `f`, which ends before");
+        assert_eq!(image.symbol("g").map(|symbol| symbol.address), Some(0x30));
+    }
+
+    #[test]
+    fn other_files_are_refused_with_a_reason() {
+        let good = write(0x1000, &[0; 8]);
+        let said = |at: usize, bytes: &[u8]| {
+            let mut file = good.clone();
+            file[at..at + bytes.len()].copy_from_slice(bytes);
+            parse(&file).unwrap_err().to_string()
+        };
+        assert_eq!(
+            said(18, &[62, 0]),
+            "for machine 62, not for RISC-V (243); compile with riscv64-unknown-elf-gcc -march=rv32imac -mabi=ilp32"
+        );
+        assert!(said(4, &[2]).starts_with("not a readable 32-bit ELF file: "));
+        // Size in the file, size in memory, address.
+        assert_eq!(
+            said(52 + 16, &0x1_0000u32.to_le_bytes()),
+            "segment at 0x1000: its contents are outside the file"
+        );
+        assert_eq!(
+            said(52 + 20, &7u32.to_le_bytes()),
+            "segment at 0x1000: it has more bytes in the file than in memory"
+        );
+        assert_eq!(
+            said(52 + 8, &0xffff_fffcu32.to_le_bytes()),
+            "segment at 0xfffffffc: it does not fit 32-bit addresses"
+        );
+    }
+}

@@ -93,16 +93,16 @@ impl Code {
                     let (first, second) = decoder.row(&next).format.reads();
                     first && next.rs1 == insn.rd || second && next.rs2 == insn.rd
                 });
-                cost += if used { timing.load_use } else { 0 };
+                cost = cost.saturating_add(if used { timing.load_use } else { 0 });
             }
             Class::Branch | Class::Jump if insn.op != Op::Jalr => {
                 let target = at.wrapping_add(insn.imm as u32);
                 let crossing = target & 2 != 0 && peek(target).is_some_and(|word| word & 3 == 3);
                 let penalty = if crossing { timing.crossing_target } else { 0 };
                 if row.class == Class::Branch {
-                    extra = u16::from(timing.branch_taken + penalty);
+                    extra = u16::from(timing.branch_taken) + u16::from(penalty);
                 } else {
-                    cost += penalty;
+                    cost = cost.saturating_add(penalty);
                 }
             }
             _ if insn.op == Op::Pure => extra = insn.row,
