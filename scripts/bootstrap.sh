@@ -16,7 +16,8 @@ packages=(
 # servers), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that pkg-config takes
 # whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target bluefield2, which runs
 # emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
-# analysis), z3 (a second opinion on what the solver inside says).
+# analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf (assembler, linker and objdump for
+# the RV32 core's tests, 17 MB; qemu-user runs the same programs).
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -25,6 +26,7 @@ if [ "${1:-}" != --build ]; then
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
         chromium-headless-shell
         libxdp1 z3
+        binutils-riscv64-unknown-elf
     )
 fi
 

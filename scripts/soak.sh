@@ -11,6 +11,8 @@ as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_pr
 # Objects, instructions and listings with random damage, by a plain loop that needs no cargo-fuzz.
 export NICFORGE_FUZZ_SECONDS=${SOAK_FUZZ_SECONDS:-600} NICFORGE_FUZZ_SEED=${SOAK_SEED:-$RANDOM}
 cargo test --release -p nicforge-bound --test garbage -- --nocapture
+# The RV32 core against qemu on a tenth of the programs, instruction by instruction, and damaged code and files.
+NICFORGE_RV32_PROGRAMS=$((NICFORGE_RANDOM_PROGRAMS / 10)) cargo test --release -p nicforge-isa --test rv32 -- --nocapture
 
 if ! cargo fuzz --version >/dev/null 2>&1; then
     echo "fuzzing left out: cargo-fuzz is missing; \`rustup toolchain install nightly && cargo install cargo-fuzz\`" >&2
@@ -18,12 +20,12 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 fi
 # What the tests replay is where fuzzing starts.
 seeds=tests/corpus
-mkdir -p fuzz/corpus/{air,pcap,tables,spec,plan,object,ebpf,nfp}
+mkdir -p fuzz/corpus/{air,pcap,tables,spec,plan,object,ebpf,nfp,rv32,rv32_elf}
 cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
 cp $seeds/pcap/* fuzz/corpus/pcap/
 cp $seeds/tables/* fuzz/corpus/tables/
 cp targets/*.toml fuzz/corpus/spec/
 cp $seeds/plans/* fuzz/corpus/plan/
-for target in air pcap tables spec plan object ebpf nfp; do
+for target in air pcap tables spec plan object ebpf nfp rv32 rv32_elf; do
     cargo +nightly fuzz run "$target" -- -max_total_time="${SOAK_FUZZ_SECONDS:-600}" -max_len=65536
 done

@@ -7,3 +7,4 @@ pub mod ebpf;
 pub mod lower;
 pub mod nfp;
 pub mod object;
+pub mod rv32;

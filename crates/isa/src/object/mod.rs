@@ -5,6 +5,7 @@
 //! the maps, and the offset. Legacy (`maps`) and BTF (`.maps`) definitions are read.
 
 mod btf;
+pub mod riscv;
 
 use std::collections::HashMap;
 

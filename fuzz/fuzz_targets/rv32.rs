@@ -1,0 +1,4 @@
+//! Any bytes: see `nicforge_isa::rv32::fuzz::code`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nicforge_isa::rv32::fuzz::code(data));
