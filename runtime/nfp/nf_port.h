@@ -42,6 +42,19 @@ NF_INLINE void nf_progress_set(u32 engine, u64 value)
     __xwrite u64 out = value;
     mem_write_atomic(&out, (__mem void *)&nf_shared_words[engine], sizeof(out));
 }
+/* Takes a lock; false if somebody has it: one operation of the memory sets the word and says what it was. What was
+ * written under a lock has reached its memory before the lock is free: every write here waits for its signal. */
+NF_INLINE bool nf_lock_try(u32 number)
+{
+    __xrw uint32_t word = 1;
+    mem_test_set(&word, (__mem void *)&nf_lock_words[number], sizeof(word));
+    return word == 0;
+}
+NF_INLINE void nf_lock_free(u32 number)
+{
+    __xwrite uint32_t word = 0;
+    mem_write_atomic(&word, (__mem void *)&nf_lock_words[number], sizeof(word));
+}
 NF_INLINE struct nf_context *nf_context_at(u32 number) { return (struct nf_context *)nf_record_at(number); }
 NF_INLINE struct nf_context *nf_context_new(void)
 {
@@ -97,13 +110,14 @@ NF_INLINE struct nf_table *nf_make_table(u32 t)
     return nf_table_new(spec->kind, (enum nf_memory)nf_table_memory[t], spec->capacity, spec->key_size,
                         spec->entry_size);
 }
-/* Called by each engine when it starts. A table that engines share is read only; each has a handle of its own, as its
- * CAM is its own. */
-NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, u32 replicas)
+/* Called by each engine when it starts. A table that engines share without locks is read only; each has a handle of its
+ * own, as its CAM is its own. */
+NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const bool *locked, u32 replicas)
 {
     for (u32 t = 0; t < NF_TABLES; t++) {
         struct nf_table *table = w->tables[t];
-        if (!table->small)
+        /* A CAM knows nothing of what other engines do to a table they share. */
+        if (!table->small || (replicas > 1 && locked[t]))
             continue;
         if (replicas > 1 && !sharded[t]) {
             struct nf_table *own = nfp_allocate(sizeof(*own));

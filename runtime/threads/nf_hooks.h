@@ -82,6 +82,9 @@ struct nf_worker {
     struct nf_stats stats;
     struct nf_bytes log;
     struct nf_table *tables[NF_TABLES + 1];
+    /* Locks that the event under way holds: at most one a table. */
+    u32 locks[NF_TABLES + 1];
+    u32 lock_count;
 };
 
 struct nf_stage_spec {
@@ -98,6 +101,23 @@ static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, c
 
 /* What the engines stand on: nf_port.h has it for threads, and for an NFP on the chip's own operations. */
 #include "nf_port.h"
+
+/* Waits for the lock of a table that replicas share, or of one of its entries. */
+NF_INLINE void nf_lock(struct nf_env *env, u32 number)
+{
+    struct nf_worker *w = env->user;
+    while (!nf_lock_try(number))
+        nf_idle();
+    w->locks[w->lock_count++] = number;
+}
+
+/* Gives back all that the event holds. */
+NF_INLINE void nf_unlock(struct nf_env *env)
+{
+    struct nf_worker *w = env->user;
+    while (w->lock_count)
+        nf_lock_free(w->locks[--w->lock_count]);
+}
 
 /* Writes an output down, in verify mode. */
 NF_INLINE void nf_output(struct nf_worker *w, u32 kind, u64 number, const void *bytes, u32 size)

@@ -131,7 +131,7 @@ static bool nf_input(struct nf_worker *io)
 static void *nf_thread(void *argument)
 {
     struct nf_worker *w = argument;
-    nf_attach_tables(w, nf_sharded, NF_WORKERS);
+    nf_attach_tables(w, nf_sharded, nf_locked, NF_WORKERS);
     nf_stage_mains[w->stage](w);
     return NULL;
 }

@@ -16,6 +16,9 @@ NF_INLINE void nf_progress_set(u32 engine, u64 value)
 {
     __atomic_store_n(&nf_shared_words[engine], value, __ATOMIC_RELEASE);
 }
+/* Takes a lock; false if somebody has it. */
+NF_INLINE bool nf_lock_try(u32 number) { return !__atomic_exchange_n(&nf_lock_words[number], 1, __ATOMIC_ACQUIRE); }
+NF_INLINE void nf_lock_free(u32 number) { __atomic_store_n(&nf_lock_words[number], 0, __ATOMIC_RELEASE); }
 NF_INLINE struct nf_context *nf_context_at(u32 number) { return (struct nf_context *)nf_record_at(number); }
 NF_INLINE struct nf_context *nf_context_new(void)
 {
@@ -66,10 +69,11 @@ NF_INLINE struct nf_table *nf_make_table(u32 t)
     const struct nf_table_spec *spec = &nf_table_specs[t];
     return nf_table_new(spec->kind, spec->capacity, spec->key_size, spec->entry_size);
 }
-NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, u32 workers)
+NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const bool *locked, u32 workers)
 {
     (void)w;
     (void)sharded;
+    (void)locked;
     (void)workers;
 }
 NF_INLINE u64 nf_cycles(void) { return nf_clock_cycles(); }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nicforge_ir::critical;
 use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, TableId};
 use nicforge_target::cost::{self, HandlerCost, Traffic};
 use nicforge_target::{Device, OpCosts, Target, UnitGroup};
@@ -209,6 +210,12 @@ pub fn instance(
                 worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },
                 flows: f64::from(flows),
                 lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
+                by_entry: program
+                    .tables
+                    .keys()
+                    .filter(|table| critical::by_entry(program, handlers, *table))
+                    .map(|table| table.as_u32() as usize)
+                    .collect(),
                 uses,
             }
         })

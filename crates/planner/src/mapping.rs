@@ -98,6 +98,8 @@ pub struct StageNeed {
     pub flows: f64,
     /// Replicas may share tables under locks where this many are not allowed otherwise.
     pub lockable: bool,
+    /// Tables of `uses` for which a lock on each entry is enough; the others have one lock.
+    pub by_entry: Vec<usize>,
     /// Index into `tables`, and the accesses of one event.
     pub uses: Vec<(usize, TableAccess)>,
 }
@@ -416,6 +418,8 @@ struct Priced {
     incast: Vec<(f64, usize)>,
     /// Cycles per event for every further replica.
     contention: f64,
+    /// Cycles where the lock of an entry was last used by another replica.
+    wandering: f64,
     most: u32,
     /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
     near: Vec<(f64, f64, u32)>,
@@ -423,6 +427,19 @@ struct Priced {
     worth: Vec<f64>,
     /// Packets per second that entries in use allow.
     entries: f64,
+}
+
+/// What replicas under locks keep each other from: the accesses of all tables that an event holds locks of.
+struct Section {
+    seconds: f64,
+    /// Events that may be inside at a time.
+    at_once: f64,
+}
+
+impl Default for Section {
+    fn default() -> Section {
+        Section { seconds: 0.0, at_once: f64::INFINITY }
+    }
 }
 
 impl View {
@@ -463,13 +480,15 @@ impl View {
             }
             let mut near = Vec::new();
             let mut entries = f64::INFINITY;
+            let mut section = Section::default();
             let waits = group.initiation_interval.is_none() && (group.threads > 1 || locked);
-            let mut locks = 0.0;
+            let (mut locks, mut by_entry) = (0.0, 0.0);
             let mut most = if locked { group.count } else { stage.max_replicas.min(group.count) };
             for (table, access) in &stage.uses {
                 let need = &instance.tables[*table];
                 if !need.read_only {
-                    locks += 1.0;
+                    let fine = stage.by_entry.contains(table);
+                    *(if fine { &mut by_entry } else { &mut locks }) += 1.0;
                 }
                 let Some(m) = partial.memories[*table] else {
                     load = fastest(instance, group, load, access, need)?;
@@ -477,7 +496,12 @@ impl View {
                 };
                 let memory = &instance.memories[m];
                 load.add_access(group, memory, access);
-                if waits && !need.read_only && !need.commutative {
+                if locked && !need.read_only {
+                    let one = access.one_entry || !stage.by_entry.contains(table);
+                    let used = if one { 1.0 } else { stage.flows.min(f64::from(need.entries)) };
+                    section.seconds += stage.weight * cost::held_seconds(group, memory, access);
+                    section.at_once = section.at_once.min(used);
+                } else if waits && !need.read_only && !need.commutative {
                     let held = stage.weight * cost::held_seconds(group, memory, access);
                     let used = if access.one_entry { 1.0 } else { stage.flows.min(f64::from(need.entries)) };
                     if held > 0.0 {
@@ -496,9 +520,12 @@ impl View {
                     most = most.min(per_island);
                 }
             }
+            if section.seconds > 0.0 {
+                entries = entries.min(section.at_once / section.seconds);
+            }
             let price = instance.locks.as_ref().filter(|_| locked);
             if let Some(price) = price {
-                load.cycles += locks * price.cycles;
+                load.cycles += (locks + by_entry) * price.cycles;
             }
             let cycles = match (group.initiation_interval, group.update_interval) {
                 (Some(_), Some(update)) if unit.updates => update,
@@ -512,6 +539,7 @@ impl View {
                 cycles,
                 incast,
                 contention: price.map_or(0.0, |price| locks * price.contention_cycles),
+                wandering: price.map_or(0.0, |price| by_entry * price.contention_cycles),
                 most,
                 near,
                 worth: if locked { Vec::new() } else { stage.worth.clone() },
@@ -529,6 +557,7 @@ impl View {
         stage.cycles
             + stage.incast.iter().map(incast).sum::<f64>()
             + stage.contention * f64::from(replicas[s] - 1)
+            + stage.wandering * cost::elsewhere(replicas[s])
     }
 
     /// Packets per second a stage keeps up with.

@@ -96,6 +96,7 @@ fn instance(r: &mut Random) -> Instance {
             worth: if r.flip() { crate::skew::worth(1 + r.below(60) as u32, 12) } else { vec![] },
             flows: if r.flip() { f64::INFINITY } else { (1 + r.below(16)) as f64 },
             lockable: r.below(3) == 0,
+            by_entry: if r.flip() { vec![0, 1] } else { vec![] },
             uses: vec![],
         })
         .collect();
@@ -229,6 +230,7 @@ fn rate(
         }
         let mut load = Load { cycles: unit.cycles, ..Load::default() };
         let mut extra = 0.0;
+        let (mut inside, mut at_once) = (0.0, f64::INFINITY);
         for (t, access) in &stage.uses {
             let memory = &instance.memories[memories[*t]];
             load.add_access(group, memory, access);
@@ -238,12 +240,18 @@ fn rate(
                 let pieces = (f64::from(access.bytes) / 8.0).ceil();
                 let memory_ns = pieces * (access.reads * time.read.value + access.writes * time.write.value);
                 let held = access.held_cycles / group.clock.value + memory_ns * 1e-9;
-                let keys = if access.one_entry {
+                let whole = locked[s] && !stage.by_entry.contains(t);
+                let keys = if access.one_entry || whole {
                     1.0
                 } else {
                     stage.flows.min(f64::from(instance.tables[*t].entries))
                 };
-                slowest = slowest.min(keys / (stage.weight * held));
+                if locked[s] {
+                    inside += stage.weight * held;
+                    at_once = keys.min(at_once);
+                } else {
+                    slowest = slowest.min(keys / (stage.weight * held));
+                }
             }
             let island = group.per_island.unwrap_or(group.count);
             if locked[s] && memory.scope == Scope::Island && n > island {
@@ -261,7 +269,9 @@ fn rate(
             }
             if let (true, false, Some(locks)) = (locked[s], instance.tables[*t].read_only, &instance.locks) {
                 load.cycles += locks.cycles;
-                extra += locks.contention_cycles * f64::from(n - 1);
+                let others = f64::from(n - 1);
+                let wait = if stage.by_entry.contains(t) { others / f64::from(n) } else { others };
+                extra += locks.contention_cycles * wait;
             }
         }
         for edge in instance.edges.iter().filter(|edge| edge.from == s || edge.to == s) {
@@ -277,6 +287,9 @@ fn rate(
                 load.cycles += share * (link.receive + each + if edge.reorder { link.reorder } else { 0.0 });
                 extra += share * link.incast * f64::from(replicas[edge.from] - 1);
             }
+        }
+        if inside > 0.0 {
+            slowest = slowest.min(at_once / inside);
         }
         let cycles = load.unit_cycles(group) + extra;
         // Events under locks go to any replica.

@@ -157,6 +157,7 @@ impl Context {
         if !price.blocking {
             player.cycles += player.stage.switch_cycles;
         }
+        let key = if player.stage.whole[table.as_u32() as usize] { 0 } else { key };
         let gate = if gated { self.hold(u64::from(table.as_u32()) << 32 | u64::from(key)) } else { NO_GATE };
         let access = Access {
             latency_ps: (ns * 1e3).round() as u64,

@@ -1,8 +1,9 @@
 //! A plan on a target as a network of queues and servers: everything that does not change while it is simulated.
 
-use nicforge_ir::{Direction, EventId, Op, Program};
+use nicforge_ir::critical;
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program};
 use nicforge_plan::{Edge, Plan, Replication, Stage};
-use nicforge_target::{Device, LinkKind, Scope, Target};
+use nicforge_target::{Device, LinkKind, Scope, Target, cost};
 
 use crate::handlers::Line;
 use crate::price::{self, LinePrice, TablePrice};
@@ -48,6 +49,8 @@ pub struct StageModel {
     pub tables: Vec<Option<TablePrice>>,
     /// By table: an event that uses an entry waits for the event that used it before.
     pub gated: Vec<bool>,
+    /// By table number: one lock keeps events from all of its entries.
+    pub whole: Vec<bool>,
     /// Events its queues hold.
     pub depth: u32,
     /// Threads, and the places of a hardware pipeline, hand on what they made in the order in which they took up events.
@@ -241,12 +244,20 @@ impl Model {
         let own_written: Vec<bool> =
             tables.iter().zip(written).map(|(price, written)| price.is_some() && *written).collect();
         let updates = own_written.iter().any(|w| *w);
+        let named = program.handlers.iter().filter(|(_, h)| stage.handlers.contains(&h.name));
+        let ids: Vec<HandlerId> = named.map(|(id, _)| id).collect();
         let locked = matches!(stage.replication, Replication::Locked { .. });
         let lock_cycles = match &target.locks {
             Some(locks) if locked => {
                 let mutable = plan.tables.iter().filter(|t| stage.tables.contains(&t.name) && !t.read_only);
-                let more = f64::from(stage.replicas - 1);
-                mutable.count() as f64 * (locks.cycles + locks.contention_cycles * more)
+                let price = |name: &String| {
+                    let by_entry =
+                        program.table_named(name).is_some_and(|t| critical::by_entry(program, &ids, t));
+                    let more = f64::from(stage.replicas - 1);
+                    let more = if by_entry { cost::elsewhere(stage.replicas) } else { more };
+                    locks.cycles + locks.contention_cycles * more
+                };
+                mutable.map(|table| price(&table.name)).sum()
             }
             _ => 0.0,
         };
@@ -278,6 +289,11 @@ impl Model {
             lock_cycles,
             tables,
             gated: own_written.iter().map(|written| *written && gates).collect(),
+            whole: program
+                .tables
+                .keys()
+                .map(|table| locked && !critical::by_entry(program, &ids, table))
+                .collect(),
             depth: if from_ports { receive_depth } else { link_depth },
             in_turn: pipeline || (unit.threads > 1 && !unordered && written.contains(&true)),
         })

@@ -393,6 +393,12 @@ pub fn held_seconds(group: &UnitGroup, memory: &Memory, access: &TableAccess) ->
     (load.cycles + access.held_cycles) / group.clock.value + load.wait_ns * 1e-9
 }
 
+/// Share of events that find the lock of their entry where another of `replicas` used it last. With a lock for each entry they
+/// seldom wait for each other, but the lock's memory comes from elsewhere; with one lock a table all replicas queue for it.
+pub fn elsewhere(replicas: u32) -> f64 {
+    1.0 - 1.0 / f64::from(replicas.max(1))
+}
+
 /// Operations a memory performs for one event's accesses to a table.
 pub fn memory_operations(memory: &Memory, access: &TableAccess) -> f64 {
     let Some(width) = memory.operation_bytes else { return 0.0 };

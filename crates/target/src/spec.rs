@@ -338,7 +338,7 @@ pub struct Spread {
 pub struct Locks {
     /// Taking and giving back a free lock.
     pub cycles: f64,
-    /// More for every further replica, as the lock's memory wanders.
+    /// More for every further replica that queues for one lock; for a lock of an entry once, where its memory comes from another unit.
     pub contention_cycles: f64,
 }
 

@@ -48,13 +48,28 @@ void cls_write(void *data, void *address, size_t size)
 void mem_read_atomic(void *data, void *address, size_t size)
 {
     demand("mem_read_atomic", address, size);
-    *(uint64_t *)data = __atomic_load_n((uint64_t *)address, __ATOMIC_ACQUIRE);
+    if (size == 4)
+        *(uint32_t *)data = __atomic_load_n((uint32_t *)address, __ATOMIC_ACQUIRE);
+    else
+        *(uint64_t *)data = __atomic_load_n((uint64_t *)address, __ATOMIC_ACQUIRE);
 }
 
 void mem_write_atomic(void *data, void *address, size_t size)
 {
     demand("mem_write_atomic", address, size);
-    __atomic_store_n((uint64_t *)address, *(uint64_t *)data, __ATOMIC_RELEASE);
+    if (size == 4)
+        __atomic_store_n((uint32_t *)address, *(uint32_t *)data, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n((uint64_t *)address, *(uint64_t *)data, __ATOMIC_RELEASE);
+}
+
+void mem_test_set(void *data, void *address, size_t size)
+{
+    demand("mem_test_set", address, size);
+    for (size_t at = 0; at < size / 4; at++) {
+        uint32_t *word = (uint32_t *)data + at;
+        *word = __atomic_fetch_or((uint32_t *)address + at, *word, __ATOMIC_ACQ_REL);
+    }
 }
 
 int mem_ring_put(unsigned ring, void *data, size_t size)

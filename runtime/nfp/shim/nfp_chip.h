@@ -17,6 +17,7 @@
 #define __cls
 #define __xread
 #define __xwrite
+#define __xrw
 
 typedef struct {
     unsigned hit : 1;
@@ -35,6 +36,8 @@ void cls_read(void *data, void *address, size_t size);
 void cls_write(void *data, void *address, size_t size);
 void mem_read_atomic(void *data, void *address, size_t size);
 void mem_write_atomic(void *data, void *address, size_t size);
+/* Sets the bits of data in memory; data becomes what was there. */
+void mem_test_set(void *data, void *address, size_t size);
 /* Bytes moved, or -1: the ring is full, or empty. */
 int mem_ring_put(unsigned ring, void *data, size_t size);
 int mem_ring_get(unsigned ring, void *data, size_t size);

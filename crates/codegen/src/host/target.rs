@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
 
+use super::locks::{self, Locks};
 use super::{Context, HostBlock};
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
@@ -26,6 +27,7 @@ pub struct Host<'a> {
     pub names: &'a HashMap<TableId, String>,
     pub event_names: &'a HashMap<EventId, (String, Vec<String>)>,
     pub context: &'a Context,
+    pub locks: &'a Locks,
     pub logs: Vec<LogFormat>,
     pub blocks: Vec<HostBlock>,
     pub handovers: Vec<(EventId, Handover)>,
@@ -252,6 +254,34 @@ impl Target for Host<'_> {
         let handler = e.dialect.target.handler;
         e.dialect.target.blocks.push(HostBlock { handler, insts: insts.to_vec() });
         e.line(&format!("NF_BLOCK({number});"));
+    }
+
+    fn before(e: &mut E<'_, Self>, inst: InstId) {
+        if let Some(section) = e.dialect.target.locks.section(e.dialect.target.handler)
+            && section.first == inst
+        {
+            for (table, key) in section.locks.clone() {
+                let first = e.dialect.target.locks.first(table);
+                let number = match key {
+                    Some(key) => format!("{first} + (u32)({}) % {}u", e.text(key), locks::STRIPES),
+                    None => first.to_string(),
+                };
+                e.line(&format!("nf_lock(env, {number});"));
+            }
+        }
+    }
+
+    fn after(e: &mut E<'_, Self>, inst: InstId) {
+        if let Some(section) = e.dialect.target.locks.section(e.dialect.target.handler)
+            && section.last == inst
+        {
+            e.line("nf_unlock(env);");
+            // Entries are others' from here on: values that were read from them are in variables.
+            for (table, _) in section.locks.clone() {
+                e.state.entries_moved(table);
+                e.state.recent.retain(|(other, _)| *other != table);
+            }
+        }
     }
 
     fn end_of_handler(e: &mut E<'_, Self>) {

@@ -70,6 +70,12 @@ pub fn generate(
     }
     header.push_str(&base.host.source);
     header.push_str(&dpdk::around(program, pipeline, &base.sharded, true));
+    let locked: Vec<&str> = base.locked.iter().map(|l| if *l { "1" } else { "0" }).chain(["0"]).collect();
+    let _ = writeln!(
+        header,
+        "static const bool nf_locked[NF_TABLES + 1] __attribute__((unused)) = {{{}}};\n",
+        locked.join(", ")
+    );
     header.push_str("#endif\n");
     let mut files = vec![("nf_program.h".to_string(), header.clone())];
     base.source = header;
