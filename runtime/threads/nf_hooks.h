@@ -35,8 +35,11 @@ struct nf_context {
     u64 now;
     u64 seed;
     u64 draws;
+    /* Of the input event that the packet came with. */
+    u64 sequence;
     u32 number;
-    u32 spare;
+    /* The packet's place among those that came in, which the NFP's network block restores when packets leave. */
+    u32 ticket;
     u8 params[NF_PARAM_BYTES];
     u8 staged[NF_STAGED_BYTES + 1];
 };
@@ -140,7 +143,7 @@ NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
     struct nf_worker *w = env->user;
     nf_output(w, NF_OUT_SEND, port, pkt->data, (u32)(pkt->end - pkt->data));
     w->stats.sent[port % NF_MAX_PORTS]++;
-    nf_transmit(pkt->owner, port, w->sequence);
+    nf_transmit(pkt->owner, port);
 }
 
 NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
@@ -164,7 +167,7 @@ NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason)
     struct nf_worker *w = env->user;
     w->stats.drops[reason]++;
     nf_output(w, NF_OUT_DROP, reason, "", 0);
-    nf_discard(pkt->owner, w->sequence);
+    nf_discard(pkt->owner);
 }
 
 /* A byte string becomes a packet of its own. */
@@ -210,7 +213,7 @@ NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u3
         if (w->local_count == NF_LOCAL_EVENTS) {
             w->stats.lost++;
             if (pkt)
-                nf_discard(pkt->owner, w->sequence);
+                nf_discard(pkt->owner);
             return;
         }
         struct nf_local_event *to = &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
@@ -221,7 +224,9 @@ NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u3
     struct nf_context *context = pkt ? pkt->owner : nf_context_new();
     if (!context || w->made_count == NF_LOCAL_EVENTS) {
         w->stats.lost++;
-        if (context)
+        if (pkt)
+            nf_discard(context);
+        else if (context)
             nf_context_free(context);
         return;
     }

@@ -29,10 +29,9 @@ NF_INLINE void nf_context_free(struct nf_context *context)
 {
     nf_ring_put(NF_FREE_RECORDS, &context->number, sizeof(context->number));
 }
-NF_INLINE void nf_transmit(struct nf_context *context, u32 port, u64 sequence)
+NF_INLINE void nf_transmit(struct nf_context *context, u32 port)
 {
     (void)port;
-    (void)sequence;
     nf_context_free(context);
 }
 NF_INLINE void nf_to_host(struct nf_context *context, u32 queue)
@@ -40,11 +39,7 @@ NF_INLINE void nf_to_host(struct nf_context *context, u32 queue)
     (void)queue;
     nf_context_free(context);
 }
-NF_INLINE void nf_discard(struct nf_context *context, u64 sequence)
-{
-    (void)sequence;
-    nf_context_free(context);
-}
+NF_INLINE void nf_discard(struct nf_context *context) { nf_context_free(context); }
 /* Byte strings and messages leave by the recorder alone. */
 NF_INLINE void nf_transmit_bytes(u32 port, const void *bytes, u32 size)
 {

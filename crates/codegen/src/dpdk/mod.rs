@@ -105,7 +105,7 @@ pub fn generate(
     pipeline: &Pipeline,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
-    let mut artifact = prepared(program, pipeline, lines)?;
+    let mut artifact = prepared(program, pipeline, false, lines)?;
     let host = &artifact.host;
     if host.staged_bytes > MAX_STAGED {
         let message = format!("a packet may wait with {} bytes of headers", host.staged_bytes);
@@ -120,6 +120,7 @@ pub fn generate(
 pub(crate) fn prepared(
     program: &Verified<Program>,
     pipeline: &Pipeline,
+    spaces: bool,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
     check(program, pipeline).map_err(|message| {
@@ -127,7 +128,7 @@ pub(crate) fn prepared(
         vec![Unsupported { message, help, span: Span::default() }]
     })?;
     let locks = Locks::of(program, pipeline);
-    let host = host::generate_with(program, &pipeline.context, &locks, lines)?;
+    let host = host::generate_with(program, &pipeline.context, &locks, spaces, lines)?;
     let tables: Vec<(bool, Option<CommuteOp>)> =
         program.tables.keys().map(|table| table_use(program, pipeline, table)).collect();
     let locked = program.tables.keys().map(|table| locks.of_table(table)).collect();

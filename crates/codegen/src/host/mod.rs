@@ -67,6 +67,8 @@ pub struct HostHandler {
 #[derive(Clone, Debug)]
 pub struct HostTable {
     pub name: String,
+    /// Its name in C.
+    pub c_name: String,
     pub key_size: u32,
     pub value_size: u32,
     /// Value and byte string.
@@ -88,23 +90,26 @@ pub struct HostBlock {
 /// # Errors
 /// Every op that a process cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<HostArtifact, Vec<Unsupported>> {
-    generate_with(program, &Context::default(), &Locks::default(), lines)
+    generate_with(program, &Context::default(), &Locks::default(), false, lines)
 }
 
-/// The same with values in the packets' context, and tables under locks.
+/// The same with values in the packets' context, tables under locks, and with `spaces` pointers into tables that say by
+/// `NF_SPACE_TABLE` in which address space they are.
 pub fn generate_with(
     program: &Program,
     context: &Context,
     locks: &Locks,
+    spaces: bool,
     lines: LineStyle,
 ) -> Result<HostArtifact, Vec<Unsupported>> {
-    Generator::new(program, context, locks, lines).run()
+    Generator { spaces, ..Generator::new(program, context, locks, lines) }.run()
 }
 
 struct Generator<'a> {
     program: &'a Program,
     context: &'a Context,
     locks: &'a Locks,
+    spaces: bool,
     lines: LineStyle,
     types: CTypes<'a>,
     consts: HashMap<ConstId, String>,
@@ -136,6 +141,7 @@ impl<'a> Generator<'a> {
             program,
             context,
             locks,
+            spaces: false,
             lines,
             types: CTypes::new(program),
             consts,
@@ -158,6 +164,7 @@ impl<'a> Generator<'a> {
                 event_names: &self.events,
                 context: self.context,
                 locks: self.locks,
+                spaces: self.spaces,
                 logs: std::mem::take(&mut logs),
                 blocks: std::mem::take(&mut blocks),
                 handovers: std::mem::take(&mut handovers),

@@ -28,6 +28,8 @@ pub struct Host<'a> {
     pub event_names: &'a HashMap<EventId, (String, Vec<String>)>,
     pub context: &'a Context,
     pub locks: &'a Locks,
+    /// Pointers into tables say in which address space they are.
+    pub spaces: bool,
     pub logs: Vec<LogFormat>,
     pub blocks: Vec<HostBlock>,
     pub handovers: Vec<(EventId, Handover)>,
@@ -177,6 +179,12 @@ fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, por
     e.line(&format!("    {call}"));
     e.line(&format!("    {name}->nf_len = 0;"));
     e.line("}");
+}
+
+/// What pointers to a table's entries point to.
+fn pointee(e: &H<'_, '_>, table: TableId) -> String {
+    let ty = Host::entry_type(e, table);
+    if e.dialect.target.spaces { format!("NF_SPACE_{} {ty}", e.dialect.target.names[&table]) } else { ty }
 }
 
 /// Notes an access of a table under a key for the timing model.
@@ -340,7 +348,7 @@ impl Target for Host<'_> {
 
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, name: &str) {
         let map = e.dialect.target.uses(table);
-        let ty = Self::entry_type(e, table);
+        let ty = pointee(e, table);
         let def = &e.program.tables[table];
         let size = e.program.size_of(def.key);
         let hashed = |e: &mut E<'_, Self>, function: &str| {
@@ -382,7 +390,7 @@ impl Target for Host<'_> {
         };
         let hash = hash_of(e, table, key, indent);
         let map = e.dialect.target.uses(table);
-        let (ty, fresh) = (Self::entry_type(e, table), e.names.fresh(&format!("{map}_new")));
+        let (ty, fresh) = (pointee(e, table), e.names.fresh(&format!("{map}_new")));
         let at = e.address(key);
         let call = match make {
             None => format!("nf_insert({map}, {at}, {hash})"),
