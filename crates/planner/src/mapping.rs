@@ -51,6 +51,8 @@ pub struct Instance {
     /// Bits per second between NIC and host.
     pub host_link: f64,
     pub locks: Option<Locks>,
+    /// How many there are of each of the target's accelerators.
+    pub accelerators: Vec<u32>,
     /// Packets per second beyond which more is of no use.
     pub ceiling: f64,
 }
@@ -89,6 +91,8 @@ pub struct Edge {
 pub struct StageNeed {
     /// Per unit group: the cost there, or nothing if it cannot run there.
     pub cost: Vec<Option<UnitCost>>,
+    /// Per unit group: accelerators that an event uses, with the seconds it keeps one of them busy.
+    pub served: Vec<Vec<(usize, f64)>>,
     /// Events per packet.
     pub weight: f64,
     pub max_replicas: u32,
@@ -108,6 +112,9 @@ pub struct StageNeed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitCost {
     pub cycles: f64,
+    /// A thread's waiting for accelerators, and how often it does.
+    pub wait_ns: f64,
+    pub waits: f64,
     /// Writes an entry that it reads: hardware pipelines have another interval for that.
     pub updates: bool,
 }
@@ -131,6 +138,7 @@ pub struct TableNeed {
 pub enum Limit {
     Stage(usize),
     Memory(usize),
+    Accelerator(usize),
     HostLink,
     Ports,
 }
@@ -404,6 +412,8 @@ struct View {
     stages: Vec<Priced>,
     /// Operations per packet on each memory of device scope.
     operations: Vec<f64>,
+    /// Seconds per packet of each accelerator.
+    served: Vec<f64>,
     /// Bits per packet between NIC and host.
     wire_bits: f64,
 }
@@ -448,6 +458,7 @@ impl View {
             loads: Vec::new(),
             stages: Vec::new(),
             operations: vec![0.0; instance.memories.len()],
+            served: vec![0.0; instance.accelerators.len()],
             wire_bits: 0.0,
         };
         for (s, stage) in instance.stages.iter().enumerate() {
@@ -455,7 +466,10 @@ impl View {
             let group = &instance.groups[g];
             let unit = stage.cost[g]?;
             let locked = partial.locked[s];
-            let mut load = Load { cycles: unit.cycles, ..Load::default() };
+            let mut load = Load { cycles: unit.cycles, wait_ns: unit.wait_ns, waits: unit.waits };
+            for (accelerator, seconds) in &stage.served[g] {
+                view.served[*accelerator] += stage.weight * seconds;
+            }
             let mut incast = Vec::new();
             for edge in &instance.edges {
                 if edge.from != s && edge.to != s {
@@ -600,8 +614,22 @@ impl View {
                 best = (rate, Limit::Memory(m));
             }
         }
+        for a in 0..instance.accelerators.len() {
+            let rate = self.accelerator_rate(instance, a);
+            if rate < best.0 {
+                best = (rate, Limit::Accelerator(a));
+            }
+        }
         let link = self.link_rate(instance);
         if link < best.0 { (link, Limit::HostLink) } else { best }
+    }
+
+    fn accelerator_rate(&self, instance: &Instance, a: usize) -> f64 {
+        if self.served[a] > 0.0 {
+            f64::from(instance.accelerators[a]) / self.served[a]
+        } else {
+            f64::INFINITY
+        }
     }
 
     fn link_rate(&self, instance: &Instance) -> f64 {
@@ -610,9 +638,9 @@ impl View {
 
     /// What no number of replicas changes.
     fn shared_rate(&self, instance: &Instance) -> f64 {
-        (0..instance.memories.len())
-            .map(|m| self.memory_rate(instance, m))
-            .fold(self.link_rate(instance), f64::min)
+        let memories = (0..instance.memories.len()).map(|m| self.memory_rate(instance, m));
+        let accelerators = (0..instance.accelerators.len()).map(|a| self.accelerator_rate(instance, a));
+        memories.chain(accelerators).fold(self.link_rate(instance), f64::min)
     }
 
     /// The smallest counts that reach more than `rate` (or exactly it with `strict` off), if units suffice.

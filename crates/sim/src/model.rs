@@ -96,10 +96,19 @@ pub enum Crossing {
     ToNic,
 }
 
-/// A memory of limited bandwidth: one of its instances.
+/// What serves one after the other: an instance of a memory of limited bandwidth, or the accelerators of one name.
 pub struct ServerModel {
-    pub memory: usize,
+    pub serves: Serves,
     pub operation_ps: f64,
+    /// Operations that may wait before who asks stands still.
+    pub queue: Option<u32>,
+}
+
+/// By number in the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    Memory(usize),
+    Accelerator(usize),
 }
 
 /// Order restored in front of a stage.
@@ -112,6 +121,8 @@ pub struct Model {
     pub stages: Vec<StageModel>,
     pub units: Vec<UnitModel>,
     pub servers: Vec<ServerModel>,
+    /// Server of each accelerator of the target.
+    pub accelerators: Vec<u32>,
     pub lines: Vec<LinePrice>,
     /// By event.
     pub events: Vec<Option<EventModel>>,
@@ -179,6 +190,7 @@ impl Model {
             stages: Vec::new(),
             units: Vec::new(),
             servers: Vec::new(),
+            accelerators: Vec::new(),
             lines: Vec::new(),
             events: Vec::new(),
             reorders: Vec::new(),
@@ -197,8 +209,8 @@ impl Model {
         for line in lines {
             let name = &program.handlers[line.handler].name;
             let stage = stage_of(name).ok_or_else(|| SimError::NoStage(name.clone()))?;
-            let costs = &target.costs[&target.units[groups[stage]].costs];
-            model.lines.push(LinePrice::new(program, line, costs));
+            let group = &target.units[groups[stage]];
+            model.lines.push(LinePrice::new(program, line, target, group));
         }
         for (event, data) in &program.events {
             let handler = program.handler_of(event).filter(|_| data.direction != Direction::Out);
@@ -301,6 +313,16 @@ impl Model {
 
     /// Units with the memories they reach: an instance per unit, per island or for all.
     fn units(&mut self, target: &Target, plan: &Plan) {
+        for (at, accelerator) in target.accelerators.iter().enumerate() {
+            self.accelerators.push(self.servers.len() as u32);
+            // Its operations are nanoseconds of work, which as many as there are share.
+            self.servers.push(ServerModel {
+                serves: Serves::Accelerator(at),
+                operation_ps: 1e3 / f64::from(accelerator.count),
+                queue: Some(accelerator.queue),
+            });
+        }
+        let first = self.servers.len();
         let mut known: Vec<(usize, usize, u32)> = Vec::new();
         for (s, stage) in plan.stages.iter().enumerate() {
             let group = self.stages[s].group;
@@ -324,10 +346,14 @@ impl Model {
                     let key = (m, owner, instance);
                     let at = known.iter().position(|k| *k == key).unwrap_or_else(|| {
                         known.push(key);
-                        self.servers.push(ServerModel { memory: m, operation_ps: 1e12 / rate.value });
+                        self.servers.push(ServerModel {
+                            serves: Serves::Memory(m),
+                            operation_ps: 1e12 / rate.value,
+                            queue: None,
+                        });
                         known.len() - 1
                     });
-                    servers.push(Some(at as u32));
+                    servers.push(Some((first + at) as u32));
                 }
                 self.units.push(UnitModel { stage: s, servers });
             }
