@@ -4,9 +4,10 @@
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
-use nicforge_ir::{Input, InputEvent, Program, Verified, verify};
+use nicforge_ir::{Input, InputEvent, Output, Program, Verified, verify};
 use nicforge_passes::PassManager;
 use nicforge_run::nfp::EnginesProgram;
+use nicforge_tests::pipes::stage;
 use nicforge_tests::root;
 
 fn small_tables() -> Verified<Program> {
@@ -83,4 +84,64 @@ fn files_for_the_vendors_tools() {
         file("placement.ini").contains("[tables]\nfew = cam\nrecent = cls\nmany = imem\nlatest = emem\n")
     );
     assert!(file("Makefile").contains("-u i33.me1 stage_0_0.list"), "{}", file("Makefile"));
+}
+
+/// What is for the chip alone is C, too: entries in the address spaces of their memories, and a `main` for every engine.
+#[test]
+fn engine_files_have_a_main() {
+    let program = small_tables();
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let placement =
+        Placement { memories: ["cam", "cls", "imem", "emem"].map(String::from).to_vec(), units: Vec::new() };
+    let engines = EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, Engines::Nfp)
+        .unwrap_or_else(|e| panic!("{e}"));
+    let text = &engines.artifact().base.source;
+    for line in [
+        "#define NF_SPACE_few __lmem",
+        "#define NF_SPACE_recent __cls",
+        "#define NF_SPACE_many __imem",
+        "NF_SPACE_latest t_count_at *",
+    ] {
+        assert!(text.contains(line), "no `{line}`:\n{text}");
+    }
+    let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    engines.write(dir.path()).unwrap_or_else(|e| panic!("{e}"));
+    let mut clang = std::process::Command::new("clang-19");
+    clang.current_dir(dir.path()).args([
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-DNF_CHIP",
+        "-DNF_REPLICA=0",
+    ]);
+    let ran = clang.args(["-c", "-o", "stage.o", "stage_0.c"]).output().unwrap_or_else(|e| panic!("{e}"));
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let object = std::fs::read(dir.path().join("stage.o")).unwrap_or_else(|e| panic!("{e}"));
+    assert!(object.windows(6).any(|name| name == b"\0main\0"), "the engine's file has no main");
+}
+
+/// Frames leave in the order in which they came, through replicas, several exits and past those that are dropped: the
+/// network block holds them back until their turn, and every packet has one, whether it leaves or not.
+#[test]
+fn hardware_restores_the_order_of_departures() {
+    let program = nicforge_tests::pipes::program("exits");
+    let pipeline = Pipeline {
+        stages: vec![stage(&program, &["net_recv"], 3, false), stage(&program, &["second"], 4, false)],
+        steering: Vec::new(),
+        ordered_output: false,
+        context: Default::default(),
+    };
+    let engines = EnginesProgram::new(&program, &pipeline, &Placement::default(), Engines::Nfp);
+    let engines = engines.unwrap_or_else(|e| panic!("{e}"));
+    let events = nicforge_ir::generate::events(7, 5000);
+    let (run, differences) = engines.verify(&program, &[], &events).unwrap_or_else(|e| panic!("{e}"));
+    assert!(differences.is_empty(), "{:?}", differences[0]);
+    let count = |wanted: fn(&&Output) -> bool| run.outputs.iter().flatten().filter(wanted).count();
+    let sent = count(|output| matches!(output, Output::Send { .. }));
+    let drops = count(|output| matches!(output, Output::Drop { .. }));
+    assert_eq!(run.departures.len(), sent, "every frame that was sent left");
+    assert!(sent > 500 && drops > 500, "{sent} sent, {drops} dropped");
+    let ports = run.departures.windows(2).filter(|pair| pair[0].port != pair[1].port).count();
+    assert!(ports > 100, "frames of both exits leave among each other, not one behind the other: {ports}");
 }

@@ -167,7 +167,8 @@ fn examples_do_the_same_in_stages() {
 /// Stages in the order in which the handlers of a cut program send to each other, one replica each.
 fn line(program: &Program) -> Pipeline {
     let stages = nicforge_planner::shard::stages(program);
-    let stages = stages.into_iter().map(|handlers| PipeStage { handlers, replicas: 1, ordered: false });
+    let stages =
+        stages.into_iter().map(|handlers| PipeStage { handlers, replicas: 1, ordered: false, locked: false });
     Pipeline {
         stages: stages.collect(),
         steering: Vec::new(),
@@ -253,6 +254,7 @@ fn stage(program: &Program, name: &str, replicas: u32) -> PipeStage {
         handlers: vec![found.unwrap_or_else(|| panic!("no handler {name}")).0],
         replicas,
         ordered: false,
+        locked: false,
     }
 }
 

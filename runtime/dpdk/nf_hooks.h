@@ -13,6 +13,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
+#include <rte_spinlock.h>
 
 #include "nf_log.h"
 
@@ -90,6 +91,9 @@ struct nf_worker {
     struct nf_bytes log;
     struct nf_stats stats;
     struct nf_table *tables[NF_TABLES + 1];
+    /* Locks that the event under way holds: at most one a table. */
+    u32 locks[NF_TABLES + 1];
+    u32 lock_count;
     /* All events with a smaller sequence number are done here and sent on. */
     u64 progress __rte_cache_aligned;
 } __rte_cache_aligned;
@@ -232,6 +236,42 @@ NF_INLINE void nf_log(struct nf_env *env, u32 log, const u64 *args, u32 count)
     ((struct nf_worker *)env->user)->stats.logs++;
     if (NF_VERIFY)
         nf_record(env->user, NF_OUT_LOG, log, args, count * 8);
+}
+
+/* ---- Tables that replicas share ---------------------------------------------------------------------------------- */
+
+#if NF_LOCKS
+/* A cache line each: neighbours are taken by other lcores. */
+struct nf_lock_line {
+    rte_spinlock_t lock;
+} __rte_cache_aligned;
+extern struct nf_lock_line nf_locks[NF_LOCKS];
+#endif
+
+/* Waits for a lock. Lcores may be more than CPUs here, so whoever finds it taken lets others run. */
+NF_INLINE void nf_lock(struct nf_env *env, u32 number)
+{
+#if NF_LOCKS
+    struct nf_worker *w = env->user;
+    while (!rte_spinlock_trylock(&nf_locks[number].lock))
+        sched_yield();
+    w->locks[w->lock_count++] = number;
+#else
+    (void)env;
+    (void)number;
+#endif
+}
+
+/* Gives back all that the event holds. */
+NF_INLINE void nf_unlock(struct nf_env *env)
+{
+#if NF_LOCKS
+    struct nf_worker *w = env->user;
+    while (w->lock_count)
+        rte_spinlock_unlock(&nf_locks[w->locks[--w->lock_count]].lock);
+#else
+    (void)env;
+#endif
 }
 
 /* ---- Events between handlers ------------------------------------------------------------------------------------ */

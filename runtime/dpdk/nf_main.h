@@ -31,6 +31,9 @@
 #define NF_ROOM 256
 
 struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
+#if NF_LOCKS
+struct nf_lock_line nf_locks[NF_LOCKS];
+#endif
 struct rte_mempool *nf_event_pool;
 volatile bool nf_gone[NF_WORKERS + 1];
 
@@ -138,6 +141,7 @@ static inline void nf_finish_event(struct nf_worker *w)
         w->local_first = (w->local_first + 1) % NF_LOCAL_EVENTS;
         w->local_count--;
         nf_dispatch(&w->env, one.event, one.params);
+        nf_unlock(&w->env);
     }
 #if !NF_FUSED
     for (u32 i = 0; i < w->made_count; i++) {
@@ -280,6 +284,8 @@ static int nf_work(void *argument)
             if (nf_packet_at[event] == UINT16_MAX)
                 rte_pktmbuf_free(m);
             nf_dispatch(&w->env, event, params);
+            /* A handler that returned early still holds them. */
+            nf_unlock(&w->env);
             nf_finish_event(w);
             count++;
         }

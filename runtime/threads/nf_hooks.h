@@ -35,8 +35,11 @@ struct nf_context {
     u64 now;
     u64 seed;
     u64 draws;
+    /* Of the input event that the packet came with. */
+    u64 sequence;
     u32 number;
-    u32 spare;
+    /* The packet's place among those that came in, which the NFP's network block restores when packets leave. */
+    u32 ticket;
     u8 params[NF_PARAM_BYTES];
     u8 staged[NF_STAGED_BYTES + 1];
 };
@@ -82,6 +85,9 @@ struct nf_worker {
     struct nf_stats stats;
     struct nf_bytes log;
     struct nf_table *tables[NF_TABLES + 1];
+    /* Locks that the event under way holds: at most one a table. */
+    u32 locks[NF_TABLES + 1];
+    u32 lock_count;
 };
 
 struct nf_stage_spec {
@@ -98,6 +104,23 @@ static inline u32 nf_steer(struct nf_worker *w, u32 event, const void *params, c
 
 /* What the engines stand on: nf_port.h has it for threads, and for an NFP on the chip's own operations. */
 #include "nf_port.h"
+
+/* Waits for the lock of a table that replicas share, or of one of its entries. */
+NF_INLINE void nf_lock(struct nf_env *env, u32 number)
+{
+    struct nf_worker *w = env->user;
+    while (!nf_lock_try(number))
+        nf_idle();
+    w->locks[w->lock_count++] = number;
+}
+
+/* Gives back all that the event holds. */
+NF_INLINE void nf_unlock(struct nf_env *env)
+{
+    struct nf_worker *w = env->user;
+    while (w->lock_count)
+        nf_lock_free(w->locks[--w->lock_count]);
+}
 
 /* Writes an output down, in verify mode. */
 NF_INLINE void nf_output(struct nf_worker *w, u32 kind, u64 number, const void *bytes, u32 size)
@@ -120,7 +143,7 @@ NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
     struct nf_worker *w = env->user;
     nf_output(w, NF_OUT_SEND, port, pkt->data, (u32)(pkt->end - pkt->data));
     w->stats.sent[port % NF_MAX_PORTS]++;
-    nf_transmit(pkt->owner, port, w->sequence);
+    nf_transmit(pkt->owner, port);
 }
 
 NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
@@ -144,7 +167,7 @@ NF_INLINE void nf_drop(struct nf_env *env, struct nf_packet *pkt, u32 reason)
     struct nf_worker *w = env->user;
     w->stats.drops[reason]++;
     nf_output(w, NF_OUT_DROP, reason, "", 0);
-    nf_discard(pkt->owner, w->sequence);
+    nf_discard(pkt->owner);
 }
 
 /* A byte string becomes a packet of its own. */
@@ -190,7 +213,7 @@ NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u3
         if (w->local_count == NF_LOCAL_EVENTS) {
             w->stats.lost++;
             if (pkt)
-                nf_discard(pkt->owner, w->sequence);
+                nf_discard(pkt->owner);
             return;
         }
         struct nf_local_event *to = &w->local[(w->local_first + w->local_count++) % NF_LOCAL_EVENTS];
@@ -201,7 +224,9 @@ NF_INLINE void nf_generate(struct nf_env *env, u32 event, const void *params, u3
     struct nf_context *context = pkt ? pkt->owner : nf_context_new();
     if (!context || w->made_count == NF_LOCAL_EVENTS) {
         w->stats.lost++;
-        if (context)
+        if (pkt)
+            nf_discard(context);
+        else if (context)
             nf_context_free(context);
         return;
     }

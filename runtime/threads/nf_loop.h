@@ -63,11 +63,14 @@ static inline void nf_run_work(struct nf_worker *w, const struct nf_work *work)
     if (nf_packet_at[work->event] == UINT16_MAX)
         nf_context_free(context);
     nf_handle(&w->env, work->event, params);
+    /* A handler that returned early still holds them. */
+    nf_unlock(&w->env);
     while (w->local_count) {
         struct nf_local_event one = w->local[w->local_first];
         w->local_first = (w->local_first + 1) % NF_LOCAL_EVENTS;
         w->local_count--;
         nf_handle(&w->env, one.event, one.params);
+        nf_unlock(&w->env);
     }
     for (u32 i = 0; i < w->made_count; i++) {
         nf_context_at(w->made[i].context)->draws = w->env.draws;

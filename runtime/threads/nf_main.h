@@ -70,6 +70,17 @@ static bool nf_make_contexts(u32 longest)
     return true;
 }
 
+#ifdef NFP_CHIP_H
+/* Called by the shim's network block, one packet after the other: the order in which they leave. */
+void nfp_departed(unsigned packet, unsigned queue)
+{
+    struct nf_context *context = nf_context_at(packet);
+    struct nf_worker *io = nf_workers[NF_IO];
+    io->sequence = context->sequence;
+    nf_output(io, NF_OUT_TX, queue, context->pkt.data, (u32)(context->pkt.end - context->pkt.data));
+}
+#endif
+
 /* The smallest progress of all engines. */
 static u64 nf_all_through(void)
 {
@@ -107,7 +118,8 @@ static bool nf_input(struct nf_worker *io)
     if (head.host) {
         memcpy(context->params, bytes, head.size);
     } else {
-        nf_received++;
+        context->ticket = (u32)nf_received++;
+        context->sequence = nf_next_sequence;
         pkt->data = pkt->head + NF_ROOM;
         pkt->end = pkt->data + head.size;
         pkt->cursor = pkt->staged_len = 0;
@@ -131,7 +143,7 @@ static bool nf_input(struct nf_worker *io)
 static void *nf_thread(void *argument)
 {
     struct nf_worker *w = argument;
-    nf_attach_tables(w, nf_sharded, NF_WORKERS);
+    nf_attach_tables(w, nf_sharded, nf_locked, NF_WORKERS);
     nf_stage_mains[w->stage](w);
     return NULL;
 }

@@ -16,6 +16,9 @@ NF_INLINE void nf_progress_set(u32 engine, u64 value)
 {
     __atomic_store_n(&nf_shared_words[engine], value, __ATOMIC_RELEASE);
 }
+/* Takes a lock; false if somebody has it. */
+NF_INLINE bool nf_lock_try(u32 number) { return !__atomic_exchange_n(&nf_lock_words[number], 1, __ATOMIC_ACQUIRE); }
+NF_INLINE void nf_lock_free(u32 number) { __atomic_store_n(&nf_lock_words[number], 0, __ATOMIC_RELEASE); }
 NF_INLINE struct nf_context *nf_context_at(u32 number) { return (struct nf_context *)nf_record_at(number); }
 NF_INLINE struct nf_context *nf_context_new(void)
 {
@@ -26,10 +29,9 @@ NF_INLINE void nf_context_free(struct nf_context *context)
 {
     nf_ring_put(NF_FREE_RECORDS, &context->number, sizeof(context->number));
 }
-NF_INLINE void nf_transmit(struct nf_context *context, u32 port, u64 sequence)
+NF_INLINE void nf_transmit(struct nf_context *context, u32 port)
 {
     (void)port;
-    (void)sequence;
     nf_context_free(context);
 }
 NF_INLINE void nf_to_host(struct nf_context *context, u32 queue)
@@ -37,11 +39,7 @@ NF_INLINE void nf_to_host(struct nf_context *context, u32 queue)
     (void)queue;
     nf_context_free(context);
 }
-NF_INLINE void nf_discard(struct nf_context *context, u64 sequence)
-{
-    (void)sequence;
-    nf_context_free(context);
-}
+NF_INLINE void nf_discard(struct nf_context *context) { nf_context_free(context); }
 /* Byte strings and messages leave by the recorder alone. */
 NF_INLINE void nf_transmit_bytes(u32 port, const void *bytes, u32 size)
 {
@@ -66,10 +64,11 @@ NF_INLINE struct nf_table *nf_make_table(u32 t)
     const struct nf_table_spec *spec = &nf_table_specs[t];
     return nf_table_new(spec->kind, spec->capacity, spec->key_size, spec->entry_size);
 }
-NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, u32 workers)
+NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const bool *locked, u32 workers)
 {
     (void)w;
     (void)sharded;
+    (void)locked;
     (void)workers;
 }
 NF_INLINE u64 nf_cycles(void) { return nf_clock_cycles(); }

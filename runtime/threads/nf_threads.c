@@ -21,6 +21,7 @@ struct ring {
 
 uint64_t nf_shared_words[NF_RINGS];
 bool nf_all_done;
+uint32_t nf_lock_words[NF_LOCK_WORDS];
 
 static struct ring rings[NF_RINGS];
 static unsigned char *records;

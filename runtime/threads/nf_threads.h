@@ -15,10 +15,14 @@
 #define NF_FREE_RECORDS (NF_RINGS - 1)
 #define NF_RING_ENTRIES 8192
 #define NF_RING_ENTRY 64
+/* Locks of tables, by number. */
+#define NF_LOCK_WORDS 4096
 
 /* Words that all may read and one writes: the engines' progress. */
 extern uint64_t nf_shared_words[NF_RINGS];
 extern bool nf_all_done;
+/* 1 in those that are taken. */
+extern uint32_t nf_lock_words[NF_LOCK_WORDS];
 
 /* Puts an entry of at most NF_RING_ENTRY bytes in, or takes the oldest out; false if the ring is full, or empty. */
 bool nf_ring_put(uint32_t ring, const void *entry, size_t size);

@@ -26,5 +26,6 @@ pub fn event(program: &Program, name: &str) -> EventId {
 
 /// A stage of handlers by name.
 pub fn stage(program: &Program, names: &[&str], replicas: u32, ordered: bool) -> PipeStage {
-    PipeStage { handlers: names.iter().map(|name| handler(program, name)).collect(), replicas, ordered }
+    let handlers = names.iter().map(|name| handler(program, name)).collect();
+    PipeStage { handlers, replicas, ordered, locked: false }
 }

@@ -19,9 +19,8 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
     for stage in &plan.stages {
         let handlers: Vec<HandlerId> = stage.handlers.iter().map(handler).collect::<Result<_, _>>()?;
         let ordered = plan.edges.iter().any(|edge| edge.to == stage.name && edge.reorder.is_some());
-        // No generator makes locks yet: replicas that would share tables under them become one.
         let locked = matches!(stage.replication, Replication::Locked { .. });
-        stages.push(PipeStage { handlers, replicas: if locked { 1 } else { stage.replicas }, ordered });
+        stages.push(PipeStage { handlers, replicas: stage.replicas, ordered, locked });
     }
     let mut steering = Vec::new();
     for edge in &plan.edges {

@@ -113,7 +113,7 @@ fn pipeline(path: &Path, program: &nicforge_ir::Program) -> Pipeline {
         let words: Vec<&str> = part.split(' ').collect();
         let handler = program.handlers.iter().find(|(_, h)| h.name == words[0]).expect("a handler");
         let replicas = words[1].parse().expect("a number of replicas");
-        stages.push(PipeStage { handlers: vec![handler.0], replicas, ordered: false });
+        stages.push(PipeStage { handlers: vec![handler.0], replicas, ordered: false, locked: false });
         if let [_, _, "by", param] = words[..] {
             let event = handler.1.event;
             let by = match param.split_once('+') {

@@ -38,6 +38,7 @@
 //! Architecture invariant: nothing here knows a source language, a target or a plan.
 
 pub mod build;
+pub mod critical;
 pub mod diag;
 pub mod effects;
 pub mod generate;

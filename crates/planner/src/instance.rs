@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nicforge_ir::critical;
 use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, TableId};
+use nicforge_target::accelerate;
 use nicforge_target::cost::{self, HandlerCost, Traffic};
 use nicforge_target::{Device, OpCosts, Target, UnitGroup};
 
@@ -89,7 +91,7 @@ pub fn handler_costs(
         .map(|handler| {
             groups
                 .iter()
-                .map(|group| cost::handler_cost(program, handler, &target.costs[&group.costs], traffic))
+                .map(|group| cost::handler_cost_on(program, handler, target, group, traffic))
                 .collect()
         })
         .collect()
@@ -157,7 +159,7 @@ pub fn instance(
                 let allowed = handlers.iter().all(|h| may_run(program, *h, target, group)) && group.count > 0;
                 allowed.then(|| {
                     let prices = &target.costs[&group.costs];
-                    let mut cycles = 0.0;
+                    let (mut cycles, mut wait_ns, mut waits) = (0.0, 0.0, 0.0);
                     for handler in handlers {
                         let data = &program.handlers[*handler];
                         let event = &program.events[data.event];
@@ -173,11 +175,13 @@ pub fn instance(
                             own += to.map_or(0.0, |to| rate * steering_cycles(&steers[to], prices));
                         }
                         cycles += own * share(*handler);
+                        wait_ns += costs[of(*handler)][g].wait_ns * share(*handler);
+                        waits += costs[of(*handler)][g].waits * share(*handler);
                     }
                     let updates = handlers
                         .iter()
                         .any(|h| !shard::tables_of(program, *h).iter().all(|t| !mutable.contains(t)));
-                    UnitCost { cycles, updates }
+                    UnitCost { cycles, updates, wait_ns, waits }
                 })
             });
             let cost: Vec<Option<UnitCost>> = per_group.collect();
@@ -201,7 +205,16 @@ pub fn instance(
                 _ => u32::MAX,
             };
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
+            let served = |g: usize| {
+                let mut list = Vec::new();
+                for handler in handlers {
+                    let own = costs[of(*handler)][g].served.iter();
+                    list.extend(own.map(|(accelerator, seconds)| (*accelerator, seconds * share(*handler))));
+                }
+                list
+            };
             StageNeed {
+                served: (0..groups.len()).map(served).collect(),
                 cost,
                 weight,
                 max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)).min(by_flows),
@@ -209,6 +222,12 @@ pub fn instance(
                 worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },
                 flows: f64::from(flows),
                 lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
+                by_entry: program
+                    .tables
+                    .keys()
+                    .filter(|table| critical::by_entry(program, handlers, *table))
+                    .map(|table| table.as_u32() as usize)
+                    .collect(),
                 uses,
             }
         })
@@ -225,6 +244,7 @@ pub fn instance(
         stages: needs,
         memories: target.memories.clone(),
         locks: target.locks.clone(),
+        accelerators: target.accelerators.iter().map(|accelerator| accelerator.count).collect(),
         ceiling: line_rate(target, program.ports, config.traffic),
         groups,
     }
@@ -328,7 +348,10 @@ fn edges(
 pub fn op_weight(program: &Program, body: &Body, inst: InstId, target: &Target, traffic: Traffic) -> f64 {
     let group = &target.units[0];
     let costs = &target.costs[&group.costs];
-    let own = cost::op_cycles(program, body, inst, costs, traffic);
+    let own = match accelerate::served(program, body, inst, target, group, traffic) {
+        Some(one) => one.issue_cycles + one.wait_ns * 1e-9 * group.clock.value / f64::from(group.threads),
+        None => cost::op_cycles(program, body, inst, costs, traffic),
+    };
     let table = shard::table_of(&body.insts[inst].op).map_or(0.0, |_| {
         let memory = target.memories.iter().rfind(|memory| memory.device == group.device);
         let ns = memory.map_or(0.0, |memory| cost::access_time(memory, 16.0, false).0);

@@ -51,6 +51,8 @@ pub struct Instance {
     /// Bits per second between NIC and host.
     pub host_link: f64,
     pub locks: Option<Locks>,
+    /// How many there are of each of the target's accelerators.
+    pub accelerators: Vec<u32>,
     /// Packets per second beyond which more is of no use.
     pub ceiling: f64,
 }
@@ -89,6 +91,8 @@ pub struct Edge {
 pub struct StageNeed {
     /// Per unit group: the cost there, or nothing if it cannot run there.
     pub cost: Vec<Option<UnitCost>>,
+    /// Per unit group: accelerators that an event uses, with the seconds it keeps one of them busy.
+    pub served: Vec<Vec<(usize, f64)>>,
     /// Events per packet.
     pub weight: f64,
     pub max_replicas: u32,
@@ -98,6 +102,8 @@ pub struct StageNeed {
     pub flows: f64,
     /// Replicas may share tables under locks where this many are not allowed otherwise.
     pub lockable: bool,
+    /// Tables of `uses` for which a lock on each entry is enough; the others have one lock.
+    pub by_entry: Vec<usize>,
     /// Index into `tables`, and the accesses of one event.
     pub uses: Vec<(usize, TableAccess)>,
 }
@@ -106,6 +112,9 @@ pub struct StageNeed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitCost {
     pub cycles: f64,
+    /// A thread's waiting for accelerators, and how often it does.
+    pub wait_ns: f64,
+    pub waits: f64,
     /// Writes an entry that it reads: hardware pipelines have another interval for that.
     pub updates: bool,
 }
@@ -129,6 +138,7 @@ pub struct TableNeed {
 pub enum Limit {
     Stage(usize),
     Memory(usize),
+    Accelerator(usize),
     HostLink,
     Ports,
 }
@@ -402,6 +412,8 @@ struct View {
     stages: Vec<Priced>,
     /// Operations per packet on each memory of device scope.
     operations: Vec<f64>,
+    /// Seconds per packet of each accelerator.
+    served: Vec<f64>,
     /// Bits per packet between NIC and host.
     wire_bits: f64,
 }
@@ -416,6 +428,8 @@ struct Priced {
     incast: Vec<(f64, usize)>,
     /// Cycles per event for every further replica.
     contention: f64,
+    /// Cycles where the lock of an entry was last used by another replica.
+    wandering: f64,
     most: u32,
     /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
     near: Vec<(f64, f64, u32)>,
@@ -425,12 +439,26 @@ struct Priced {
     entries: f64,
 }
 
+/// What replicas under locks keep each other from: the accesses of all tables that an event holds locks of.
+struct Section {
+    seconds: f64,
+    /// Events that may be inside at a time.
+    at_once: f64,
+}
+
+impl Default for Section {
+    fn default() -> Section {
+        Section { seconds: 0.0, at_once: f64::INFINITY }
+    }
+}
+
 impl View {
     fn new(instance: &Instance, partial: &Partial) -> Option<View> {
         let mut view = View {
             loads: Vec::new(),
             stages: Vec::new(),
             operations: vec![0.0; instance.memories.len()],
+            served: vec![0.0; instance.accelerators.len()],
             wire_bits: 0.0,
         };
         for (s, stage) in instance.stages.iter().enumerate() {
@@ -438,7 +466,10 @@ impl View {
             let group = &instance.groups[g];
             let unit = stage.cost[g]?;
             let locked = partial.locked[s];
-            let mut load = Load { cycles: unit.cycles, ..Load::default() };
+            let mut load = Load { cycles: unit.cycles, wait_ns: unit.wait_ns, waits: unit.waits };
+            for (accelerator, seconds) in &stage.served[g] {
+                view.served[*accelerator] += stage.weight * seconds;
+            }
             let mut incast = Vec::new();
             for edge in &instance.edges {
                 if edge.from != s && edge.to != s {
@@ -463,13 +494,15 @@ impl View {
             }
             let mut near = Vec::new();
             let mut entries = f64::INFINITY;
+            let mut section = Section::default();
             let waits = group.initiation_interval.is_none() && (group.threads > 1 || locked);
-            let mut locks = 0.0;
+            let (mut locks, mut by_entry) = (0.0, 0.0);
             let mut most = if locked { group.count } else { stage.max_replicas.min(group.count) };
             for (table, access) in &stage.uses {
                 let need = &instance.tables[*table];
                 if !need.read_only {
-                    locks += 1.0;
+                    let fine = stage.by_entry.contains(table);
+                    *(if fine { &mut by_entry } else { &mut locks }) += 1.0;
                 }
                 let Some(m) = partial.memories[*table] else {
                     load = fastest(instance, group, load, access, need)?;
@@ -477,7 +510,12 @@ impl View {
                 };
                 let memory = &instance.memories[m];
                 load.add_access(group, memory, access);
-                if waits && !need.read_only && !need.commutative {
+                if locked && !need.read_only {
+                    let one = access.one_entry || !stage.by_entry.contains(table);
+                    let used = if one { 1.0 } else { stage.flows.min(f64::from(need.entries)) };
+                    section.seconds += stage.weight * cost::held_seconds(group, memory, access);
+                    section.at_once = section.at_once.min(used);
+                } else if waits && !need.read_only && !need.commutative {
                     let held = stage.weight * cost::held_seconds(group, memory, access);
                     let used = if access.one_entry { 1.0 } else { stage.flows.min(f64::from(need.entries)) };
                     if held > 0.0 {
@@ -496,9 +534,12 @@ impl View {
                     most = most.min(per_island);
                 }
             }
+            if section.seconds > 0.0 {
+                entries = entries.min(section.at_once / section.seconds);
+            }
             let price = instance.locks.as_ref().filter(|_| locked);
             if let Some(price) = price {
-                load.cycles += locks * price.cycles;
+                load.cycles += (locks + by_entry) * price.cycles;
             }
             let cycles = match (group.initiation_interval, group.update_interval) {
                 (Some(_), Some(update)) if unit.updates => update,
@@ -512,6 +553,7 @@ impl View {
                 cycles,
                 incast,
                 contention: price.map_or(0.0, |price| locks * price.contention_cycles),
+                wandering: price.map_or(0.0, |price| by_entry * price.contention_cycles),
                 most,
                 near,
                 worth: if locked { Vec::new() } else { stage.worth.clone() },
@@ -529,6 +571,7 @@ impl View {
         stage.cycles
             + stage.incast.iter().map(incast).sum::<f64>()
             + stage.contention * f64::from(replicas[s] - 1)
+            + stage.wandering * cost::elsewhere(replicas[s])
     }
 
     /// Packets per second a stage keeps up with.
@@ -571,8 +614,22 @@ impl View {
                 best = (rate, Limit::Memory(m));
             }
         }
+        for a in 0..instance.accelerators.len() {
+            let rate = self.accelerator_rate(instance, a);
+            if rate < best.0 {
+                best = (rate, Limit::Accelerator(a));
+            }
+        }
         let link = self.link_rate(instance);
         if link < best.0 { (link, Limit::HostLink) } else { best }
+    }
+
+    fn accelerator_rate(&self, instance: &Instance, a: usize) -> f64 {
+        if self.served[a] > 0.0 {
+            f64::from(instance.accelerators[a]) / self.served[a]
+        } else {
+            f64::INFINITY
+        }
     }
 
     fn link_rate(&self, instance: &Instance) -> f64 {
@@ -581,9 +638,9 @@ impl View {
 
     /// What no number of replicas changes.
     fn shared_rate(&self, instance: &Instance) -> f64 {
-        (0..instance.memories.len())
-            .map(|m| self.memory_rate(instance, m))
-            .fold(self.link_rate(instance), f64::min)
+        let memories = (0..instance.memories.len()).map(|m| self.memory_rate(instance, m));
+        let accelerators = (0..instance.accelerators.len()).map(|a| self.accelerator_rate(instance, a));
+        memories.chain(accelerators).fold(self.link_rate(instance), f64::min)
     }
 
     /// The smallest counts that reach more than `rate` (or exactly it with `strict` off), if units suffice.

@@ -88,14 +88,23 @@ fn instance(r: &mut Random) -> Instance {
             cost: (0..group_count)
                 .map(|g| {
                     let here = g == 0 || r.flip();
-                    here.then(|| UnitCost { cycles: (10 + r.below(500)) as f64, updates: false })
+                    here.then(|| UnitCost {
+                        cycles: (10 + r.below(500)) as f64,
+                        updates: false,
+                        wait_ns: r.below(200) as f64,
+                        waits: r.below(3) as f64,
+                    })
                 })
                 .collect(),
             weight: if s > 0 && r.below(3) == 0 { 0.5 } else { 1.0 },
             max_replicas: if r.below(3) == 0 { 1 } else { 12 },
             worth: if r.flip() { crate::skew::worth(1 + r.below(60) as u32, 12) } else { vec![] },
             flows: if r.flip() { f64::INFINITY } else { (1 + r.below(16)) as f64 },
+            served: (0..group_count)
+                .map(|_| if r.below(3) == 0 { vec![(0, 1e-9 * r.below(300) as f64)] } else { vec![] })
+                .collect(),
             lockable: r.below(3) == 0,
+            by_entry: if r.flip() { vec![0, 1] } else { vec![] },
             uses: vec![],
         })
         .collect();
@@ -143,6 +152,7 @@ fn instance(r: &mut Random) -> Instance {
         groups,
         memories,
         locks: r.flip().then_some(Locks { cycles: 30.0, contention_cycles: 10.0 }),
+        accelerators: vec![1 + r.below(3) as u32],
         ceiling: if r.flip() { f64::INFINITY } else { 1e6 * (1 + r.below(60)) as f64 },
     }
 }
@@ -220,6 +230,7 @@ fn rate(
 ) -> Option<f64> {
     let mut slowest = instance.ceiling;
     let mut operations = vec![0.0; instance.memories.len()];
+    let mut served = 0.0;
     for (s, stage) in instance.stages.iter().enumerate() {
         let group = &instance.groups[groups[s]];
         let unit = stage.cost[groups[s]]?;
@@ -227,8 +238,10 @@ fn rate(
         if n > if locked[s] { group.count } else { stage.max_replicas } {
             return None;
         }
-        let mut load = Load { cycles: unit.cycles, ..Load::default() };
+        let mut load = Load { cycles: unit.cycles, wait_ns: unit.wait_ns, waits: unit.waits };
+        served += stage.weight * stage.served[groups[s]].iter().map(|(_, seconds)| seconds).sum::<f64>();
         let mut extra = 0.0;
+        let (mut inside, mut at_once) = (0.0, f64::INFINITY);
         for (t, access) in &stage.uses {
             let memory = &instance.memories[memories[*t]];
             load.add_access(group, memory, access);
@@ -238,12 +251,18 @@ fn rate(
                 let pieces = (f64::from(access.bytes) / 8.0).ceil();
                 let memory_ns = pieces * (access.reads * time.read.value + access.writes * time.write.value);
                 let held = access.held_cycles / group.clock.value + memory_ns * 1e-9;
-                let keys = if access.one_entry {
+                let whole = locked[s] && !stage.by_entry.contains(t);
+                let keys = if access.one_entry || whole {
                     1.0
                 } else {
                     stage.flows.min(f64::from(instance.tables[*t].entries))
                 };
-                slowest = slowest.min(keys / (stage.weight * held));
+                if locked[s] {
+                    inside += stage.weight * held;
+                    at_once = keys.min(at_once);
+                } else {
+                    slowest = slowest.min(keys / (stage.weight * held));
+                }
             }
             let island = group.per_island.unwrap_or(group.count);
             if locked[s] && memory.scope == Scope::Island && n > island {
@@ -261,7 +280,9 @@ fn rate(
             }
             if let (true, false, Some(locks)) = (locked[s], instance.tables[*t].read_only, &instance.locks) {
                 load.cycles += locks.cycles;
-                extra += locks.contention_cycles * f64::from(n - 1);
+                let others = f64::from(n - 1);
+                let wait = if stage.by_entry.contains(t) { others / f64::from(n) } else { others };
+                extra += locks.contention_cycles * wait;
             }
         }
         for edge in instance.edges.iter().filter(|edge| edge.from == s || edge.to == s) {
@@ -278,11 +299,17 @@ fn rate(
                 extra += share * link.incast * f64::from(replicas[edge.from] - 1);
             }
         }
+        if inside > 0.0 {
+            slowest = slowest.min(at_once / inside);
+        }
         let cycles = load.unit_cycles(group) + extra;
         // Events under locks go to any replica.
         let worth = if locked[s] { None } else { stage.worth.get(n as usize - 1) };
         let worth = worth.copied().unwrap_or(f64::from(n));
         slowest = slowest.min(worth * group.clock.value / (stage.weight * cycles));
+    }
+    if served > 0.0 {
+        slowest = slowest.min(f64::from(instance.accelerators[0]) / served);
     }
     for (m, memory) in instance.memories.iter().enumerate() {
         if let (Some(limit), true) = (memory.operations, operations[m] > 0.0) {

@@ -238,6 +238,13 @@ impl Search<'_> {
                 };
                 (0..candidate.stages.len()).max_by(|a, b| accesses(*a).total_cmp(&accesses(*b)))?
             }
+            Limit::Accelerator(a) => {
+                let busy = |s: usize| -> f64 {
+                    let served = &candidate.instance.stages[s].served[mapping.groups[s]];
+                    served.iter().filter(|(of, _)| *of == a).map(|(_, seconds)| seconds).sum()
+                };
+                (0..candidate.stages.len()).max_by(|a, b| busy(*a).total_cmp(&busy(*b)))?
+            }
             Limit::HostLink | Limit::Ports => (0..candidate.stages.len())
                 .max_by(|a, b| mapping.cycles[*a].total_cmp(&mapping.cycles[*b]))?,
         };
@@ -264,6 +271,7 @@ pub fn limit_words(
             )
         }
         Limit::Memory(m) => format!("accesses to {}", target.memories[m].name),
+        Limit::Accelerator(a) => format!("the accelerator {}", target.accelerators[a].name),
         Limit::HostLink => "the link between NIC and host".to_string(),
         Limit::Ports => "the ports".to_string(),
     }

@@ -5,7 +5,7 @@ use nicforge_ir::TableId;
 use crate::engine::{Item, payload};
 use crate::handlers::{Effect, Step, Trace};
 use crate::model::{Model, StageModel};
-use crate::price::TablePrice;
+use crate::price::{ServedPrice, TablePrice};
 
 /// No entry has to be waited for.
 pub const NO_GATE: u8 = u8::MAX;
@@ -83,6 +83,10 @@ impl Context {
                 Step::Line(number) => {
                     let price = &model.lines[number as usize];
                     player.cycles += price.cycles + price.byte_cycles * bytes;
+                    for one in &price.served {
+                        let server = model.accelerators[one.accelerator];
+                        self.accelerated(&mut player, one, one.busy_ns(bytes), server);
+                    }
                     if let Some((table, constant, per_byte)) = price.stored {
                         self.buffer(&mut player, table, constant + per_byte * bytes);
                     }
@@ -157,6 +161,7 @@ impl Context {
         if !price.blocking {
             player.cycles += player.stage.switch_cycles;
         }
+        let key = if player.stage.whole[table.as_u32() as usize] { 0 } else { key };
         let gate = if gated { self.hold(u64::from(table.as_u32()) << 32 | u64::from(key)) } else { NO_GATE };
         let access = Access {
             latency_ps: (ns * 1e3).round() as u64,
@@ -164,6 +169,19 @@ impl Context {
             operations: operations as f32,
             gate,
             blocking: price.blocking,
+        };
+        self.segments.push(Segment { processor_ps: player.take(), access: Some(access) });
+    }
+
+    /// An op that an accelerator does while the thread waits.
+    fn accelerated(&mut self, player: &mut Player, price: &ServedPrice, busy_ns: f64, server: u32) {
+        player.cycles += price.issue_cycles + player.stage.switch_cycles;
+        let access = Access {
+            latency_ps: ((price.latency_ns + busy_ns) * 1e3).round() as u64,
+            server: Some(server),
+            operations: busy_ns as f32,
+            gate: NO_GATE,
+            blocking: false,
         };
         self.segments.push(Segment { processor_ps: player.take(), access: Some(access) });
     }

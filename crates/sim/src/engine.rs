@@ -443,12 +443,13 @@ impl<'a> Engine<'a> {
     fn ran(&mut self, number: u32) -> Result<(), SimError> {
         let context = &mut self.contexts[number as usize];
         let Segment { access, .. } = context.segments[context.at as usize];
-        let Some(access) = access else {
+        let Some(mut access) = access else {
             let unit = context.unit;
             self.give_way(unit);
             return self.finish(number);
         };
         let unit = context.unit;
+        access.blocking |= self.queue_is_full(&access);
         let blocked = self.issue(number, access);
         let context = &mut self.contexts[number as usize];
         context.gave_way = blocked || !access.blocking;
@@ -456,6 +457,15 @@ impl<'a> Engine<'a> {
             self.give_way(unit);
         }
         Ok(())
+    }
+
+    /// Whether so many operations wait at an accelerator that who asks cannot even hand its own over.
+    fn queue_is_full(&self, access: &Access) -> bool {
+        let Some(server) = access.server else { return false };
+        let model = &self.model.servers[server as usize];
+        let wait = self.servers[server as usize] - self.now as f64;
+        let own = f64::from(access.operations) * model.operation_ps;
+        model.queue.is_some_and(|queue| wait > f64::from(queue) * own)
     }
 
     /// Starts an access, or waits for its entry; whether it waits.

@@ -34,7 +34,7 @@ use nicforge_target::Target;
 pub use handlers::{Effect, HandlerError, Handlers, Line, Message, Step, Trace};
 pub use interp::InterpHandlers;
 pub use model::SimError;
-pub use report::Report;
+pub use report::{MemoryLoad, Report};
 pub use workload::{Arrival, Workload};
 
 /// How long, and how.

@@ -1,8 +1,9 @@
 //! A plan on a target as a network of queues and servers: everything that does not change while it is simulated.
 
-use nicforge_ir::{Direction, EventId, Op, Program};
+use nicforge_ir::critical;
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program};
 use nicforge_plan::{Edge, Plan, Replication, Stage};
-use nicforge_target::{Device, LinkKind, Scope, Target};
+use nicforge_target::{Device, LinkKind, Scope, Target, cost};
 
 use crate::handlers::Line;
 use crate::price::{self, LinePrice, TablePrice};
@@ -48,6 +49,8 @@ pub struct StageModel {
     pub tables: Vec<Option<TablePrice>>,
     /// By table: an event that uses an entry waits for the event that used it before.
     pub gated: Vec<bool>,
+    /// By table number: one lock keeps events from all of its entries.
+    pub whole: Vec<bool>,
     /// Events its queues hold.
     pub depth: u32,
     /// Threads, and the places of a hardware pipeline, hand on what they made in the order in which they took up events.
@@ -93,10 +96,19 @@ pub enum Crossing {
     ToNic,
 }
 
-/// A memory of limited bandwidth: one of its instances.
+/// What serves one after the other: an instance of a memory of limited bandwidth, or the accelerators of one name.
 pub struct ServerModel {
-    pub memory: usize,
+    pub serves: Serves,
     pub operation_ps: f64,
+    /// Operations that may wait before who asks stands still.
+    pub queue: Option<u32>,
+}
+
+/// By number in the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    Memory(usize),
+    Accelerator(usize),
 }
 
 /// Order restored in front of a stage.
@@ -109,6 +121,8 @@ pub struct Model {
     pub stages: Vec<StageModel>,
     pub units: Vec<UnitModel>,
     pub servers: Vec<ServerModel>,
+    /// Server of each accelerator of the target.
+    pub accelerators: Vec<u32>,
     pub lines: Vec<LinePrice>,
     /// By event.
     pub events: Vec<Option<EventModel>>,
@@ -176,6 +190,7 @@ impl Model {
             stages: Vec::new(),
             units: Vec::new(),
             servers: Vec::new(),
+            accelerators: Vec::new(),
             lines: Vec::new(),
             events: Vec::new(),
             reorders: Vec::new(),
@@ -194,8 +209,8 @@ impl Model {
         for line in lines {
             let name = &program.handlers[line.handler].name;
             let stage = stage_of(name).ok_or_else(|| SimError::NoStage(name.clone()))?;
-            let costs = &target.costs[&target.units[groups[stage]].costs];
-            model.lines.push(LinePrice::new(program, line, costs));
+            let group = &target.units[groups[stage]];
+            model.lines.push(LinePrice::new(program, line, target, group));
         }
         for (event, data) in &program.events {
             let handler = program.handler_of(event).filter(|_| data.direction != Direction::Out);
@@ -241,12 +256,20 @@ impl Model {
         let own_written: Vec<bool> =
             tables.iter().zip(written).map(|(price, written)| price.is_some() && *written).collect();
         let updates = own_written.iter().any(|w| *w);
+        let named = program.handlers.iter().filter(|(_, h)| stage.handlers.contains(&h.name));
+        let ids: Vec<HandlerId> = named.map(|(id, _)| id).collect();
         let locked = matches!(stage.replication, Replication::Locked { .. });
         let lock_cycles = match &target.locks {
             Some(locks) if locked => {
                 let mutable = plan.tables.iter().filter(|t| stage.tables.contains(&t.name) && !t.read_only);
-                let more = f64::from(stage.replicas - 1);
-                mutable.count() as f64 * (locks.cycles + locks.contention_cycles * more)
+                let price = |name: &String| {
+                    let by_entry =
+                        program.table_named(name).is_some_and(|t| critical::by_entry(program, &ids, t));
+                    let more = f64::from(stage.replicas - 1);
+                    let more = if by_entry { cost::elsewhere(stage.replicas) } else { more };
+                    locks.cycles + locks.contention_cycles * more
+                };
+                mutable.map(|table| price(&table.name)).sum()
             }
             _ => 0.0,
         };
@@ -278,6 +301,11 @@ impl Model {
             lock_cycles,
             tables,
             gated: own_written.iter().map(|written| *written && gates).collect(),
+            whole: program
+                .tables
+                .keys()
+                .map(|table| locked && !critical::by_entry(program, &ids, table))
+                .collect(),
             depth: if from_ports { receive_depth } else { link_depth },
             in_turn: pipeline || (unit.threads > 1 && !unordered && written.contains(&true)),
         })
@@ -285,6 +313,16 @@ impl Model {
 
     /// Units with the memories they reach: an instance per unit, per island or for all.
     fn units(&mut self, target: &Target, plan: &Plan) {
+        for (at, accelerator) in target.accelerators.iter().enumerate() {
+            self.accelerators.push(self.servers.len() as u32);
+            // Its operations are nanoseconds of work, which as many as there are share.
+            self.servers.push(ServerModel {
+                serves: Serves::Accelerator(at),
+                operation_ps: 1e3 / f64::from(accelerator.count),
+                queue: Some(accelerator.queue),
+            });
+        }
+        let first = self.servers.len();
         let mut known: Vec<(usize, usize, u32)> = Vec::new();
         for (s, stage) in plan.stages.iter().enumerate() {
             let group = self.stages[s].group;
@@ -308,10 +346,14 @@ impl Model {
                     let key = (m, owner, instance);
                     let at = known.iter().position(|k| *k == key).unwrap_or_else(|| {
                         known.push(key);
-                        self.servers.push(ServerModel { memory: m, operation_ps: 1e12 / rate.value });
+                        self.servers.push(ServerModel {
+                            serves: Serves::Memory(m),
+                            operation_ps: 1e12 / rate.value,
+                            queue: None,
+                        });
                         known.len() - 1
                     });
-                    servers.push(Some(at as u32));
+                    servers.push(Some((first + at) as u32));
                 }
                 self.units.push(UnitModel { stage: s, servers });
             }

@@ -5,7 +5,7 @@
 
 use nicforge_ir::{Body, BufSource, InstId, Op, Program, TableId};
 use nicforge_target::cost::{self, Traffic};
-use nicforge_target::{Memory, OpCosts, UnitGroup};
+use nicforge_target::{Memory, OpCosts, Target, UnitGroup, accelerate};
 
 use crate::handlers::Line;
 
@@ -25,6 +25,28 @@ pub struct LinePrice {
     pub stored: Option<(TableId, f64, f64)>,
     /// A table whose byte string is sent: every byte is read once.
     pub read_back: Option<TableId>,
+    /// What runs on accelerators.
+    pub served: Vec<ServedPrice>,
+}
+
+/// An op on an accelerator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServedPrice {
+    pub accelerator: usize,
+    pub issue_cycles: f64,
+    pub latency_ns: f64,
+    /// Nanoseconds of the accelerator for the shortest frame and for `LONGER` bytes.
+    busy_ns: (f64, f64),
+}
+
+impl ServedPrice {
+    /// Nanoseconds of the accelerator for a payload. Straight between the two frames and beyond: what is constant below some length
+    /// is priced as if it grew from there.
+    pub fn busy_ns(&self, payload_bytes: f64) -> f64 {
+        let (short, long) = self.busy_ns;
+        let share = (payload_bytes - payload(SHORTEST)) / (payload(LONGER) - payload(SHORTEST));
+        (short + share * (long - short)).max(short.min(long))
+    }
 }
 
 /// Payload bytes of a frame as the cost model counts them.
@@ -34,7 +56,8 @@ pub fn payload(frame_bytes: u32) -> f64 {
 
 impl LinePrice {
     /// Sums up the ops of a line.
-    pub fn new(program: &Program, line: &Line, costs: &OpCosts) -> LinePrice {
+    pub fn new(program: &Program, line: &Line, target: &Target, group: &UnitGroup) -> LinePrice {
+        let costs = &target.costs[&group.costs];
         let body = &program.handlers[line.handler].body;
         let at = |inst: InstId, frame_bytes: u32| {
             let traffic = Traffic { frame_bytes, ..Traffic::default() };
@@ -42,6 +65,19 @@ impl LinePrice {
         };
         let mut price = LinePrice::default();
         for inst in &line.insts {
+            let served = |frame_bytes: u32| {
+                let traffic = Traffic { frame_bytes, ..Traffic::default() };
+                accelerate::served(program, body, *inst, target, group, traffic)
+            };
+            if let (Some(short), Some(long)) = (served(SHORTEST), served(LONGER)) {
+                price.served.push(ServedPrice {
+                    accelerator: short.accelerator,
+                    issue_cycles: short.issue_cycles,
+                    latency_ns: target.accelerators[short.accelerator].latency.value,
+                    busy_ns: (short.seconds * 1e9, long.seconds * 1e9),
+                });
+                continue;
+            }
             let (short, long) = (at(*inst, SHORTEST), at(*inst, LONGER));
             let slope = (long - short) / f64::from(LONGER - SHORTEST);
             price.byte_cycles += slope;

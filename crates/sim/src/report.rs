@@ -5,7 +5,7 @@ use nicforge_plan::Plan;
 use nicforge_target::{Device, Target};
 use serde_json::{Value, json};
 
-use crate::model::{Crossing, Model};
+use crate::model::{Crossing, Model, Serves};
 use crate::stats::{Counts, Place, Stats};
 
 /// Version of the JSON form.
@@ -28,6 +28,8 @@ pub struct Report {
     pub stages: Vec<StageLoad>,
     pub groups: Vec<GroupLoad>,
     pub memories: Vec<MemoryLoad>,
+    /// Those that ops ran on.
+    pub accelerators: Vec<MemoryLoad>,
     /// Share of its bandwidth in use, to the host and back.
     pub host_link: Option<[f64; 2]>,
     pub power: Power,
@@ -242,7 +244,20 @@ impl Report {
             latency,
             stages,
             groups,
-            memories: memories(target, model, stats, window_ps),
+            memories: served(
+                target.memories.iter().map(|m| &m.name),
+                Serves::Memory,
+                model,
+                stats,
+                window_ps,
+            ),
+            accelerators: served(
+                target.accelerators.iter().map(|a| &a.name),
+                Serves::Accelerator,
+                model,
+                stats,
+                window_ps,
+            ),
             host_link: model.host_link.as_ref().map(|_| [share(Crossing::ToHost), share(Crossing::ToNic)]),
             power: Power {
                 watts,
@@ -288,10 +303,8 @@ impl Report {
             "groups": self.groups.iter().map(|g| json!({
                 "name": g.name, "units": g.units, "used": g.used, "busy": g.busy,
             })).collect::<Vec<_>>(),
-            "memories": self.memories.iter().map(|m| json!({
-                "name": m.name, "busy": m.busy, "accesses_per_second": m.accesses_per_second,
-                "wait_ns": { "mean": m.wait_mean, "max": m.wait_max },
-            })).collect::<Vec<_>>(),
+            "memories": loads(&self.memories),
+            "accelerators": loads(&self.accelerators),
             "host_link": self.host_link.map(|[out, back]| json!({ "to_host": out, "to_nic": back })),
             "power": { "watts": self.power.watts, "nj_per_packet": self.power.nj_per_packet },
             "events": self.events,
@@ -300,17 +313,34 @@ impl Report {
     }
 }
 
-fn memories(target: &Target, model: &Model, stats: &Stats, window_ps: f64) -> Vec<MemoryLoad> {
+fn loads(list: &[MemoryLoad]) -> Value {
+    let row = |m: &MemoryLoad| {
+        json!({
+            "name": m.name, "busy": m.busy, "accesses_per_second": m.accesses_per_second,
+            "wait_ns": { "mean": m.wait_mean, "max": m.wait_max },
+        })
+    };
+    Value::Array(list.iter().map(row).collect())
+}
+
+/// What was served: by the memories, or by the accelerators, of these names.
+fn served<'a>(
+    names: impl Iterator<Item = &'a String>,
+    kind: fn(usize) -> Serves,
+    model: &Model,
+    stats: &Stats,
+    window_ps: f64,
+) -> Vec<MemoryLoad> {
     let mut list = Vec::new();
-    for (m, memory) in target.memories.iter().enumerate() {
-        let of = || model.servers.iter().zip(&stats.servers).filter(|(server, _)| server.memory == m);
+    for (m, name) in names.enumerate() {
+        let of = || model.servers.iter().zip(&stats.servers).filter(|(server, _)| server.serves == kind(m));
         let accesses: u64 = of().map(|(_, load)| load.accesses).sum();
         if accesses == 0 {
             continue;
         }
         let waited: f64 = of().map(|(_, load)| load.waited_ps).sum();
         list.push(MemoryLoad {
-            name: memory.name.clone(),
+            name: name.clone(),
             busy: of().map(|(_, load)| load.busy_ps / window_ps).fold(0.0, f64::max),
             accesses_per_second: accesses as f64 / window_ps * 1e12,
             wait_mean: waited / accesses as f64 / 1e3,

@@ -6,7 +6,7 @@ use nicforge_plan::{
     TablePlan,
 };
 use nicforge_target::quantity::{BitRate, Rate as PerSecond, Time};
-use nicforge_target::{OpCosts, Target};
+use nicforge_target::{AcceleratedOp, Accelerator, OpCosts, Target};
 
 use crate::workload::{Rate, Replay, Spec, Synthetic, Templates, Timed, parse};
 use crate::{InterpHandlers, Options, Report};
@@ -401,4 +401,73 @@ fn power_follows_the_load() {
     let idle = simulate(ECHO, &target, &one(), "", "", 1e5);
     let busy = simulate(ECHO, &target, &one(), "", "", 9.9e6);
     near(busy.power.watts - idle.power.watts, 0.98 * 8.0, 0.02);
+}
+
+/// Sums its payload up.
+const SUM: &str = "
+program sum
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+handler net_recv on net_recv(%pkt: packet) {
+  %zero: u32 = 0
+  %all: u32 = 1500
+  %sum: u32 = pkt_csum %pkt, %zero, %all
+  emit %pkt, %sum
+  generate net_send(%pkt, %zero)
+  return
+}";
+
+/// Checksums on one engine of 100 cycles a packet: 400 cycles in software, or an accelerator of so many a second.
+fn summing(per_second: Option<f64>) -> Target {
+    let mut target = target("agilio-cx", 100.0);
+    target.units[0].count = 1;
+    target.units[0].switch_cycles = 0.0;
+    let costs = target.units[0].costs.clone();
+    target.costs.get_mut(&costs).unwrap().checksum = 400.0;
+    target.accelerators = per_second
+        .map(|rate| Accelerator {
+            name: "sums".to_string(),
+            ops: vec![AcceleratedOp::PacketChecksum],
+            units: vec![target.units[0].name.clone()],
+            count: 1,
+            issue_cycles: 10.0,
+            operations: PerSecond::of(rate),
+            throughput: BitRate::of(1e12),
+            latency: Time::of(100.0),
+            queue: 16,
+            software: "nf_csum".to_string(),
+        })
+        .into_iter()
+        .collect();
+    target
+}
+
+#[test]
+fn accelerators_take_work_off_units_up_to_their_rate() {
+    let run = |per_second| simulate(SUM, &summing(per_second), &one(), "", "", 10e6);
+    let software = run(None);
+    near(software.delivered.pps, 8e8 / 500.0, 0.01);
+    assert!(software.accelerators.is_empty());
+    // Threads hide its latency; what is left is the hand-over.
+    let fast = run(Some(1e9));
+    near(fast.delivered.pps, 8e8 / 110.0, 0.01);
+    near(fast.accelerators[0].accesses_per_second, 8e8 / 110.0, 0.01);
+    // Its rate is less than what the engine could ask for.
+    let slow = run(Some(4e6));
+    near(slow.delivered.pps, 4e6, 0.01);
+    near(slow.accelerators[0].busy, 1.0, 0.01);
+    // Instructions are faster than this one.
+    near(run(Some(1e6)).delivered.pps, 8e8 / 500.0, 0.01);
+}
+
+/// Where a packet is summed up changes when it leaves and not what it is.
+#[test]
+fn accelerators_change_times_and_nothing_else() {
+    let run = |per_second| simulate(SUM, &summing(per_second), &one(), "", "", 1e5);
+    let (software, fast) = (run(None), run(Some(1e9)));
+    assert_eq!((software.packets.offered, software.packets.lost), (fast.packets.offered, fast.packets.lost));
+    near(software.delivered.pps, fast.delivered.pps, 0.001);
+    let (slow, quick) = (software.latency.unwrap(), fast.latency.unwrap());
+    // 500 cycles against 110 and 101 ns, and the bytes of a frame at a terabit.
+    near(slow.mean - quick.mean, 625.0 - 137.5 - 102.0, 0.01);
 }

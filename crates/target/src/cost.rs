@@ -24,7 +24,8 @@
 
 use nicforge_ir::{BinOp, BlockId, Body, BufSource, EventId, HandlerId, InstId, Op, Program, TableId};
 
-use crate::spec::{Memory, OpCosts, UnitGroup};
+use crate::accelerate;
+use crate::spec::{Memory, OpCosts, Target, UnitGroup};
 
 /// Share of events that take a side which gives packets up.
 pub const UNUSUAL: f64 = 0.02;
@@ -73,6 +74,16 @@ pub struct HandlerCost {
     pub generates: Vec<(EventId, f64)>,
     /// Packets sent to ports per event.
     pub sends: f64,
+    /// Nanoseconds and times that a thread waits for accelerators.
+    pub wait_ns: f64,
+    pub waits: f64,
+    /// Seconds for which the event keeps one of an accelerator busy, by its number in the target.
+    pub served: Vec<(usize, f64)>,
+}
+
+/// Bytes of a frame behind its headers.
+pub fn payload_bytes(traffic: Traffic) -> f64 {
+    f64::from(traffic.frame_bytes).max(64.0) - 42.0
 }
 
 /// Cycles of one op on a unit, without the memories behind tables and without what regions of it cost.
@@ -80,7 +91,7 @@ pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, 
     let size = |value| program.size_of(body.ty(value)) as f64;
     let word = if costs.word_bytes > 0.0 { costs.word_bytes } else { 8.0 };
     let words = |bytes: f64| (bytes / word).ceil().max(1.0);
-    let payload = f64::from(traffic.frame_bytes).max(64.0) - 42.0;
+    let payload = payload_bytes(traffic);
     let data = &body.insts[inst];
     let result = |n: usize| data.results.get(n).map_or(0.0, |value| size(*value));
     match &data.op {
@@ -139,14 +150,36 @@ fn value_bytes(program: &Program, table: TableId) -> f64 {
     f64::from(program.size_of(program.tables[table].value))
 }
 
-/// Expected cost of one event of a handler.
+/// Expected cost of one event of a handler, all of it in instructions.
 pub fn handler_cost(program: &Program, handler: HandlerId, costs: &OpCosts, traffic: Traffic) -> HandlerCost {
+    summed(program, handler, costs, traffic, None)
+}
+
+/// Expected cost of one event of a handler on units of a group, with the target's accelerators.
+pub fn handler_cost_on(
+    program: &Program,
+    handler: HandlerId,
+    target: &Target,
+    group: &UnitGroup,
+    traffic: Traffic,
+) -> HandlerCost {
+    summed(program, handler, &target.costs[&group.costs], traffic, Some((target, group)))
+}
+
+fn summed(
+    program: &Program,
+    handler: HandlerId,
+    costs: &OpCosts,
+    traffic: Traffic,
+    accelerated: Option<(&Target, &UnitGroup)>,
+) -> HandlerCost {
     let body = &program.handlers[handler].body;
     let mut sum = Sum {
         program,
         body,
         costs,
         traffic,
+        accelerated,
         cost: HandlerCost::default(),
         searched: Vec::new(),
         since: Vec::new(),
@@ -160,6 +193,7 @@ struct Sum<'a> {
     body: &'a Body,
     costs: &'a OpCosts,
     traffic: Traffic,
+    accelerated: Option<(&'a Target, &'a UnitGroup)>,
     cost: HandlerCost,
     /// Keys whose place in their table is known already.
     searched: Vec<(TableId, nicforge_ir::ValueId)>,
@@ -174,7 +208,21 @@ impl Sum<'_> {
     }
 
     fn inst(&mut self, inst: InstId, frequency: f64) {
-        self.cost.cycles += frequency * op_cycles(self.program, self.body, inst, self.costs, self.traffic);
+        let accelerated = self.accelerated.and_then(|(target, group)| {
+            accelerate::served(self.program, self.body, inst, target, group, self.traffic)
+        });
+        match accelerated {
+            Some(one) => {
+                self.cost.cycles += frequency * one.issue_cycles;
+                self.cost.wait_ns += frequency * one.wait_ns;
+                self.cost.waits += frequency;
+                self.cost.served.push((one.accelerator, frequency * one.seconds));
+            }
+            None => {
+                let cycles = op_cycles(self.program, self.body, inst, self.costs, self.traffic);
+                self.cost.cycles += frequency * cycles;
+            }
+        }
         let payload = f64::from(self.traffic.frame_bytes).max(64.0) - 42.0;
         match &self.body.insts[inst].op {
             Op::Lookup { table, key } | Op::Contains { table, key } => {
@@ -422,6 +470,12 @@ pub fn held_seconds(group: &UnitGroup, memory: &Memory, access: &TableAccess) ->
     let mut load = Load::default();
     load.add_access(group, memory, &TableAccess { search_cycles: 0.0, ..*access });
     (load.cycles + access.held_cycles) / group.clock.value + load.wait_ns * 1e-9
+}
+
+/// Share of events that find the lock of their entry where another of `replicas` used it last. With a lock for each entry they
+/// seldom wait for each other, but the lock's memory comes from elsewhere; with one lock a table all replicas queue for it.
+pub fn elsewhere(replicas: u32) -> f64 {
+    1.0 - 1.0 / f64::from(replicas.max(1))
 }
 
 /// Operations a memory performs for one event's accesses to a table.

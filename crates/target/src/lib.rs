@@ -5,6 +5,7 @@
 //!
 //! Architecture invariant: no code here knows a particular target by name.
 
+pub mod accelerate;
 pub mod cost;
 pub mod load;
 pub mod quantity;

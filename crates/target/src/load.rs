@@ -146,6 +146,25 @@ fn check(target: &Target) -> Result<(), Complaint> {
             );
         }
     }
+    unique("accelerators", target.accelerators.iter().map(|accelerator| accelerator.name.as_str()))?;
+    for accelerator in &target.accelerators {
+        let name = &accelerator.name;
+        if let Some(unit) =
+            accelerator.units.iter().find(|unit| target.units.iter().all(|g| &g.name != *unit))
+        {
+            return complaint(
+                unit,
+                format!("accelerator `{name}` is reached by units `{unit}`, which do not exist"),
+            );
+        }
+        let rates = [accelerator.operations.value, accelerator.throughput.value];
+        if accelerator.count == 0 || accelerator.queue == 0 || rates.iter().any(|rate| *rate <= 0.0) {
+            return complaint(
+                name,
+                format!("accelerator `{name}`: count, queue and rates must be more than 0"),
+            );
+        }
+    }
     if target.ports.count == 0 || target.ports.rate.value <= 0.0 || target.ports.min_frame > target.ports.mtu
     {
         return complaint(

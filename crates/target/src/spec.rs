@@ -240,16 +240,53 @@ pub struct SystemPower {
 #[serde(deny_unknown_fields)]
 pub struct Accelerator {
     pub name: String,
-    /// The extern op it serves: `checksum`, `hash`, `aes`, `regex`, `deflate`, `rsa`.
-    pub op: String,
+    /// The ops it takes.
+    pub ops: Vec<AcceleratedOp>,
+    /// Unit groups that reach it.
+    pub units: Vec<String>,
+    /// They share a queue.
     pub count: u32,
+    /// Cycles of a unit to hand an op over and to take its answer.
+    pub issue_cycles: f64,
     /// Operations one takes per second, and bytes.
     pub operations: Rate,
     pub throughput: BitRate,
     pub latency: Time,
+    /// Ops that wait; a unit that finds the queue full stands still.
     pub queue: u32,
     /// The software reference that computes the same.
     pub software: String,
+}
+
+/// What accelerators do. The first three are ops of αIR; programs cannot ask for the others yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcceleratedOp {
+    /// `nf_csum_payload`.
+    PacketChecksum,
+    /// `nf_csum_add`.
+    Checksum,
+    /// `nf_hash`.
+    Hash,
+    Aes,
+    Regex,
+    Deflate,
+    Rsa,
+}
+
+impl AcceleratedOp {
+    /// The word for it in spec files.
+    pub fn name(self) -> &'static str {
+        match self {
+            AcceleratedOp::PacketChecksum => "packet-checksum",
+            AcceleratedOp::Checksum => "checksum",
+            AcceleratedOp::Hash => "hash",
+            AcceleratedOp::Aes => "aes",
+            AcceleratedOp::Regex => "regex",
+            AcceleratedOp::Deflate => "deflate",
+            AcceleratedOp::Rsa => "rsa",
+        }
+    }
 }
 
 /// An event as a target offers it.
@@ -338,7 +375,7 @@ pub struct Spread {
 pub struct Locks {
     /// Taking and giving back a free lock.
     pub cycles: f64,
-    /// More for every further replica, as the lock's memory wanders.
+    /// More for every further replica that queues for one lock; for a lock of an entry once, where its memory comes from another unit.
     pub contention_cycles: f64,
 }
 

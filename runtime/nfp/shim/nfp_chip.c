@@ -4,6 +4,7 @@
  */
 #include "nfp_chip.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +49,28 @@ void cls_write(void *data, void *address, size_t size)
 void mem_read_atomic(void *data, void *address, size_t size)
 {
     demand("mem_read_atomic", address, size);
-    *(uint64_t *)data = __atomic_load_n((uint64_t *)address, __ATOMIC_ACQUIRE);
+    if (size == 4)
+        *(uint32_t *)data = __atomic_load_n((uint32_t *)address, __ATOMIC_ACQUIRE);
+    else
+        *(uint64_t *)data = __atomic_load_n((uint64_t *)address, __ATOMIC_ACQUIRE);
 }
 
 void mem_write_atomic(void *data, void *address, size_t size)
 {
     demand("mem_write_atomic", address, size);
-    __atomic_store_n((uint64_t *)address, *(uint64_t *)data, __ATOMIC_RELEASE);
+    if (size == 4)
+        __atomic_store_n((uint32_t *)address, *(uint32_t *)data, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n((uint64_t *)address, *(uint64_t *)data, __ATOMIC_RELEASE);
+}
+
+void mem_test_set(void *data, void *address, size_t size)
+{
+    demand("mem_test_set", address, size);
+    for (size_t at = 0; at < size / 4; at++) {
+        uint32_t *word = (uint32_t *)data + at;
+        *word = __atomic_fetch_or((uint32_t *)address + at, *word, __ATOMIC_ACQ_REL);
+    }
 }
 
 int mem_ring_put(unsigned ring, void *data, size_t size)
@@ -144,19 +160,59 @@ uint32_t local_csr_read(enum local_csr which)
     return (uint32_t)nf_clock_cycles();
 }
 
-/* What leaves was written down by who sent it. */
-void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
-                  unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size)
+/* ---- The network block: one sequencer, whose packets leave by their numbers, none of which may be missing --------- */
+
+#define WAITING 8192
+
+enum turn { NOT_HERE, LEAVES, GONE };
+
+static struct {
+    pthread_mutex_t lock;
+    uint32_t next;
+    struct {
+        enum turn turn;
+        unsigned packet;
+        unsigned queue;
+    } waiting[WAITING];
+} sequencer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Puts a packet in its place, and lets out those whose turn it is. */
+static void arrive(uint32_t number, enum turn turn, unsigned packet, unsigned queue)
 {
-    (void)island, (void)packet, (void)script, (void)length, (void)nbi, (void)queue, (void)sequencer, (void)sequence;
-    (void)size;
+    pthread_mutex_lock(&sequencer.lock);
+    if (number - sequencer.next >= WAITING || sequencer.waiting[number % WAITING].turn != NOT_HERE) {
+        fprintf(stderr, "nfp shim: packet %u leaves twice, or %d places too early\n", number, WAITING);
+        abort();
+    }
+    sequencer.waiting[number % WAITING].turn = turn;
+    sequencer.waiting[number % WAITING].packet = packet;
+    sequencer.waiting[number % WAITING].queue = queue;
+    for (;; sequencer.next++) {
+        uint32_t at = sequencer.next % WAITING;
+        if (sequencer.waiting[at].turn == NOT_HERE)
+            break;
+        uint32_t buffer = sequencer.waiting[at].packet;
+        if (sequencer.waiting[at].turn == LEAVES)
+            nfp_departed(buffer, sequencer.waiting[at].queue);
+        sequencer.waiting[at].turn = NOT_HERE;
+        nf_ring_put(NF_FREE_RECORDS, &buffer, sizeof(buffer));
+    }
+    pthread_mutex_unlock(&sequencer.lock);
+}
+
+void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
+                  unsigned nbi, unsigned queue, unsigned sequencer_number, unsigned sequence, enum PKT_CTM_SIZE size)
+{
+    (void)island, (void)script, (void)length, (void)nbi, (void)sequencer_number, (void)size;
+    arrive(sequence, LEAVES, packet, queue);
 }
 
 void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
-                      unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size)
+                      unsigned nbi, unsigned queue, unsigned sequencer_number, unsigned sequence,
+                      enum PKT_CTM_SIZE size)
 {
-    (void)island, (void)packet, (void)script, (void)length, (void)nbi, (void)queue, (void)sequencer, (void)sequence;
-    (void)size;
+    (void)island, (void)script, (void)length, (void)nbi, (void)sequencer_number, (void)size;
+    arrive(sequence, GONE, packet, queue);
 }
 
 void *nfp_allocate(size_t size) { return calloc(1, (size + 63) & ~(size_t)63); }

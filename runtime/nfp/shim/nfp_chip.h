@@ -15,8 +15,13 @@
 /* Address spaces and register files are one memory here. */
 #define __mem
 #define __cls
+#define __ctm
+#define __imem
+#define __emem
+#define __lmem
 #define __xread
 #define __xwrite
+#define __xrw
 
 typedef struct {
     unsigned hit : 1;
@@ -35,6 +40,8 @@ void cls_read(void *data, void *address, size_t size);
 void cls_write(void *data, void *address, size_t size);
 void mem_read_atomic(void *data, void *address, size_t size);
 void mem_write_atomic(void *data, void *address, size_t size);
+/* Sets the bits of data in memory; data becomes what was there. */
+void mem_test_set(void *data, void *address, size_t size);
 /* Bytes moved, or -1: the ring is full, or empty. */
 int mem_ring_put(unsigned ring, void *data, size_t size);
 int mem_ring_get(unsigned ring, void *data, size_t size);
@@ -46,11 +53,17 @@ void crc_write(uint32_t remainder);
 void crc_32_be(uint32_t word, enum CRC_BYTES bytes);
 uint32_t crc_read(void);
 void ctx_swap(void);
+/* Number of the context that asks. */
+static inline unsigned __ctx(void) { return 0; }
 uint32_t local_csr_read(enum local_csr which);
+/* A packet leaves, or does not, when all packets with smaller sequence numbers have; then its buffer is free again. */
 void pkt_nbi_send(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
                   unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
 void pkt_nbi_drop_seq(unsigned char island, unsigned packet, const struct pkt_ms_info *script, unsigned length,
                       unsigned nbi, unsigned queue, unsigned sequencer, unsigned sequence, enum PKT_CTM_SIZE size);
+
+/* Called for every packet that leaves, in order; whoever runs the shim has it. */
+void nfp_departed(unsigned packet, unsigned queue);
 
 /* Memory for tables: on the chip the linker places it. Zero, or null without memory. */
 void *nfp_allocate(size_t size);

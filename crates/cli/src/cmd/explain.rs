@@ -1,6 +1,8 @@
 //! `nicforge explain`: why a plan is as it is.
 
+use nicforge_ir::Program;
 use nicforge_plan::{Carried, Plan, Replication, Stage, TablePlan};
+use nicforge_target::{Target, accelerate};
 
 use super::{matrix, plan};
 use crate::args::Explain;
@@ -48,6 +50,7 @@ pub fn run(args: Explain) -> Result<(), Failure> {
     }
     if everything || rate {
         explain_rate(&found);
+        explain_accelerators(&loaded.program, &target);
     }
     Ok(())
 }
@@ -119,6 +122,17 @@ fn explain_rate(plan: &Plan) {
             replicas.join("+"),
             step.action,
             step.limit
+        );
+    }
+}
+
+/// Which ops do not run on the units' instructions.
+fn explain_accelerators(program: &Program, target: &Target) {
+    for (name, op, span) in accelerate::uses(program, target) {
+        outln!(
+            "accelerator {name}: does {} for {}, which keeps a unit busy for less than its instructions would",
+            op.name(),
+            program.place(span)
         );
     }
 }

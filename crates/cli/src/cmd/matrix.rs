@@ -21,6 +21,14 @@ pub fn find(name: &str) -> Result<Target, Failure> {
     })
 }
 
+/// What of a program runs on a target's accelerators.
+fn accelerated(
+    program: &Program,
+    target: &Target,
+) -> Vec<(String, target::AcceleratedOp, nicforge_ir::Span)> {
+    target::accelerate::uses(program, target)
+}
+
 /// One line per target; what is missing below it, with its place.
 pub fn print(program: &Program, targets: &[Target]) {
     let width = targets.iter().map(|t| t.name.len()).max().unwrap_or(0);
@@ -28,6 +36,9 @@ pub fn print(program: &Program, targets: &[Target]) {
         let missing = support::missing(program, target);
         let verdict = if missing.is_empty() { "yes" } else { "no" };
         outln!("  {:width$}  {verdict}", target.name);
+        for (accelerator, op, span) in accelerated(program, target) {
+            outln!("  {:width$}      {}: {} on {accelerator}", "", program.place(span), op.name());
+        }
         for item in &missing {
             outln!("  {:width$}      {}: lacks {}", "", program.place(item.span), item.what);
         }
@@ -39,7 +50,11 @@ pub fn json(program: &Program, targets: &[Target]) -> Value {
     let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
     let rows = targets.iter().map(|target| {
         let missing: Vec<Value> = support::missing(program, target).iter().map(item).collect();
-        json!({ "target": target.name, "runs": missing.is_empty(), "missing": missing })
+        let accelerated: Vec<Value> = accelerated(program, target)
+            .into_iter()
+            .map(|(name, op, span)| json!({ "accelerator": name, "op": op.name(), "place": program.place(span) }))
+            .collect();
+        json!({ "target": target.name, "runs": missing.is_empty(), "missing": missing, "accelerated": accelerated })
     });
     Value::Array(rows.collect())
 }

@@ -29,7 +29,12 @@ pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Res
 
 /// The plan for XDP, if one was asked for: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
-    asked(planned).then(|| made(planned, source, "xdp")).transpose()
+    let mut job = asked(planned).then(|| made(planned, source, "xdp")).transpose()?;
+    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
+    for stage in job.iter_mut().flat_map(|job| &mut job.pipeline.stages) {
+        stage.replicas = if stage.locked { 1 } else { stage.replicas };
+    }
+    Ok(job)
 }
 
 /// Whether a plan was asked for.

@@ -1,7 +1,7 @@
 //! Simulation reports for people.
 
 use nicforge_plan::Plan;
-use nicforge_sim::Report;
+use nicforge_sim::{MemoryLoad, Report};
 
 use crate::out;
 use crate::text::table;
@@ -67,21 +67,23 @@ pub fn report(report: &Report, plan: &Plan) {
         .collect();
     let header = ["stage", "units", "M events/s", "busy", "occupied", "cycles", "queue", "longest"];
     out::text(&table(&header, &rows));
-    if !report.memories.is_empty() {
-        let rows: Vec<Vec<String>> = report
-            .memories
-            .iter()
-            .map(|m| {
-                vec![
-                    m.name.clone(),
-                    percent(m.busy),
-                    mpps(m.accesses_per_second),
-                    format!("{:.1}", m.wait_mean),
-                    format!("{:.0}", m.wait_max),
-                ]
-            })
-            .collect();
-        out::text(&table(&["memory", "busy", "M accesses/s", "wait ns", "longest ns"], &rows));
+    for (what, counted, list) in
+        [("memory", "M accesses/s", &report.memories), ("accelerator", "M ops/s", &report.accelerators)]
+    {
+        if list.is_empty() {
+            continue;
+        }
+        let row = |m: &MemoryLoad| {
+            vec![
+                m.name.clone(),
+                percent(m.busy),
+                mpps(m.accesses_per_second),
+                format!("{:.1}", m.wait_mean),
+                format!("{:.0}", m.wait_max),
+            ]
+        };
+        let rows: Vec<Vec<String>> = list.iter().map(row).collect();
+        out::text(&table(&[what, "busy", counted, "wait ns", "longest ns"], &rows));
     }
     if let Some([to_host, to_nic]) = report.host_link.filter(|link| link.iter().sum::<f64>() > 0.0) {
         outln!("host link: {} to the host, {} back", percent(to_host), percent(to_nic));

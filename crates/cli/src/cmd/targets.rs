@@ -74,6 +74,11 @@ fn row(target: &Target) -> Value {
         "memories": memories.collect::<Vec<_>>(),
         "ports": { "count": target.ports.count, "bits_per_second": target.ports.rate.value },
         "events": target.events.keys().collect::<Vec<_>>(),
-        "accelerators": target.accelerators.iter().map(|a| &a.name).collect::<Vec<_>>(),
+        "accelerators": target.accelerators.iter().map(|a| json!({
+            "name": a.name, "count": a.count, "units": a.units, "software": a.software,
+            "ops": a.ops.iter().map(|op| op.name()).collect::<Vec<_>>(),
+            "operations_per_second": a.operations.value, "bits_per_second": a.throughput.value,
+            "latency_ns": a.latency.value, "issue_cycles": a.issue_cycles, "queue": a.queue,
+        })).collect::<Vec<_>>(),
     })
 }

@@ -37,6 +37,12 @@ pub trait Dialect: Sized {
     /// Control enters a run of instructions that are all executed if the first one is.
     fn straight_line(_e: &mut Emitter<'_, Self>, _insts: &[InstId]) {}
 
+    /// Called before an instruction is printed.
+    fn before(_e: &mut Emitter<'_, Self>, _inst: InstId) {}
+
+    /// Called behind an instruction, where control goes on to the next one.
+    fn after(_e: &mut Emitter<'_, Self>, _inst: InstId) {}
+
     /// Called before a loop; must leave a state that holds at the start of every trip and wherever the loop is left.
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
 
@@ -194,8 +200,9 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 Some(Op::Yield(values)) => tail && values.is_empty(),
                 _ => false,
             };
+            D::before(self, inst);
             match self.inst(inst, targets, last)? {
-                Flow::Next => {}
+                Flow::Next => D::after(self, inst),
                 Flow::Yields => return Ok(true),
                 Flow::Leaves => return Ok(false),
             }

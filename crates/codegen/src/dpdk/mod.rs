@@ -10,6 +10,7 @@ use nicforge_ir::{Program, verify::MAX_FRAME};
 
 use crate::c::LineStyle;
 use crate::c::body::Unsupported;
+use crate::host::locks::Locks;
 use crate::host::{self, Context, HostArtifact};
 
 /// Emitted bytes that may wait in an mbuf's private area.
@@ -34,6 +35,8 @@ pub struct PipeStage {
     pub replicas: u32,
     /// Events are taken in the order of the packets they come from, whoever sent them.
     pub ordered: bool,
+    /// Replicas share the tables that the stage changes, under locks, instead of having shards of them.
+    pub locked: bool,
 }
 
 /// How the replica is chosen that gets an event.
@@ -60,7 +63,7 @@ impl Pipeline {
     pub fn single(program: &Program) -> Pipeline {
         let handlers = program.handlers.keys().collect();
         Pipeline {
-            stages: vec![PipeStage { handlers, replicas: 1, ordered: false }],
+            stages: vec![PipeStage { handlers, replicas: 1, ordered: false, locked: false }],
             steering: Vec::new(),
             ordered_output: false,
             context: Context::default(),
@@ -87,6 +90,8 @@ pub struct DpdkArtifact {
     pub pipeline: Pipeline,
     /// By table number: every worker has its own.
     pub sharded: Vec<bool>,
+    /// By table number: replicas share it under locks.
+    pub locked: Vec<bool>,
     /// By table number: the commutative op that is all that handlers write to it with, if it is.
     pub commutes: Vec<Option<CommuteOp>>,
 }
@@ -100,7 +105,7 @@ pub fn generate(
     pipeline: &Pipeline,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
-    let mut artifact = prepared(program, pipeline, lines)?;
+    let mut artifact = prepared(program, pipeline, false, lines)?;
     let host = &artifact.host;
     if host.staged_bytes > MAX_STAGED {
         let message = format!("a packet may wait with {} bytes of headers", host.staged_bytes);
@@ -115,18 +120,28 @@ pub fn generate(
 pub(crate) fn prepared(
     program: &Verified<Program>,
     pipeline: &Pipeline,
+    spaces: bool,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
     check(program, pipeline).map_err(|message| {
         let help = "take the pipeline from a plan of this program".to_string();
         vec![Unsupported { message, help, span: Span::default() }]
     })?;
-    let host = host::generate_with(program, &pipeline.context, lines)?;
+    let locks = Locks::of(program, pipeline);
+    let host = host::generate_with(program, &pipeline.context, &locks, spaces, lines)?;
     let tables: Vec<(bool, Option<CommuteOp>)> =
         program.tables.keys().map(|table| table_use(program, pipeline, table)).collect();
+    let locked = program.tables.keys().map(|table| locks.of_table(table)).collect();
     let sharded: Vec<bool> = tables.iter().map(|(sharded, _)| *sharded).collect();
     let commutes = tables.into_iter().map(|(_, op)| op).collect();
-    Ok(DpdkArtifact { source: host.source.clone(), host, pipeline: pipeline.clone(), sharded, commutes })
+    Ok(DpdkArtifact {
+        source: host.source.clone(),
+        host,
+        pipeline: pipeline.clone(),
+        sharded,
+        locked,
+        commutes,
+    })
 }
 
 /// What makes a pipeline none for a program.
@@ -223,7 +238,8 @@ fn table_use(program: &Program, pipeline: &Pipeline, table: TableId) -> (bool, O
                 let op = &body.insts[inst].op;
                 let effects = op.effects();
                 if [effects.table_read, effects.table_write].contains(&Some(table)) {
-                    replicas = replicas.max(stage.replicas);
+                    // Replicas under locks share what they write.
+                    replicas = replicas.max(if stage.locked { 1 } else { stage.replicas });
                     // An LRU table's order of use is written by reading, too.
                     let by_reading = program.tables[table].kind == nicforge_ir::TableKind::Lru;
                     written |= effects.table_write == Some(table) || by_reading;
@@ -280,6 +296,7 @@ pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtif
         ("ORDERED_OUTPUT", u32::from(pipeline.ordered_output)),
         ("ENTRY", number("net_recv")),
         ("MESSAGE", number("host_send")),
+        ("LOCKS", host.locks),
         ("POOL", 8192),
     ] {
         let _ = writeln!(out, "#define NF_{name} {value}u");

@@ -57,6 +57,7 @@ impl Generator<'_> {
         };
         HostTable {
             name: table.name.clone(),
+            c_name: self.tables[&id].clone(),
             key_size: self.program.size_of(table.key),
             value_size,
             entry_size,

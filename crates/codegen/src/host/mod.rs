@@ -11,6 +11,7 @@
 
 mod context;
 mod file;
+pub(crate) mod locks;
 mod target;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use crate::c::{Emitter, LineStyle};
 use crate::inplace::InPlace;
 use crate::inplace::state::{Cursor, Emits, State};
 pub use context::{Context, InContext};
+use locks::Locks;
 use target::{Handover, Host};
 
 /// Words of the functions around handlers' bodies.
@@ -47,6 +49,8 @@ pub struct HostArtifact {
     pub logs: Vec<LogFormat>,
     /// Bytes that `staged` of every packet must have room for.
     pub staged_bytes: u32,
+    /// Locks that handlers take, counted from 0.
+    pub locks: u32,
     /// The straight lines that `NF_BLOCK` numbers.
     pub blocks: Vec<HostBlock>,
 }
@@ -63,6 +67,8 @@ pub struct HostHandler {
 #[derive(Clone, Debug)]
 pub struct HostTable {
     pub name: String,
+    /// Its name in C.
+    pub c_name: String,
     pub key_size: u32,
     pub value_size: u32,
     /// Value and byte string.
@@ -84,21 +90,26 @@ pub struct HostBlock {
 /// # Errors
 /// Every op that a process cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<HostArtifact, Vec<Unsupported>> {
-    generate_with(program, &Context::default(), lines)
+    generate_with(program, &Context::default(), &Locks::default(), false, lines)
 }
 
-/// The same with values in the packets' context.
+/// The same with values in the packets' context, tables under locks, and with `spaces` pointers into tables that say by
+/// `NF_SPACE_TABLE` in which address space they are.
 pub fn generate_with(
     program: &Program,
     context: &Context,
+    locks: &Locks,
+    spaces: bool,
     lines: LineStyle,
 ) -> Result<HostArtifact, Vec<Unsupported>> {
-    Generator::new(program, context, lines).run()
+    Generator { spaces, ..Generator::new(program, context, locks, lines) }.run()
 }
 
 struct Generator<'a> {
     program: &'a Program,
     context: &'a Context,
+    locks: &'a Locks,
+    spaces: bool,
     lines: LineStyle,
     types: CTypes<'a>,
     consts: HashMap<ConstId, String>,
@@ -109,7 +120,7 @@ struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    fn new(program: &'a Program, context: &'a Context, lines: LineStyle) -> Self {
+    fn new(program: &'a Program, context: &'a Context, locks: &'a Locks, lines: LineStyle) -> Self {
         let mut globals = Names::new(TAKEN.map(String::from));
         let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
         let tables = program.tables.iter().map(|(id, t)| (id, globals.fresh(&t.name))).collect();
@@ -126,7 +137,18 @@ impl<'a> Generator<'a> {
             HostHandler { name, handler, event: h.event }
         });
         let handlers = handlers.collect();
-        Generator { program, context, lines, types: CTypes::new(program), consts, tables, events, handlers }
+        Generator {
+            program,
+            context,
+            locks,
+            spaces: false,
+            lines,
+            types: CTypes::new(program),
+            consts,
+            tables,
+            events,
+            handlers,
+        }
     }
 
     fn run(self) -> Result<HostArtifact, Vec<Unsupported>> {
@@ -141,6 +163,8 @@ impl<'a> Generator<'a> {
                 names: &self.tables,
                 event_names: &self.events,
                 context: self.context,
+                locks: self.locks,
+                spaces: self.spaces,
                 logs: std::mem::take(&mut logs),
                 blocks: std::mem::take(&mut blocks),
                 handovers: std::mem::take(&mut handovers),
@@ -165,7 +189,17 @@ impl<'a> Generator<'a> {
             self.program.reasons.iter().map(|(id, r)| (Some(id), r.text.clone())).collect();
         reasons.push((None, "no room for the headers".to_string()));
         let handlers = self.handlers;
-        Ok(HostArtifact { source, handlers, tables, event_sizes, reasons, logs, staged_bytes, blocks })
+        Ok(HostArtifact {
+            source,
+            handlers,
+            tables,
+            event_sizes,
+            reasons,
+            logs,
+            staged_bytes,
+            locks: self.locks.count,
+            blocks,
+        })
     }
 
     /// Handlers in an order in which, cycles apart, those that generate an event come before those that take it; says for

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
 
+use super::locks::{self, Locks};
 use super::{Context, HostBlock};
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
@@ -26,6 +27,9 @@ pub struct Host<'a> {
     pub names: &'a HashMap<TableId, String>,
     pub event_names: &'a HashMap<EventId, (String, Vec<String>)>,
     pub context: &'a Context,
+    pub locks: &'a Locks,
+    /// Pointers into tables say in which address space they are.
+    pub spaces: bool,
     pub logs: Vec<LogFormat>,
     pub blocks: Vec<HostBlock>,
     pub handovers: Vec<(EventId, Handover)>,
@@ -177,6 +181,12 @@ fn send_bytes(e: &mut H<'_, '_>, inst: InstId, table: TableId, key: ValueId, por
     e.line("}");
 }
 
+/// What pointers to a table's entries point to.
+fn pointee(e: &H<'_, '_>, table: TableId) -> String {
+    let ty = Host::entry_type(e, table);
+    if e.dialect.target.spaces { format!("NF_SPACE_{} {ty}", e.dialect.target.names[&table]) } else { ty }
+}
+
 /// Notes an access of a table under a key for the timing model.
 fn trace(e: &mut H<'_, '_>, what: &str, table: TableId, key: ValueId, indent: &str) {
     let size = e.program.size_of(e.program.tables[table].key);
@@ -254,6 +264,34 @@ impl Target for Host<'_> {
         e.line(&format!("NF_BLOCK({number});"));
     }
 
+    fn before(e: &mut E<'_, Self>, inst: InstId) {
+        if let Some(section) = e.dialect.target.locks.section(e.dialect.target.handler)
+            && section.first == inst
+        {
+            for (table, key) in section.locks.clone() {
+                let first = e.dialect.target.locks.first(table);
+                let number = match key {
+                    Some(key) => format!("{first} + (u32)({}) % {}u", e.text(key), locks::STRIPES),
+                    None => first.to_string(),
+                };
+                e.line(&format!("nf_lock(env, {number});"));
+            }
+        }
+    }
+
+    fn after(e: &mut E<'_, Self>, inst: InstId) {
+        if let Some(section) = e.dialect.target.locks.section(e.dialect.target.handler)
+            && section.last == inst
+        {
+            e.line("nf_unlock(env);");
+            // Entries are others' from here on: values that were read from them are in variables.
+            for (table, _) in section.locks.clone() {
+                e.state.entries_moved(table);
+                e.state.recent.retain(|(other, _)| *other != table);
+            }
+        }
+    }
+
     fn end_of_handler(e: &mut E<'_, Self>) {
         e.line("return;");
     }
@@ -310,7 +348,7 @@ impl Target for Host<'_> {
 
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, name: &str) {
         let map = e.dialect.target.uses(table);
-        let ty = Self::entry_type(e, table);
+        let ty = pointee(e, table);
         let def = &e.program.tables[table];
         let size = e.program.size_of(def.key);
         let hashed = |e: &mut E<'_, Self>, function: &str| {
@@ -352,7 +390,7 @@ impl Target for Host<'_> {
         };
         let hash = hash_of(e, table, key, indent);
         let map = e.dialect.target.uses(table);
-        let (ty, fresh) = (Self::entry_type(e, table), e.names.fresh(&format!("{map}_new")));
+        let (ty, fresh) = (pointee(e, table), e.names.fresh(&format!("{map}_new")));
         let at = e.address(key);
         let call = match make {
             None => format!("nf_insert({map}, {at}, {hash})"),

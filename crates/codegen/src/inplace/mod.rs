@@ -58,6 +58,12 @@ pub trait Target: Sized {
     /// Prints the cut of the unread rest, `rest` bytes, to `keep` bytes, if `ok`.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str);
 
+    /// Called before an instruction is printed.
+    fn before(_e: &mut E<'_, Self>, _inst: InstId) {}
+
+    /// Called behind an instruction, where control goes on to the next one.
+    fn after(_e: &mut E<'_, Self>, _inst: InstId) {}
+
     /// Prints the move of the frame's start by `by` bytes (negative: room for headers); `constant` if it is one.
     fn move_head(e: &mut E<'_, Self>, by: &str, constant: Option<i64>);
 
@@ -266,6 +272,14 @@ impl<T: Target> Dialect for InPlace<T> {
 
     fn straight_line(e: &mut E<'_, T>, insts: &[InstId]) {
         T::straight_line(e, insts);
+    }
+
+    fn before(e: &mut E<'_, T>, inst: InstId) {
+        T::before(e, inst);
+    }
+
+    fn after(e: &mut E<'_, T>, inst: InstId) {
+        T::after(e, inst);
     }
 
     fn assume(e: &mut E<'_, T>, cond: ValueId, holds: bool) {

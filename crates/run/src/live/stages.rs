@@ -155,8 +155,12 @@ handler second on second(%pkt: packet) {
             return;
         }
         let program = text::parse(PROGRAM).unwrap();
-        let stages =
-            program.handlers.keys().map(|h| PipeStage { handlers: vec![h], replicas: 1, ordered: false });
+        let stages = program.handlers.keys().map(|h| PipeStage {
+            handlers: vec![h],
+            replicas: 1,
+            ordered: false,
+            locked: false,
+        });
         let pipeline = Pipeline {
             stages: stages.collect(),
             steering: Vec::new(),
