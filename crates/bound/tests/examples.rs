@@ -82,7 +82,7 @@ fn bounds_are_exact_and_witnesses_take_their_paths() {
         let lowered = lower::lower(&object.programs[0], &object.maps).unwrap();
         let ratio = lowered.insns.len() as f64 / published as f64;
         assert!((0.7..=1.3).contains(&ratio), "{name} {define}: {} instructions", lowered.insns.len());
-        let shared = lowered.writes || lowered.maps.len() > 1;
+        let shared = lowered.writes || lowered.modelled;
         let report = bound(nfp::graph(&lowered.insns, shared).unwrap(), agilio());
         for record in &report.records {
             assert!(record.exact, "{name} {define}");

@@ -52,7 +52,8 @@ impl Lower<'_> {
             }
             0x60 | 0x70 | 0xc0 => self.shift(insn, narrow, register)?,
             0xd0 => self.swap(insn)?,
-            _ => return Err("remainders are not supported on the NFP; use a mask or multiply".to_string()),
+            0x90 => self.remainder(insn, narrow, register)?,
+            code => return Err(format!("unknown arithmetic {code:#04x}")),
         }
         Ok(())
     }
@@ -157,26 +158,64 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Division of a word by a constant: a shift, or the high word of a multiplication (Granlund, Montgomery, PLDI'94).
     fn divide(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
-        let d = insn.dst;
-        let divisor = insn.imm as u32;
+        let divisor = self.divisor(insn, narrow, register)?;
+        self.quotient(insn.dst, low(insn.dst), divisor)?;
+        self.clear_upper(insn.dst);
+        Ok(())
+    }
+
+    /// The remainder: the dividend less what goes into it.
+    fn remainder(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
+        let d = low(insn.dst);
+        let divisor = self.divisor(insn, narrow, register)?;
+        if divisor.is_power_of_two() {
+            self.logical_word(d, AluOp::And, divisor - 1);
+        } else {
+            let whole = Operand::A(21);
+            self.quotient(insn.dst, whole, divisor)?;
+            let b = self.operand(divisor);
+            self.one(Op::Mul { a: whole, b, step: MulStep::Start });
+            for n in 1..=4 {
+                self.one(Op::Mul { a: whole, b, step: MulStep::Wide(n) });
+            }
+            self.both(Op::Mul { a: whole, b: Operand::None, step: MulStep::WideLast });
+            self.alu(d, d, AluOp::Sub, other(whole));
+        }
+        self.clear_upper(insn.dst);
+        Ok(())
+    }
+
+    /// The constant that a word is divided by.
+    fn divisor(&self, insn: Insn, narrow: bool, register: bool) -> Result<u32, String> {
         if register || insn.imm <= 0 || insn.off != 0 {
             return Err("division is supported on the NFP by positive constants only".to_string());
         }
-        if !narrow && self.most(d) > u64::from(u32::MAX) {
+        if !narrow && self.most(insn.dst) > u64::from(u32::MAX) {
             return Err("division on the NFP takes dividends of 32 bits; use 32-bit types".to_string());
         }
+        Ok(insn.imm as u32)
+    }
+
+    /// A word divided by a constant: a shift, or the high word of a multiplication (Granlund, Montgomery, PLDI'94).
+    fn quotient(&mut self, dividend: u8, dst: Operand, divisor: u32) -> Result<(), String> {
+        let d = low(dividend);
+        let shift_from = |src: Operand, by| Op::AluShf {
+            dst,
+            a: Operand::None,
+            op: AluOp::B,
+            b: other(src),
+            shift: Shift::Right(by),
+        };
         if divisor.is_power_of_two() {
             let by = divisor.trailing_zeros() as u8;
             if by > 0 {
-                self.both(word_shift(low(d), Shift::Right(by)));
+                self.both(shift_from(d, by));
             }
-            self.clear_upper(d);
             return Ok(());
         }
         // ceil(2^(32+n) / divisor) fits 32 bits and is exact if its error times the dividend stays below 2^(32+n).
-        let most = self.most(d).min(u32::MAX.into());
+        let most = self.most(dividend).min(u32::MAX.into());
         let fitting = (0..32u32).find_map(|n| {
             let power = 1u128 << (32 + n);
             let factor = power.div_ceil(divisor.into());
@@ -189,17 +228,16 @@ impl Lower<'_> {
                 "division by {divisor} needs more than 32 bits on the NFP; mask the dividend first"
             ));
         };
-        let (a, b) = (low(d), self.operand(factor));
-        self.one(Op::Mul { a, b, step: MulStep::Start });
+        let b = self.operand(factor);
+        self.one(Op::Mul { a: d, b, step: MulStep::Start });
         for n in 1..=4 {
-            self.one(Op::Mul { a, b, step: MulStep::Wide(n) });
+            self.one(Op::Mul { a: d, b, step: MulStep::Wide(n) });
         }
         self.one(Op::Mul { a: Operand::None, b: Operand::None, step: MulStep::WideLast });
-        self.both(Op::Mul { a, b: Operand::None, step: MulStep::WideHigh });
+        self.both(Op::Mul { a: dst, b: Operand::None, step: MulStep::WideHigh });
         if shift > 0 {
-            self.both(word_shift(low(d), Shift::Right(shift)));
+            self.both(shift_from(dst, shift));
         }
-        self.clear_upper(d);
         Ok(())
     }
 
@@ -211,7 +249,13 @@ impl Lower<'_> {
             (true, true) => {
                 let d = low(insn.dst);
                 let sign = if operation == 0xc0 { other(d) } else { Operand::Imm(0) };
-                self.test(low(insn.src), AluOp::Or, sign);
+                let mut by = low(insn.src);
+                if operation == 0xc0 && self.most(insn.src) >= 1 << 31 {
+                    // The amount's own top bit must not become the sign.
+                    by = Operand::A(21);
+                    self.one(Op::Alu { dst: by, a: low(insn.src), op: AluOp::And, b: Operand::Imm(31) });
+                }
+                self.test(by, AluOp::Or, sign);
                 match operation {
                     0x60 => self.both(word_shift(d, Shift::LeftIndirect)),
                     0x70 => self.both(word_shift(d, Shift::RightIndirect)),
