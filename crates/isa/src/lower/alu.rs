@@ -4,7 +4,7 @@ use super::{Lower, high, low, other};
 use crate::ebpf::Insn;
 use crate::ebpf::insn::SOURCE_REGISTER;
 use crate::ebpf::kinds::Kind;
-use crate::nfp::{AluOp, MulStep, Op, Operand, Shift};
+use crate::nfp::{AluOp, Cond, MulStep, Op, Operand, Shift};
 
 /// Upper word of a constant: its sign.
 fn sign(value: i32) -> u32 {
@@ -263,7 +263,7 @@ impl Lower<'_> {
                 }
                 self.clear_upper(insn.dst);
             }
-            (false, true) => return self.shift_wide_by_register(insn, operation),
+            (false, true) => self.shift_wide_by_register(insn, operation),
         }
         Ok(())
     }
@@ -342,10 +342,10 @@ impl Lower<'_> {
         }
     }
 
-    fn shift_wide_by_register(&mut self, insn: Insn, operation: u8) -> Result<(), String> {
+    fn shift_wide_by_register(&mut self, insn: Insn, operation: u8) {
         let (l, h, by) = (low(insn.dst), high(insn.dst), low(insn.src));
         let range = match self.kind(insn.src) {
-            Kind::Number(least, most) => (least, most),
+            Kind::Number(least, most) if insn.src != insn.dst => (least, most),
             _ => (0, u64::MAX),
         };
         let indirect = Shift::RightIndirect;
@@ -368,14 +368,66 @@ impl Lower<'_> {
                     self.both(word_shift(h, indirect));
                 }
             }
+            _ => self.shift_wide_by_anything(insn, operation),
+        }
+    }
+
+    /// A 64-bit shift whose amount may be 32 or more: bit 5 decides which way the words go.
+    fn shift_wide_by_anything(&mut self, insn: Insn, operation: u8) {
+        let (l, h, zero) = (low(insn.dst), high(insn.dst), Operand::Imm(0));
+        // The amount's register may be the one that is shifted.
+        let by = Operand::A(20);
+        let moved = |dst, a, op, b, shift| Op::AluShf { dst, a, op, b, shift };
+        self.one(Op::Alu { dst: by, a: low(insn.src), op: AluOp::And, b: Operand::Imm(31) });
+        self.test(low(insn.src), AluOp::And, Operand::Imm(32));
+        let far = self.inner_branch(Cond::Ne);
+        match operation {
+            0x60 => {
+                // What leaves the low word, shifted in two steps, since a shift by 32 is none.
+                let (rest, complement) = (Operand::B(21), Operand::A(21));
+                self.one(moved(rest, Operand::None, AluOp::B, other(l), Shift::Right(1)));
+                self.one(Op::Alu { dst: complement, a: Operand::Imm(31), op: AluOp::Sub, b: by });
+                self.test(complement, AluOp::Or, zero);
+                self.one(moved(complement, Operand::None, AluOp::B, rest, Shift::RightIndirect));
+                self.test(by, AluOp::Or, zero);
+                self.both(moved(h, complement, AluOp::Or, other(h), Shift::LeftIndirect));
+                self.test(by, AluOp::Or, zero);
+                self.both(word_shift(l, Shift::LeftIndirect));
+            }
             _ => {
-                return Err(
-                    "a 64-bit shift by an amount that may be 32 or more; mask it with 31 or use 32-bit types"
-                        .to_string(),
-                );
+                self.test(by, AluOp::Or, zero);
+                self.both(Op::DblShf { dst: l, high: h, low: other(l), shift: Shift::RightIndirect });
+                self.word_by_latch(h, h, by, operation);
             }
         }
-        Ok(())
+        let end = self.inner_branch(Cond::Always);
+        self.land(far);
+        if operation == 0x60 {
+            self.test(by, AluOp::Or, zero);
+            self.both(moved(h, Operand::None, AluOp::B, other(l), Shift::LeftIndirect));
+            self.clear(l);
+        } else {
+            self.word_by_latch(l, h, by, operation);
+            if operation == 0x70 {
+                self.clear(h);
+            } else {
+                self.test(h, AluOp::Or, zero);
+                self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(31) });
+            }
+        }
+        self.land(end);
+    }
+
+    /// A word shifted right by 0 to 31, into a word.
+    fn word_by_latch(&mut self, dst: Operand, src: Operand, by: Operand, operation: u8) {
+        let shift = Shift::RightIndirect;
+        if operation == 0xc0 {
+            self.test(by, AluOp::Or, other(src));
+            self.both(Op::Asr { dst, src: other(src), shift });
+        } else {
+            self.test(by, AluOp::Or, Operand::Imm(0));
+            self.both(Op::AluShf { dst, a: Operand::None, op: AluOp::B, b: other(src), shift });
+        }
     }
 
     /// The bytes of a word reversed: turned by one byte every second is right, and by two more the others are.

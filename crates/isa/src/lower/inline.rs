@@ -52,12 +52,8 @@ pub fn inline(program: &Program) -> Result<Inlined, Refused> {
     writer.function(0, 0, false)?;
     let line = |origin: &u32| program.lines.get(*origin as usize).cloned().flatten();
     let lines = writer.origin.iter().map(line).collect();
-    let inlined = Program {
-        name: program.name.clone(),
-        section: program.section.clone(),
-        insns: writer.out,
-        lines,
-    };
+    let inlined =
+        Program { name: program.name.clone(), section: program.section.clone(), insns: writer.out, lines };
     Ok(Inlined { program: inlined, origin: writer.origin })
 }
 

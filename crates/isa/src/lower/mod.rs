@@ -45,6 +45,9 @@ pub struct LowerError {
     pub reason: String,
 }
 
+/// An address for the context that is not null.
+const CONTEXT_ADDRESS: u32 = 0x800;
+
 struct Lower<'a> {
     program: &'a Program,
     maps: &'a [Map],
@@ -142,7 +145,8 @@ fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
 
 fn error(program: &Program, at: usize, reason: String) -> LowerError {
     let place = match program.lines.get(at) {
-        Some(Some(line)) => format!("{}:{}", line.file, line.line),
+        // Line 0 is code that no line made.
+        Some(Some(line)) if line.line > 0 => format!("{}:{}", line.file, line.line),
         _ => format!("section `{}`, instruction {at}", program.section),
     };
     LowerError { insn: at, place, reason }
@@ -203,6 +207,25 @@ impl Lower<'_> {
         self.one(Op::Immed { dst: Operand::B(22), value: 0x3fff, shift: 0 });
         let length = Operand::Local { index: 1, word: 0 };
         self.one(Op::Alu { dst: Operand::B(22), a: Operand::B(22), op: AluOp::And, b: length });
+        if self.compares_context() {
+            // Accesses to the context go through a pointer register; who asks whether it is null gets another address.
+            self.immediate(low(1), CONTEXT_ADDRESS);
+            self.clear(high(1));
+        }
+    }
+
+    /// Whether some branch depends on the context's address.
+    fn compares_context(&self) -> bool {
+        use ebpf::insn::{SOURCE_REGISTER, class};
+        self.program.insns.iter().zip(&self.states).any(|(insn, state)| {
+            let context = |register: u8| {
+                let kind = state.as_ref().and_then(|state| state.regs.get(usize::from(register)));
+                matches!(kind, Some(Kind::Context(_)))
+            };
+            matches!(insn.code & 7, class::JMP | class::JMP32)
+                && !matches!(insn.code, 0x05 | 0x06 | 0x85 | 0x95)
+                && (context(insn.dst) || insn.code & SOURCE_REGISTER != 0 && context(insn.src))
+        })
     }
 
     fn instruction(&mut self, insn: Insn) -> Result<(), String> {

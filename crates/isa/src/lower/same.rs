@@ -51,8 +51,7 @@ fn maps(random: &mut Random) -> Vec<Map> {
         data: Vec::new(),
         constant: false,
     };
-    let mut list =
-        vec![map(Some(2), 4, 24, KEYS as u32), map(Some(1), 6, 16, 1 << 16), map(None, 4, 32, 1)];
+    let mut list = vec![map(Some(2), 4, 24, KEYS as u32), map(Some(1), 6, 16, 1 << 16), map(None, 4, 32, 1)];
     list[2].data = (0..32).map(|_| random.below(256) as u8).collect();
     list
 }
@@ -82,13 +81,18 @@ fn group(random: &mut Random, functions: usize) -> Vec<Insn> {
         0 | 1 => {
             let code = random.pick(&[0x00, 0x10, 0x40, 0x50, 0xa0, 0xb0]);
             let kind = random.pick(&[class::ALU, class::ALU64]);
-            vec![if random.below(2) == 0 { insn(code | kind | 8, d, s, 0, 0) } else { insn(code | kind, d, 0, 0, imm) }]
+            vec![if random.below(2) == 0 {
+                insn(code | kind | 8, d, s, 0, 0)
+            } else {
+                insn(code | kind, d, 0, 0, imm)
+            }]
         }
         2 => {
             let code = random.pick(&[0x60, 0x70, 0xc0]);
-            match random.below(3) {
+            match random.below(4) {
                 0 => vec![insn(code | class::ALU | 8, d, s, 0, 0)],
-                1 => vec![insn(code | class::ALU, d, 0, 0, imm & 31)],
+                1 => vec![insn(code | class::ALU64 | 8, d, s, 0, 0)],
+                2 => vec![insn(code | class::ALU, d, 0, 0, imm & 31)],
                 _ => vec![insn(code | class::ALU64, d, 0, 0, imm & 63)],
             }
         }

@@ -141,7 +141,8 @@ impl Lower<'_> {
         }
         let value = (4 + 4 * words).next_multiple_of(8);
         let size = value.checked_add(shape.value_size).and_then(u32::checked_next_power_of_two);
-        let shift = size.ok_or_else(|| format!("map `{}` has too large values", shape.name))?.trailing_zeros();
+        let shift =
+            size.ok_or_else(|| format!("map `{}` has too large values", shape.name))?.trailing_zeros();
         let places = shape.max_entries.checked_next_power_of_two().unwrap_or(1 << 31);
         if places.trailing_zeros() + shift > 32 {
             return Err(format!("map `{}` takes more than 4 GiB", shape.name));
@@ -322,12 +323,12 @@ impl Lower<'_> {
     }
 
     /// A branch within this eBPF instruction, to where [`Self::land`] says.
-    fn inner_branch(&mut self, cond: Cond) -> usize {
+    pub(super) fn inner_branch(&mut self, cond: Cond) -> usize {
         self.one(Op::Branch { cond, target: Target::Exit, defer: 0 });
         self.out.len() - 1
     }
 
-    fn land(&mut self, branch: usize) {
+    pub(super) fn land(&mut self, branch: usize) {
         self.inner.push((branch, self.out.len() as u32));
     }
 }

@@ -16,8 +16,8 @@ use nicforge_isa::object::{self, Map, Program};
 use nicforge_run::compile;
 use nicforge_target::Target;
 
-use crate::args::{Bound, BoundTarget, Source};
 use super::suppose;
+use crate::args::{Bound, BoundTarget, Source};
 use crate::cmd::matrix;
 use crate::context::{Failure, Runtime};
 use crate::{out, program};

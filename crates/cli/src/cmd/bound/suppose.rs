@@ -40,7 +40,9 @@ pub fn parse(list: &[String]) -> Result<Suppositions, Failure> {
             continue;
         }
         let (what, value) = text.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("--what-if {text}: expected WHAT=VALUE, as eth.type=0x0800, or plain-maps"))
+            Failure::usage(format!(
+                "--what-if {text}: expected WHAT=VALUE, as eth.type=0x0800, or plain-maps"
+            ))
         })?;
         let bad = |reason: &str| Failure::usage(format!("--what-if {text}: {reason}"));
         let number = number(value).ok_or_else(|| bad("expected a number, or an address as 10.0.0.1"))?;
@@ -83,8 +85,9 @@ mod tests {
 
     #[test]
     fn fields_bytes_and_sizes() {
-        let list: Vec<String> =
-            ["eth.type=0x0800", "size=128", "50=7", "ip.src=10.0.0.1", "plain-maps"].map(String::from).to_vec();
+        let list: Vec<String> = ["eth.type=0x0800", "size=128", "50=7", "ip.src=10.0.0.1", "plain-maps"]
+            .map(String::from)
+            .to_vec();
         let found = parse(&list).unwrap();
         assert!(found.plain_maps);
         assert_eq!(found.size, Some(128));
