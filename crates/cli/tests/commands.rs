@@ -305,6 +305,24 @@ fn plans_say_what_they_guarantee() {
 }
 
 #[test]
+fn the_highest_guarantee_is_another_plan_than_the_highest_rate() {
+    let place = Place::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nf_chain");
+    let common = ["plan", example.to_str().unwrap(), "--target", "bluefield2", "--iterations", "8"];
+    let fast = json(place.run(&[&common[..], &["--guarantee", "--json"]].concat()).ok());
+    let args = [&common[..], &["--objective", "guaranteed-rate"]].concat();
+    let sure = json(place.run(&[&args[..], &["--json"]].concat()).ok());
+    let rate = |plan: &Value, which: &str| plan["predicted"][which].as_f64().unwrap();
+    assert_eq!(sure["objective"], "guaranteed-rate");
+    assert!(rate(&sure, "guaranteed_pps") > 1.2 * rate(&fast, "guaranteed_pps"), "{sure:#}");
+    assert!(rate(&sure, "rate_pps") < rate(&fast, "rate_pps"));
+    assert_ne!(sure["stages"], fast["stages"]);
+    assert!(place.run(&args).ok().contains(" candidates bounded"));
+    // Every plan is printed with what it guarantees.
+    assert!(place.run(&common).ok().contains("Mpps (one flow)"));
+}
+
+#[test]
 fn what_cannot_be_bound_says_why() {
     let place = Place::new();
     place.file("bad.asm", "0:\t .0  immed[gprA_0, 0x0]\n8:\t .1  frobnicate[gprA_0]\n");
