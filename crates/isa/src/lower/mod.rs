@@ -11,6 +11,7 @@ mod cache;
 mod inline;
 mod jump;
 mod memory;
+mod shift;
 mod tables;
 mod words;
 

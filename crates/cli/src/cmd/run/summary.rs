@@ -221,8 +221,10 @@ impl Summary {
             }
         }
         if let Some((most, exact)) = self.cost.as_ref().and_then(|cost| cost.most_instructions) {
-            let exact = if exact { ", and some packet takes them" } else { "" };
-            outln!("  guaranteed: no packet takes more than {most} instructions{exact}");
+            let exact = if exact { "; some packet takes so many" } else { "" };
+            outln!(
+                "  guaranteed: no packet takes more than {most} instructions, helper calls one each{exact}"
+            );
         }
         if let Some(promised) = &self.promised {
             outln!("  expected: {:.2} Mpps by the plan; {}", promised.expected_pps / 1e6, promised.words);
