@@ -327,8 +327,8 @@ fn what_the_offload_lacks_is_named_and_hash_maps_are_modelled() {
              }}"
         )
     };
-    place.file("plain.c", &source("BPF_MAP_TYPE_HASH"));
-    place.file("percpu.c", &source("BPF_MAP_TYPE_PERCPU_HASH"));
+    place.file("plain.c", source("BPF_MAP_TYPE_HASH"));
+    place.file("percpu.c", source("BPF_MAP_TYPE_PERCPU_HASH"));
     let bound =
         |name: &str, more: &[&str]| place.run(&[&["bound", name, "--target", "agilio-xdp"], more].concat());
     let text = bound("plain.c", &[]);
