@@ -217,7 +217,8 @@ fn search_agrees_with_enumeration_and_with_packets() {
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(read.address);
                 seed.to_le_bytes().repeat(read.bytes.div_ceil(8))
             };
-            let entry = Entry { packet: &mut packet, dram: &mut dram, limit: 10_000 };
+            let entry =
+                Entry { packet: &mut packet, dram: &mut dram, written: &mut |_, _| {}, limit: 10_000 };
             let run = isa::Machine::run(&listing.insns, entry).unwrap();
             let work = Work { milli: 1000 * run.clock.cycles, micro: run.clock.dram_micro };
             let seconds = options.machine.seconds(work);

@@ -77,7 +77,7 @@ pub enum TargetsAction {
 #[derive(Clone, ClapArgs)]
 pub struct Planning {
     /// What the plan is to be good at
-    #[arg(long, default_value = "rate", value_name = "rate|latency|energy|footprint@RATE")]
+    #[arg(long, default_value = "rate", value_name = "rate|guaranteed-rate|latency|energy|footprint@RATE")]
     pub objective: String,
     /// Keep something: TABLE=MEMORY, or HANDLER=N replicas at most
     #[arg(long, value_name = "NAME=WHAT")]
@@ -553,7 +553,7 @@ pub struct Bound {
     /// Stop when this rate is proved (exit status 0) or a packet is slower (1)
     #[arg(long, value_name = "25G|10Mpps", value_parser = required_rate)]
     pub require: Option<RequiredRate>,
-    /// Suppose packet fields, bytes or a size: eth.type=0x0800, 23=17, size=128
+    /// Suppose packet fields, bytes or a size: eth.type=0x0800, 23=17, size=128; or plain-maps: that maps per CPU are plain
     #[arg(long, value_name = "WHAT=VALUE")]
     pub what_if: Vec<String>,
     /// The N slowest paths

@@ -305,6 +305,64 @@ fn plans_say_what_they_guarantee() {
 }
 
 #[test]
+fn what_the_offload_lacks_is_named_and_hash_maps_are_modelled() {
+    let place = Place::new();
+    let source = |kind: &str| {
+        format!(
+            "#include <linux/bpf.h>
+             #include <bpf/bpf_helpers.h>
+             struct {{ __uint(type, {kind}); __uint(max_entries, 64); __type(key, __u32); __type(value, __u64); }} seen SEC(\".maps\");
+             static __attribute__((noinline)) int count(__u32 key) {{
+                 __u64 *n = bpf_map_lookup_elem(&seen, &key);
+                 if (!n)
+                     return XDP_DROP;
+                 *n += 100000;
+                 return XDP_PASS;
+             }}
+             SEC(\"xdp\") int prog(struct xdp_md *ctx) {{
+                 __u32 *data = (void *)(long)ctx->data;
+                 if ((void *)(data + 3) > (void *)(long)ctx->data_end)
+                     return XDP_DROP;
+                 return count(data[0]) == XDP_PASS ? count(data[2]) : XDP_DROP;
+             }}"
+        )
+    };
+    place.file("plain.c", source("BPF_MAP_TYPE_HASH"));
+    place.file("percpu.c", source("BPF_MAP_TYPE_PERCPU_HASH"));
+    let bound =
+        |name: &str, more: &[&str]| place.run(&[&["bound", name, "--target", "agilio-xdp"], more].concat());
+    let text = bound("plain.c", &[]);
+    assert!(
+        text.ok().contains("exactly") && text.ok().contains("but not those of hash maps"),
+        "{}",
+        text.ok()
+    );
+    bound("percpu.c", &[]).fails(1, &["map `seen` is of type percpu_hash", "--what-if plain-maps"]);
+    assert_eq!(
+        json(bound("percpu.c", &["--what-if", "plain-maps", "--json"]).ok())["cycles"],
+        json(bound("plain.c", &["--json"]).ok())["cycles"]
+    );
+}
+
+#[test]
+fn the_highest_guarantee_is_another_plan_than_the_highest_rate() {
+    let place = Place::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/nf_chain");
+    let common = ["plan", example.to_str().unwrap(), "--target", "bluefield2", "--iterations", "8"];
+    let fast = json(place.run(&[&common[..], &["--guarantee", "--json"]].concat()).ok());
+    let args = [&common[..], &["--objective", "guaranteed-rate"]].concat();
+    let sure = json(place.run(&[&args[..], &["--json"]].concat()).ok());
+    let rate = |plan: &Value, which: &str| plan["predicted"][which].as_f64().unwrap();
+    assert_eq!(sure["objective"], "guaranteed-rate");
+    assert!(rate(&sure, "guaranteed_pps") > 1.2 * rate(&fast, "guaranteed_pps"), "{sure:#}");
+    assert!(rate(&sure, "rate_pps") < rate(&fast, "rate_pps"));
+    assert_ne!(sure["stages"], fast["stages"]);
+    assert!(place.run(&args).ok().contains(" candidates bounded"));
+    // Every plan is printed with what it guarantees.
+    assert!(place.run(&common).ok().contains("Mpps (one flow)"));
+}
+
+#[test]
 fn what_cannot_be_bound_says_why() {
     let place = Place::new();
     place.file("bad.asm", "0:\t .0  immed[gprA_0, 0x0]\n8:\t .1  frobnicate[gprA_0]\n");

@@ -50,6 +50,8 @@ pub struct Plan {
 pub enum Objective {
     /// Most packets per second.
     Rate,
+    /// Most packets per second that no traffic falls below.
+    GuaranteedRate,
     /// Least time from port to port without load.
     Latency,
     /// Least energy per packet at full rate.

@@ -307,7 +307,7 @@ impl Front {
         if first + words as usize > 32 {
             return Err("more words than transfer registers".to_string());
         }
-        if op == MemOp::AddImm {
+        if matches!(op, MemOp::AddImm | MemOp::Add | MemOp::Add64) {
             // Counters are not read back in the model; the addition costs time and nothing else.
             return Ok(());
         }

@@ -11,6 +11,8 @@ use nicforge_planner::{assemble, profile};
 use nicforge_target::{Target, Traffic, support};
 use serde_json::{Value, json};
 
+use super::guaranteed::{self, Choice, STAGE_TIME};
+use super::rates::Guaranteed;
 use super::{matrix, rates};
 use crate::args::{self, Inputs, Planned, Planning};
 use crate::context::{Failure, Runtime};
@@ -29,9 +31,14 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
     let mut answers = Vec::new();
     for target in &targets {
         match one(&args, &loaded, target) {
-            Ok(mut plan) => {
-                let guarantee =
-                    if args.guarantee { Some(guaranteed(&mut plan, &loaded.program, target)?) } else { None };
+            Ok((mut plan, choice)) => {
+                let guarantee = match choice {
+                    Some((found, note)) => Some(format!("{}\n{note}", rates::words(&found))),
+                    None if args.guarantee => Some(with_guarantee(&mut plan, &loaded.program, target)?),
+                    // What JSON says is the same on every machine: only what was asked for takes the time it needs.
+                    None if args.json => None,
+                    None => Some(rates::quickly(&plan, &loaded.program, target)),
+                };
                 if args.json {
                     answers.push(serde_json::to_value(&plan).unwrap_or(Value::Null));
                     continue;
@@ -65,35 +72,29 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
 }
 
 /// Puts the guaranteed rate into a plan; a line about it.
-fn guaranteed(plan: &mut Plan, source: &Program, target: &Target) -> Result<String, Failure> {
-    let found = rates::guaranteed(plan, source, target, GUARANTEE_TIME)?;
+fn with_guarantee(plan: &mut Plan, source: &Program, target: &Target) -> Result<String, Failure> {
+    let found = rates::guaranteed(plan, source, target, STAGE_TIME)?;
     plan.predicted.guaranteed_pps = Some(found.one_flow);
-    let bound = if found.exact { "" } else { "at least " };
-    Ok(format!(
-        "guaranteed: {bound}{} Mpps (one flow), {bound}{} Mpps (keys spread evenly), decided by {}",
-        mpps(found.one_flow),
-        mpps(found.spread),
-        found.limit
-    ))
+    Ok(rates::words(&found))
 }
 
-/// Time the bound of one stage may take; then a valid, lower rate is given.
-const GUARANTEE_TIME: Duration = Duration::from_secs(3);
+/// A guarantee and how it was found.
+type Chosen = Option<(Guaranteed, String)>;
 
-fn one(args: &args::Plan, loaded: &Loaded, target: &Target) -> Result<Plan, Failure> {
+fn one(args: &args::Plan, loaded: &Loaded, target: &Target) -> Result<(Plan, Chosen), Failure> {
     let Some(path) = &args.plan else {
-        let (plan, interrupted) = find(loaded, target, &args.planning)?;
+        let (plan, interrupted, chosen) = searched(loaded, target, &args.planning)?;
         if interrupted {
             errln!(
                 "note: the search was stopped; this is the best plan so far, of {} candidates",
                 plan.search.len()
             );
         }
-        return Ok(plan);
+        return Ok((plan, chosen));
     };
     let file = path.display().to_string();
     let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
-    read(&file, &content, &loaded.program, target)
+    Ok((read(&file, &content, &loaded.program, target)?, None))
 }
 
 /// A plan from a file, checked against program and target.
@@ -131,10 +132,13 @@ fn objective(text: &str) -> Result<(Objective, Goal), Failure> {
     Ok(match text.split_once('@') {
         None => match text {
             "rate" => (Objective::Rate, Goal::Rate),
+            // The search knows expected rates only; its candidates are bounded afterwards.
+            "guaranteed-rate" => (Objective::GuaranteedRate, Goal::Rate),
             "latency" => (Objective::Latency, Goal::Latency),
             "energy" => (Objective::Energy, Goal::Energy { base: 0.0 }),
             _ => {
-                let known = "rate, latency, energy, footprint@RATE (such as footprint@10Mpps)";
+                let known =
+                    "rate, guaranteed-rate, latency, energy, footprint@RATE (such as footprint@10Mpps)";
                 return Err(Failure::usage(format!("there is no objective `{text}`; there are {known}")));
             }
         },
@@ -195,12 +199,24 @@ pub fn profile(loaded: &mut Loaded, planning: &Planning, inputs: &Inputs) -> Res
 
 /// Searches for a plan; whether the search was stopped before its end.
 pub fn find(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Plan, bool), Failure> {
+    searched(loaded, target, planning).map(|(plan, interrupted, _)| (plan, interrupted))
+}
+
+/// The same, with the guarantee where that is the objective.
+fn searched(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Plan, bool, Chosen), Failure> {
     let source = &loaded.program;
-    let searched = loaded.profiled.as_ref().unwrap_or(source);
-    let (found, config) = candidates(searched, target, planning, planning.all_candidates)?;
+    let profiled = loaded.profiled.as_ref().unwrap_or(source);
     let (objective, _) = objective(&planning.objective)?;
+    let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
+    // Plans that all have the ports' rate may guarantee different ones.
+    let guarantee = objective == Objective::GuaranteedRate;
+    let (found, config) = candidates(profiled, target, planning, planning.all_candidates || guarantee)?;
+    if guarantee {
+        let Choice { plan, guaranteed, note } = guaranteed::choose(source, target, &config, &found, until)?;
+        return Ok((plan, found.interrupted, Some((guaranteed, note))));
+    }
     let plan = assemble::plan(source, target, &config, objective, &found, found.best);
-    Ok((plan, found.interrupted))
+    Ok((plan, found.interrupted, None))
 }
 
 /// All candidates of a search.
@@ -225,7 +241,9 @@ fn candidates(
         other => other,
     };
     let config = config(planning, source, target)?;
-    let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
+    // Half of the time is left for bounds where they decide.
+    let share = if planning.objective == "guaranteed-rate" { 2 } else { 1 };
+    let until = planning.timeout.map(|limit: Duration| Instant::now() + limit / share);
     let limits = Limits { candidates: planning.iterations.max(1), until, beyond_ceiling };
     let found = search::search(source, target, &config, goal, limits, &interrupt::stopped)
         .map_err(|e| Failure::user(e.to_string()))?;

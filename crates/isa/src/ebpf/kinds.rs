@@ -25,11 +25,14 @@ pub enum Kind {
     Stack(i64),
     /// A map.
     Map(u32),
-    /// Into a value of a map; perhaps null.
+    /// Into a value of a map, or of one of several ([`SOME_MAP`]); perhaps null.
     Value(u32),
     /// Different things on different ways.
     Mixed,
 }
+
+/// A map that depends on the way.
+pub const SOME_MAP: u32 = u32::MAX;
 
 const ANY: Kind = Kind::Number(0, u64::MAX);
 
@@ -108,6 +111,7 @@ fn join_kind(a: Kind, b: Kind, at: u32, wide: bool) -> Kind {
         (Kind::Packet { .. }, Kind::Packet { .. }) => Kind::Packet { id: at + 1, offset: 0 },
         // Null and a value: a lookup before its test, or a variable that starts as null.
         (Kind::Value(map), Kind::Number(0, 0)) | (Kind::Number(0, 0), Kind::Value(map)) => Kind::Value(map),
+        (Kind::Value(_), Kind::Value(_)) => Kind::Value(SOME_MAP),
         _ => Kind::Mixed,
     }
 }

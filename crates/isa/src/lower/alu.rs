@@ -52,7 +52,8 @@ impl Lower<'_> {
             }
             0x60 | 0x70 | 0xc0 => self.shift(insn, narrow, register)?,
             0xd0 => self.swap(insn)?,
-            _ => return Err("remainders are not supported on the NFP; use a mask or multiply".to_string()),
+            0x90 => self.remainder(insn, narrow, register)?,
+            code => return Err(format!("unknown arithmetic {code:#04x}")),
         }
         Ok(())
     }
@@ -117,7 +118,7 @@ impl Lower<'_> {
     }
 
     /// The largest value an operand can have.
-    fn most(&self, register: u8) -> u64 {
+    pub(super) fn most(&self, register: u8) -> u64 {
         match self.kind(register) {
             Kind::Number(_, most) => most,
             _ => u64::MAX,
@@ -157,26 +158,64 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Division of a word by a constant: a shift, or the high word of a multiplication (Granlund, Montgomery, PLDI'94).
     fn divide(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
-        let d = insn.dst;
-        let divisor = insn.imm as u32;
+        let divisor = self.divisor(insn, narrow, register)?;
+        self.quotient(insn.dst, low(insn.dst), divisor)?;
+        self.clear_upper(insn.dst);
+        Ok(())
+    }
+
+    /// The remainder: the dividend less what goes into it.
+    fn remainder(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
+        let d = low(insn.dst);
+        let divisor = self.divisor(insn, narrow, register)?;
+        if divisor.is_power_of_two() {
+            self.logical_word(d, AluOp::And, divisor - 1);
+        } else {
+            let whole = Operand::A(21);
+            self.quotient(insn.dst, whole, divisor)?;
+            let b = self.operand(divisor);
+            self.one(Op::Mul { a: whole, b, step: MulStep::Start });
+            for n in 1..=4 {
+                self.one(Op::Mul { a: whole, b, step: MulStep::Wide(n) });
+            }
+            self.both(Op::Mul { a: whole, b: Operand::None, step: MulStep::WideLast });
+            self.alu(d, d, AluOp::Sub, other(whole));
+        }
+        self.clear_upper(insn.dst);
+        Ok(())
+    }
+
+    /// The constant that a word is divided by.
+    fn divisor(&self, insn: Insn, narrow: bool, register: bool) -> Result<u32, String> {
         if register || insn.imm <= 0 || insn.off != 0 {
             return Err("division is supported on the NFP by positive constants only".to_string());
         }
-        if !narrow && self.most(d) > u64::from(u32::MAX) {
+        if !narrow && self.most(insn.dst) > u64::from(u32::MAX) {
             return Err("division on the NFP takes dividends of 32 bits; use 32-bit types".to_string());
         }
+        Ok(insn.imm as u32)
+    }
+
+    /// A word divided by a constant: a shift, or the high word of a multiplication (Granlund, Montgomery, PLDI'94).
+    fn quotient(&mut self, dividend: u8, dst: Operand, divisor: u32) -> Result<(), String> {
+        let d = low(dividend);
+        let shift_from = |src: Operand, by| Op::AluShf {
+            dst,
+            a: Operand::None,
+            op: AluOp::B,
+            b: other(src),
+            shift: Shift::Right(by),
+        };
         if divisor.is_power_of_two() {
             let by = divisor.trailing_zeros() as u8;
             if by > 0 {
-                self.both(word_shift(low(d), Shift::Right(by)));
+                self.both(shift_from(d, by));
             }
-            self.clear_upper(d);
             return Ok(());
         }
         // ceil(2^(32+n) / divisor) fits 32 bits and is exact if its error times the dividend stays below 2^(32+n).
-        let most = self.most(d).min(u32::MAX.into());
+        let most = self.most(dividend).min(u32::MAX.into());
         let fitting = (0..32u32).find_map(|n| {
             let power = 1u128 << (32 + n);
             let factor = power.div_ceil(divisor.into());
@@ -189,147 +228,15 @@ impl Lower<'_> {
                 "division by {divisor} needs more than 32 bits on the NFP; mask the dividend first"
             ));
         };
-        let (a, b) = (low(d), self.operand(factor));
-        self.one(Op::Mul { a, b, step: MulStep::Start });
+        let b = self.operand(factor);
+        self.one(Op::Mul { a: d, b, step: MulStep::Start });
         for n in 1..=4 {
-            self.one(Op::Mul { a, b, step: MulStep::Wide(n) });
+            self.one(Op::Mul { a: d, b, step: MulStep::Wide(n) });
         }
         self.one(Op::Mul { a: Operand::None, b: Operand::None, step: MulStep::WideLast });
-        self.both(Op::Mul { a, b: Operand::None, step: MulStep::WideHigh });
+        self.both(Op::Mul { a: dst, b: Operand::None, step: MulStep::WideHigh });
         if shift > 0 {
-            self.both(word_shift(low(d), Shift::Right(shift)));
-        }
-        self.clear_upper(d);
-        Ok(())
-    }
-
-    fn shift(&mut self, insn: Insn, narrow: bool, register: bool) -> Result<(), String> {
-        let operation = insn.code & 0xf0;
-        match (narrow, register) {
-            (true, false) => self.shift_narrow(insn.dst, operation, (insn.imm & 31) as u8),
-            (false, false) => self.shift_wide(insn.dst, operation, (insn.imm & 63) as u8),
-            (true, true) => {
-                let d = low(insn.dst);
-                let sign = if operation == 0xc0 { other(d) } else { Operand::Imm(0) };
-                self.test(low(insn.src), AluOp::Or, sign);
-                match operation {
-                    0x60 => self.both(word_shift(d, Shift::LeftIndirect)),
-                    0x70 => self.both(word_shift(d, Shift::RightIndirect)),
-                    _ => self.both(Op::Asr { dst: d, src: other(d), shift: Shift::RightIndirect }),
-                }
-                self.clear_upper(insn.dst);
-            }
-            (false, true) => return self.shift_wide_by_register(insn, operation),
-        }
-        Ok(())
-    }
-
-    fn shift_narrow(&mut self, register: u8, operation: u8, by: u8) {
-        let d = low(register);
-        match (operation, by) {
-            (_, 0) => {}
-            (0x60, _) => self.both(word_shift(d, Shift::Left(by))),
-            (0x70, _) => self.both(word_shift(d, Shift::Right(by))),
-            _ => {
-                self.test(d, AluOp::Or, Operand::Imm(0));
-                self.both(Op::Asr { dst: d, src: other(d), shift: Shift::Right(by) });
-            }
-        }
-        self.clear_upper(register);
-    }
-
-    fn shift_wide(&mut self, register: u8, operation: u8, by: u8) {
-        let (l, h) = (low(register), high(register));
-        let double = |dst, by| Op::DblShf { dst, high: h, low: other(l), shift: Shift::Right(by) };
-        match (operation, by) {
-            (_, 0) => {}
-            (0x60, 1..32) => {
-                self.both(double(h, 32 - by));
-                self.both(word_shift(l, Shift::Left(by)));
-            }
-            (0x60, 32) => {
-                self.alu(h, Operand::None, AluOp::B, other(l));
-                self.clear(l);
-            }
-            (0x60, _) => {
-                self.both(Op::AluShf {
-                    dst: h,
-                    a: Operand::None,
-                    op: AluOp::B,
-                    b: other(l),
-                    shift: Shift::Left(by - 32),
-                });
-                self.clear(l);
-            }
-            (0x70, 1..32) => {
-                self.both(double(l, by));
-                self.both(word_shift(h, Shift::Right(by)));
-            }
-            (0x70, 32) => {
-                self.alu(l, Operand::None, AluOp::B, other(h));
-                self.clear(h);
-            }
-            (0x70, _) => {
-                self.both(Op::AluShf {
-                    dst: l,
-                    a: Operand::None,
-                    op: AluOp::B,
-                    b: other(h),
-                    shift: Shift::Right(by - 32),
-                });
-                self.clear(h);
-            }
-            (_, 1..32) => {
-                self.both(double(l, by));
-                self.test(h, AluOp::Or, Operand::Imm(0));
-                self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(by) });
-            }
-            (_, 32) => {
-                self.alu(l, Operand::None, AluOp::B, other(h));
-                self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(31) });
-            }
-            _ => {
-                self.test(h, AluOp::Or, Operand::Imm(0));
-                self.both(Op::Asr { dst: l, src: other(h), shift: Shift::Right(by - 32) });
-                // The sign is latched again: asr itself latches nothing.
-                self.test(h, AluOp::Or, Operand::Imm(0));
-                self.both(Op::Asr { dst: h, src: other(h), shift: Shift::Right(31) });
-            }
-        }
-    }
-
-    fn shift_wide_by_register(&mut self, insn: Insn, operation: u8) -> Result<(), String> {
-        let (l, h, by) = (low(insn.dst), high(insn.dst), low(insn.src));
-        let range = match self.kind(insn.src) {
-            Kind::Number(least, most) => (least, most),
-            _ => (0, u64::MAX),
-        };
-        let indirect = Shift::RightIndirect;
-        match (operation, range) {
-            (0x60, (1.., ..=31)) => {
-                // The high word takes from the low one what the complement to 32 shifts out.
-                self.one(Op::Alu { dst: Operand::A(21), a: Operand::Imm(32), op: AluOp::Sub, b: other(by) });
-                self.test(Operand::A(21), AluOp::Or, Operand::Imm(0));
-                self.both(Op::DblShf { dst: h, high: h, low: other(l), shift: indirect });
-                self.test(by, AluOp::Or, Operand::Imm(0));
-                self.both(word_shift(l, Shift::LeftIndirect));
-            }
-            (0x70 | 0xc0, (_, ..=31)) => {
-                self.test(by, AluOp::Or, Operand::Imm(0));
-                self.both(Op::DblShf { dst: l, high: h, low: other(l), shift: indirect });
-                self.test(by, AluOp::Or, if operation == 0xc0 { other(h) } else { Operand::Imm(0) });
-                if operation == 0xc0 {
-                    self.both(Op::Asr { dst: h, src: other(h), shift: indirect });
-                } else {
-                    self.both(word_shift(h, indirect));
-                }
-            }
-            _ => {
-                return Err(
-                    "a 64-bit shift by an amount that may be 32 or more; mask it with 31 or use 32-bit types"
-                        .to_string(),
-                );
-            }
+            self.both(shift_from(dst, shift));
         }
         Ok(())
     }
@@ -372,9 +279,4 @@ impl Lower<'_> {
         }
         Ok(())
     }
-}
-
-/// Shifts a word in place.
-fn word_shift(word: Operand, shift: Shift) -> Op {
-    Op::AluShf { dst: word, a: Operand::None, op: AluOp::B, b: other(word), shift }
 }

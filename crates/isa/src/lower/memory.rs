@@ -1,4 +1,4 @@
-//! Loads, stores, atomics and lookups.
+//! Loads, stores and atomics.
 
 use super::{Lower, high, low, other};
 use crate::ebpf::Insn;
@@ -6,19 +6,18 @@ use crate::ebpf::insn::{class, width};
 use crate::ebpf::kinds::Kind;
 use crate::nfp::{AluOp, MemOp, Op, Operand, Shift};
 
-/// Map types whose lookup is inline: array.
-const ARRAY: u32 = 2;
 /// Words behind pointer 0 that instructions reach.
 const NEAR_WORDS: i64 = 16;
 /// Words that sub-word instructions reach.
 const FIELD_WORDS: i64 = 7;
 
 /// Where a word of the stack is.
-struct StackWord {
-    operand: Operand,
+pub(super) struct StackWord {
+    pub operand: Operand,
     /// Byte in the word.
-    byte: u8,
-    near: bool,
+    pub byte: u8,
+    /// Sub-word instructions reach it.
+    pub near: bool,
 }
 
 impl Lower<'_> {
@@ -53,7 +52,8 @@ impl Lower<'_> {
             (4, 4) => self.alu(low(dst), Operand::B(22), AluOp::Add, data),
             _ => {
                 return Err(format!(
-                    "field {offset} of the context is not supported on the NFP: only data and data_end are"
+                    "{bytes} bytes of the context ({}) are not supported on the NFP: the offload has data and data_end only",
+                    context_field(offset)
                 ));
             }
         }
@@ -105,7 +105,7 @@ impl Lower<'_> {
     }
 
     /// The operand of the stack word with a byte at `offset` from the frame's top.
-    fn stack_word(&mut self, offset: i64) -> Result<StackWord, String> {
+    pub(super) fn stack_word(&mut self, offset: i64) -> Result<StackWord, String> {
         let at = self.depth + offset;
         if at < 0 || offset >= 0 {
             return Err(format!("stack access at {offset} is outside the frame"));
@@ -162,17 +162,35 @@ impl Lower<'_> {
             _ if atomic => Err("atomic operations are supported on map values only".to_string()),
             Kind::Packet { .. } => self.store_packet(insn, bytes),
             Kind::Stack(base) => self.store_stack(insn, base + i64::from(insn.off), bytes),
-            Kind::Value(_) => {
-                Err("a store to a map value: the NFP's cost of writing DRAM is not known; use __sync_fetch_and_add".to_string())
-            }
+            Kind::Value(_) => self.store_value(insn, bytes),
+            Kind::Context(base) => Err(format!(
+                "a store to the context ({}) is not supported on the NFP",
+                context_field(base + i64::from(insn.off))
+            )),
             other => Err(format!("a store through r{}, which is {}", insn.dst, name(other))),
         }
     }
 
     fn store_packet(&mut self, insn: Insn, bytes: u8) -> Result<(), String> {
-        let words = if bytes == 8 { 2 } else { 1 };
+        self.put(insn, bytes);
+        let offset = self.small_operand(insn.off as i32 as u32);
+        self.one(mem(MemOp::Write8, low(insn.dst), false, offset, bytes, false));
+        Ok(())
+    }
+
+    /// A write of DRAM, which the published costs do not have: it is priced as a read.
+    fn store_value(&mut self, insn: Insn, bytes: u8) -> Result<(), String> {
+        self.put(insn, bytes);
+        let (b, a) = self.value_address(insn.dst, insn.off);
+        self.one(mem(MemOp::Write8, b, true, a, bytes, false));
+        self.writes = true;
+        Ok(())
+    }
+
+    /// What is stored, into transfer registers.
+    fn put(&mut self, insn: Insn, bytes: u8) {
         let constants = [insn.imm as u32, (insn.imm >> 31) as u32];
-        for word in 0..words {
+        for word in 0..bytes.div_ceil(4) {
             let xfer = Operand::Xfer(word);
             if insn.code & 7 == class::STX {
                 let src = if word == 0 { low(insn.src) } else { high(insn.src) };
@@ -181,13 +199,10 @@ impl Lower<'_> {
                 self.immediate_one(xfer, constants[usize::from(word)]);
             }
         }
-        let offset = self.small_operand(insn.off as i32 as u32);
-        self.one(mem(MemOp::Write8, low(insn.dst), false, offset, bytes, false));
-        Ok(())
     }
 
     /// A word into a register that is not a pair of banks.
-    fn immediate_one(&mut self, dst: Operand, value: u32) {
+    pub(super) fn immediate_one(&mut self, dst: Operand, value: u32) {
         match Self::short(value) {
             Some((value, shift)) => self.one(Op::Immed { dst, value, shift }),
             None => {
@@ -244,7 +259,7 @@ impl Lower<'_> {
     }
 
     /// The two parts of a map value's address.
-    fn value_address(&mut self, pointer: u8, offset: i16) -> (Operand, Operand) {
+    pub(super) fn value_address(&mut self, pointer: u8, offset: i16) -> (Operand, Operand) {
         if offset == 0 {
             return (other(high(pointer)), low(pointer));
         }
@@ -258,8 +273,14 @@ impl Lower<'_> {
         if insn.imm != 0 {
             return Err("only atomic additions that return nothing are supported on the NFP".to_string());
         }
+        self.writes = true;
         if !matches!(self.kind(insn.src), Kind::Number(_, 0..=0xffff)) {
-            return Err("an atomic addition of more than 16 bits: its cost in DRAM is not known".to_string());
+            let wide = width(insn.code) == 8;
+            self.put(insn, width(insn.code) as u8);
+            let (b, a) = self.value_address(insn.dst, insn.off);
+            let op = if wide { MemOp::Add64 } else { MemOp::Add };
+            self.one(mem(op, b, true, a, 1, false));
+            return Ok(());
         }
         let (b, a) = self.value_address(insn.dst, insn.off);
         let scratch = Operand::A(21);
@@ -282,83 +303,26 @@ impl Lower<'_> {
             indirect: true,
             swap: false,
         });
-        self.writes = true;
-        Ok(())
-    }
-
-    pub(super) fn call(&mut self, insn: Insn) -> Result<(), String> {
-        match (insn.src, insn.imm) {
-            (0, 1) => {}
-            (0, helper) => {
-                return Err(format!(
-                    "helper {} is not supported on the NFP",
-                    crate::ebpf::helper_name(helper)
-                ));
-            }
-            (1, _) => {
-                return Err(
-                    "calls between BPF functions are not supported on the NFP; mark it always_inline"
-                        .to_string(),
-                );
-            }
-            _ => return Err("kernel functions are not supported on the NFP".to_string()),
-        }
-        let map = match self.kind(1) {
-            Kind::Map(index) => index,
-            _ => return Err("a lookup in a map that is not known here".to_string()),
-        };
-        let Some(shape) = self.maps.get(map as usize) else {
-            return Err("a map that is not in the object".to_string());
-        };
-        if shape.kind != Some(ARRAY) || shape.key_size != 4 || shape.max_entries == 0 || shape.value_size == 0
-        {
-            return Err(format!(
-                "map `{}` is no array with keys of 4 bytes: only array lookups are inline on the NFP",
-                shape.name
-            ));
-        }
-        let shift = shape.value_size.next_power_of_two().trailing_zeros() as u8;
-        let mask = (shape.max_entries.next_power_of_two() - 1).checked_shl(shift.into()).unwrap_or(0);
-        let Kind::Stack(key) = self.kind(2) else {
-            return Err("a lookup whose key is not on the stack".to_string());
-        };
-        if !self.looked_up.contains(&map) {
-            self.looked_up.push(map);
-        }
-        let result = low(0);
-        let word = Operand::Local { index: 0, word: 0 };
-        let index = |this: &mut Self| {
-            let shift = if shift == 0 { Shift::None } else { Shift::Left(shift.min(31)) };
-            this.both(Op::AluShf { dst: result, a: result, op: AluOp::And, b: word, shift });
-        };
-        if key + self.depth == 0 {
-            self.immediate(result, mask);
-            index(self);
-            self.alu(high(0), Operand::None, AluOp::B, Operand::B(23));
-        } else {
-            self.one(Op::CsrWrite { index: 0, src: low(2) });
-            self.alu(high(0), Operand::None, AluOp::B, Operand::B(23));
-            self.one(Op::Nop);
-            self.immediate(result, mask);
-            index(self);
-            self.one(Op::CsrWrite { index: 0, src: Operand::A(22) });
-            for _ in 0..3 {
-                self.one(Op::Nop);
-            }
-        }
         Ok(())
     }
 }
 
-fn mem(op: MemOp, base: Operand, far: bool, offset: Operand, count: u8, indirect: bool) -> Op {
+pub(super) fn mem(op: MemOp, base: Operand, far: bool, offset: Operand, count: u8, indirect: bool) -> Op {
     Op::Mem { op, xfer: 0, base, far, offset, count, indirect, swap: true }
 }
 
-fn aligned(word: StackWord, bytes: u8) -> Result<StackWord, String> {
+pub(super) fn aligned(word: StackWord, bytes: u8) -> Result<StackWord, String> {
     if word.byte + bytes > 4 {
         return Err("a stack access across words; align the variable".to_string());
     }
     Ok(word)
+}
+
+/// Members of `struct xdp_md`.
+fn context_field(offset: i64) -> String {
+    let names = ["data", "data_end", "data_meta", "ingress_ifindex", "rx_queue_index", "egress_ifindex"];
+    let name = usize::try_from(offset / 4).ok().filter(|_| offset >= 0).and_then(|at| names.get(at));
+    name.map_or_else(|| format!("offset {offset}"), |name| format!("`{name}`"))
 }
 
 fn name(kind: Kind) -> &'static str {

@@ -3,13 +3,19 @@
 //! Register rN is the pair 2N (low word), 2N+1 (high word), in both banks. The BPF stack is local memory behind pointer 0,
 //! whose lowest byte `gprA_22` holds; `gprB_22` is the packet's length and `gprB_23` the base of DRAM. Registers 20 and 21
 //! (the pair of the frame pointer, which is never needed) are scratch. Packet loads that follow each other are read at
-//! once (the packet cache). Array lookups are inline: an index becomes an offset by mask and shift.
+//! once (the packet cache). Array lookups are inline: an index becomes an offset by mask and shift. Calls between BPF
+//! functions are written out first.
 
 mod alu;
 mod cache;
+mod inline;
 mod jump;
 mod memory;
+mod shift;
+mod tables;
 mod words;
+
+use std::collections::HashMap;
 
 use crate::ebpf::kinds::{self, Kind, State};
 use crate::ebpf::{self, Insn, LDDW};
@@ -22,10 +28,12 @@ pub struct Lowered {
     pub insns: Vec<Nfp>,
     /// The eBPF instruction each came from.
     pub origin: Vec<u32>,
-    /// Maps that are looked up.
+    /// Maps that are used, in the order of their place in DRAM.
     pub maps: Vec<u32>,
-    /// The program adds to or writes map values.
+    /// The program changes maps.
     pub writes: bool,
+    /// What costs in it were never compared with hardware: hash maps, whose code here is this translation's own.
+    pub modelled: bool,
 }
 
 /// What the NFP cannot do, or this translation.
@@ -37,6 +45,9 @@ pub struct LowerError {
     pub place: String,
     pub reason: String,
 }
+
+/// An address for the context that is not null.
+const CONTEXT_ADDRESS: u32 = 0x800;
 
 struct Lower<'a> {
     program: &'a Program,
@@ -52,6 +63,9 @@ struct Lower<'a> {
     cached: Vec<Option<cache::Place>>,
     looked_up: Vec<u32>,
     writes: bool,
+    modelled: bool,
+    /// Branches within one eBPF instruction: index in `out` and target.
+    inner: Vec<(usize, u32)>,
 }
 
 /// Translates a program.
@@ -59,6 +73,19 @@ struct Lower<'a> {
 /// # Errors
 /// The first instruction, helper or map that is not supported.
 pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
+    let inlined = inline::inline(program).map_err(|(at, reason)| error(program, at, reason))?;
+    let mut lowered = lower_line(&inlined.program, maps).map_err(|mut error| {
+        error.insn = inlined.origin.get(error.insn).map_or(error.insn, |origin| *origin as usize);
+        error
+    })?;
+    for origin in &mut lowered.origin {
+        *origin = inlined.origin.get(*origin as usize).copied().unwrap_or(*origin);
+    }
+    Ok(lowered)
+}
+
+/// Translates a program without calls of BPF functions.
+fn lower_line(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
     let insns = &program.insns;
     let states = kinds::kinds(insns);
     let cached = cache::groups(insns, &states);
@@ -74,6 +101,8 @@ pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
         cached,
         looked_up: Vec::new(),
         writes: false,
+        modelled: false,
+        inner: Vec::new(),
     };
     lower.entry();
     let mut starts = vec![None; insns.len()];
@@ -87,8 +116,9 @@ pub fn lower(program: &Program, maps: &[Map]) -> Result<Lowered, LowerError> {
     }
     lower.link(&starts)?;
     lower.stubs();
-    let Lower { out, origin, looked_up, writes, .. } = lower;
-    Ok(Lowered { insns: out, origin, maps: looked_up, writes })
+    let Lower { out, origin, looked_up, writes, modelled, .. } = lower;
+    let modelled = modelled || crate::nfp::cost::modelled(&out);
+    Ok(Lowered { insns: out, origin, maps: looked_up, writes, modelled })
 }
 
 /// Stack bytes below the frame's top that are accessed, in whole double words.
@@ -102,13 +132,25 @@ fn depth(insns: &[Insn], states: &[Option<State>]) -> i64 {
         {
             lowest = lowest.min(base + i64::from(insn.off));
         }
-        if insn.code == 0x85
-            && let Kind::Stack(base) = state.regs[2]
-        {
-            lowest = lowest.min(base);
+        if insn.code == 0x85 {
+            // Who is called reads and writes from an argument upwards.
+            for kind in &state.regs[1..6] {
+                if let Kind::Stack(base) = kind {
+                    lowest = lowest.min(*base);
+                }
+            }
         }
     }
     ((-lowest).clamp(0, 512) + 7) & !7
+}
+
+fn error(program: &Program, at: usize, reason: String) -> LowerError {
+    let place = match program.lines.get(at) {
+        // Line 0 is code that no line made.
+        Some(Some(line)) if line.line > 0 => format!("{}:{}", line.file, line.line),
+        _ => format!("section `{}`, instruction {at}", program.section),
+    };
+    LowerError { insn: at, place, reason }
 }
 
 /// Word of a register pair in bank A or B.
@@ -131,11 +173,7 @@ fn other(operand: Operand) -> Operand {
 
 impl Lower<'_> {
     fn error(&self, reason: String) -> LowerError {
-        let place = match self.program.lines.get(self.at) {
-            Some(Some(line)) => format!("{}:{}", line.file, line.line),
-            _ => format!("section `{}`, instruction {}", self.program.section, self.at),
-        };
-        LowerError { insn: self.at, place, reason }
+        error(self.program, self.at, reason)
     }
 
     fn push(&mut self, insn: Nfp) {
@@ -170,6 +208,25 @@ impl Lower<'_> {
         self.one(Op::Immed { dst: Operand::B(22), value: 0x3fff, shift: 0 });
         let length = Operand::Local { index: 1, word: 0 };
         self.one(Op::Alu { dst: Operand::B(22), a: Operand::B(22), op: AluOp::And, b: length });
+        if self.compares_context() {
+            // Accesses to the context go through a pointer register; who asks whether it is null gets another address.
+            self.immediate(low(1), CONTEXT_ADDRESS);
+            self.clear(high(1));
+        }
+    }
+
+    /// Whether some branch depends on the context's address.
+    fn compares_context(&self) -> bool {
+        use ebpf::insn::{SOURCE_REGISTER, class};
+        self.program.insns.iter().zip(&self.states).any(|(insn, state)| {
+            let context = |register: u8| {
+                let kind = state.as_ref().and_then(|state| state.regs.get(usize::from(register)));
+                matches!(kind, Some(Kind::Context(_)))
+            };
+            matches!(insn.code & 7, class::JMP | class::JMP32)
+                && !matches!(insn.code, 0x05 | 0x06 | 0x85 | 0x95)
+                && (context(insn.dst) || insn.code & SOURCE_REGISTER != 0 && context(insn.src))
+        })
     }
 
     fn instruction(&mut self, insn: Insn) -> Result<(), String> {
@@ -212,8 +269,10 @@ impl Lower<'_> {
                 Ok(())
             }
             crate::object::PSEUDO_VALUE => {
-                let name = self.maps.get(insn.imm as usize).map_or("", |map| map.name.as_str());
-                Err(format!("global data (`{name}`) is not supported on the NFP; use locals or an array map"))
+                // Global data is the only entry of an array.
+                let offset = self.program.insns.get(self.at + 1).map_or(0, |next| next.imm as u32);
+                self.immediate(low(insn.dst), offset);
+                self.map_base(insn.imm as u32, high(insn.dst))
             }
             _ => Err("a function's address is not supported on the NFP".to_string()),
         }
@@ -230,7 +289,14 @@ impl Lower<'_> {
     }
 
     fn link(&mut self, starts: &[Option<u32>]) -> Result<(), LowerError> {
+        let inner: HashMap<usize, u32> = self.inner.drain(..).collect();
         for index in 0..self.out.len() {
+            if let Some(to) = inner.get(&index) {
+                if let Op::Branch { target, .. } = &mut self.out[index].op {
+                    *target = Target::Insn(*to);
+                }
+                continue;
+            }
             if let Op::Branch { target: Target::Insn(to), .. } = &mut self.out[index].op {
                 let start = starts.get(*to as usize).copied().flatten();
                 let Some(start) = start else {
@@ -269,5 +335,7 @@ impl Lower<'_> {
     }
 }
 
+#[cfg(test)]
+mod same;
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ fn maps() -> Vec<Map> {
         data: Vec::new(),
         constant: false,
     };
-    vec![map(2, 16), map(1, 16)]
+    vec![map(2, 16), map(5, 16)]
 }
 
 /// Instructions that eBPF instruction `at` becomes. What comes before makes registers 0 to 5 numbers, 6 a packet pointer.
@@ -137,15 +137,27 @@ fn what_is_not_supported_is_named() {
     let refused = |program: Program| lower(&program, &maps()).unwrap_err().to_string();
     assert_eq!(
         refused(lookup(1, -8, vec![])),
-        "section `xdp`, instruction 6: map `map1` is no array with keys of 4 bytes: only array lookups are inline on the NFP"
+        "section `xdp`, instruction 6: map `map5` is of type percpu_hash: the NFP's offload has arrays and hash maps only; --what-if plain-maps takes it as one"
     );
     assert_eq!(
         refused(program(vec![insn(0x85, 0, 0, 0, 51), EXIT])),
         "section `xdp`, instruction 0: helper bpf_redirect_map is not supported on the NFP"
     );
-    assert!(
-        refused(program(vec![insn(0xb7, 0, 0, 0, 1), insn(0x97, 0, 0, 0, 3), EXIT])).contains("remainders")
+    assert_eq!(
+        refused(program(vec![insn(0x61, 0, 1, 16, 0), EXIT])),
+        "section `xdp`, instruction 0: 4 bytes of the context (`rx_queue_index`) are not supported on the NFP: the offload has data and data_end only"
     );
+    assert!(refused(program(vec![insn(0x85, 0, 1, 0, -1), EXIT])).contains("recursive"));
+    assert!(refused(program(vec![insn(0x85, 0, 1, 0, 9), EXIT])).contains("call out of the program"));
+    let deep = vec![
+        insn(0x7a, 10, 0, -400, 0),
+        insn(0x85, 0, 1, 0, 1),
+        EXIT,
+        insn(0x7a, 10, 0, -200, 0),
+        insn(0xb7, 0, 0, 0, 2),
+        EXIT,
+    ];
+    assert!(refused(program(deep)).contains("600 bytes of stack"));
     assert!(refused(program(vec![insn(0x05, 0, 0, -9, 0)])).contains("jump out of the program"));
 }
 

@@ -3,7 +3,7 @@
 //! A core runs several threads, so a wait for memory is partly hidden: what remains shrinks with the cycles since the
 //! memory instruction before. A branch needs the flags of the instruction before it one cycle later than others.
 
-use super::insn::{Cond, MemOp, MulStep, Op};
+use super::insn::{Cond, Insn, MemOp, MulStep, Op};
 
 /// Cycles the firmware takes for a packet besides the program.
 pub const BASE_CYCLES: u32 = 224;
@@ -47,6 +47,17 @@ pub fn cost(op: &Op) -> Cost {
         };
     }
     cost
+}
+
+/// Whether costs of these instructions were never measured: writes of DRAM and atomic additions of more than 16 bits, which
+/// are priced as reads (the published data has neither).
+pub fn modelled(insns: &[Insn]) -> bool {
+    insns.iter().any(|insn| match insn.op {
+        Op::Mem { op, far, .. } => {
+            matches!(op, MemOp::Add | MemOp::Add64) || far && matches!(op, MemOp::Write8 | MemOp::Write32)
+        }
+        _ => false,
+    })
 }
 
 /// Whether an instruction writes the flags.

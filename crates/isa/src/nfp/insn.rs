@@ -148,15 +148,21 @@ pub enum MemOp {
     Read32,
     Write8,
     Write32,
+    /// Atomic addition of the 16 bits the instruction before left.
     AddImm,
+    /// Atomic addition of a transfer register, or of two.
+    Add,
+    Add64,
 }
 
 /// Commands as listings spell them.
-pub const MEM_OPS: [(MemOp, &str); 4] = [
+pub const MEM_OPS: [(MemOp, &str); 6] = [
     (MemOp::Read32, "read32_swap"),
     (MemOp::Write8, "write8_swap"),
     (MemOp::Write32, "write32_swap"),
     (MemOp::AddImm, "add_imm"),
+    (MemOp::Add, "add"),
+    (MemOp::Add64, "add64"),
 ];
 
 /// Where a branch goes.

@@ -46,6 +46,8 @@ pub struct Entry<'a> {
     pub packet: &'a mut Vec<u8>,
     /// Supplies DRAM contents.
     pub dram: &'a mut dyn FnMut(&DramRead) -> Vec<u8>,
+    /// Hears what is written to DRAM, and where.
+    pub written: &'a mut dyn FnMut(u64, &[u8]),
     /// Most instructions to execute.
     pub limit: u64,
 }
@@ -82,8 +84,9 @@ pub struct Machine {
     flags: Flags,
     /// Operand and result of the logical instruction right before.
     latch: Option<(u32, u32)>,
-    /// Result of the last `immed`.
+    /// Result of the last `immed`, and of the last `ld_field`.
     immed: u32,
+    field: u32,
     mul: (u32, u32),
     clock: Clock,
 }
@@ -101,6 +104,7 @@ impl Machine {
             flags: Flags::default(),
             latch: None,
             immed: 0,
+            field: 0,
             mul: (0, 0),
             clock: Clock::default(),
         };
@@ -116,7 +120,7 @@ impl Machine {
     ///
     /// # Errors
     /// See [`NfpFault`].
-    pub fn run(program: &[Insn], entry: Entry) -> Result<Run, NfpFault> {
+    pub fn run(program: &[Insn], mut entry: Entry) -> Result<Run, NfpFault> {
         let mut machine = Machine::new(entry.packet.len() as u32);
         let (mut pc, mut executed, mut branches) = (0usize, 0u64, Vec::new());
         loop {
@@ -143,7 +147,7 @@ impl Machine {
                 };
                 continue;
             }
-            machine.execute(pc, &insn, entry.packet, entry.dram)?;
+            machine.execute(pc, &insn, &mut entry)?;
             machine.clock.step(cost(&insn.op));
             pc += 1;
         }
@@ -266,13 +270,7 @@ impl Machine {
         value
     }
 
-    fn execute(
-        &mut self,
-        at: usize,
-        insn: &Insn,
-        packet: &mut [u8],
-        dram: &mut dyn FnMut(&DramRead) -> Vec<u8>,
-    ) -> Result<(), NfpFault> {
+    fn execute(&mut self, at: usize, insn: &Insn, entry: &mut Entry) -> Result<(), NfpFault> {
         let mut latch = None;
         let both = insn.both;
         match insn.op {
@@ -328,6 +326,7 @@ impl Machine {
                 let bits = field_mask(mask);
                 let old = if clear { 0 } else { self.read(at, dst)? };
                 let value = old & !bits | src & bits;
+                self.field = value;
                 self.set_nz(value);
                 self.write(at, dst, both, value)?;
             }
@@ -356,7 +355,7 @@ impl Machine {
                 } else {
                     usize::from(count)
                 };
-                self.memory(at, (op, xfer, base, far, offset, count), packet, dram)?;
+                self.memory(at, (op, xfer, base, far, offset, count), entry)?;
             }
             Op::Nop | Op::Branch { .. } => {}
         }
@@ -368,8 +367,7 @@ impl Machine {
         &mut self,
         at: usize,
         (op, xfer, base, far, offset, count): (MemOp, u8, u32, bool, u32, usize),
-        packet: &mut [u8],
-        dram: &mut dyn FnMut(&DramRead) -> Vec<u8>,
+        entry: &mut Entry,
     ) -> Result<(), NfpFault> {
         let first = usize::from(xfer);
         if first + count.div_ceil(if op == MemOp::Write8 { 4 } else { 1 }) > 32 {
@@ -377,15 +375,10 @@ impl Machine {
         }
         if far {
             let address = (u64::from(base) << 8) + u64::from(offset);
-            if op == MemOp::Read32 {
-                let mut bytes = dram(&DramRead { insn: at, address, bytes: 4 * count });
-                bytes.resize(4 * count, 0);
-                for (word, bytes) in bytes.chunks_exact(4).enumerate() {
-                    self.xfer_in[first + word] = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                }
-            }
+            self.far(at, op, first, count, address, entry);
             return Ok(());
         }
+        let packet = &mut *entry.packet;
         let start = i64::from(base.wrapping_add(offset)) - i64::from(PACKET_BASE);
         let length = packet.len();
         let fault = NfpFault::Packet { insn: at, offset: start, length };
@@ -406,11 +399,47 @@ impl Machine {
                     packet[start + i] = self.xfer_out[first + i / 4].to_le_bytes()[i % 4];
                 }
             }
-            MemOp::AddImm => {
+            MemOp::AddImm | MemOp::Add | MemOp::Add64 => {
                 return Err(NfpFault::Form { insn: at, reason: "atomic addition to the packet" });
             }
         }
         Ok(())
+    }
+
+    /// An access to DRAM.
+    fn far(&mut self, at: usize, op: MemOp, first: usize, count: usize, address: u64, entry: &mut Entry) {
+        let mut read = |bytes: usize| {
+            let mut found = (entry.dram)(&DramRead { insn: at, address, bytes });
+            found.resize(bytes, 0);
+            found
+        };
+        let out = |words: usize| -> Vec<u8> {
+            self.xfer_out[first..first + words].iter().flat_map(|word| word.to_le_bytes()).collect()
+        };
+        let bytes = match op {
+            MemOp::Read32 => {
+                for (word, bytes) in read(4 * count).chunks_exact(4).enumerate() {
+                    self.xfer_in[first + word] = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+                }
+                return;
+            }
+            MemOp::Write8 => out(count.div_ceil(4))[..count].to_vec(),
+            MemOp::Write32 => out(count),
+            MemOp::AddImm | MemOp::Add | MemOp::Add64 => {
+                let (width, by) = match op {
+                    MemOp::AddImm => (4 * count.min(2), u64::from(self.field >> 16)),
+                    MemOp::Add => (4, self.xfer_out[first].into()),
+                    _ => {
+                        let upper = self.xfer_out.get(first + 1).copied().unwrap_or(0);
+                        (8, u64::from(self.xfer_out[first]) | u64::from(upper) << 32)
+                    }
+                };
+                let mut old = [0; 8];
+                old[..width].copy_from_slice(&read(width));
+                u64::from_le_bytes(old).wrapping_add(by).to_le_bytes()[..width].to_vec()
+            }
+        };
+        (entry.written)(address, &bytes);
     }
 }
 

@@ -245,9 +245,6 @@ fn memory(operands: &[&str], modifiers: &mut Vec<&str>) -> Result<Op, String> {
     if !swap && *op != MemOp::AddImm {
         return Err("without ctx_swap nobody waits for the memory".to_string());
     }
-    if far && matches!(op, MemOp::Write8 | MemOp::Write32) {
-        return Err("the cost of writing DRAM is not known".to_string());
-    }
     let (base, offset) = (source(operands[2])?, source(offset)?);
     Ok(Op::Mem { op: *op, xfer, base, far, offset, count, indirect, swap })
 }

@@ -47,11 +47,66 @@ pub struct Map {
     pub constant: bool,
 }
 
+impl Map {
+    /// Takes a map with a value per CPU, or one that evicts, for the plain hash map or array.
+    pub fn make_plain(&mut self) {
+        // Hash map: per CPU, with eviction, both. Array: per CPU.
+        self.kind = self.kind.map(|kind| match kind {
+            5 | 9 | 10 => 1,
+            6 => 2,
+            kind => kind,
+        });
+    }
+}
+
 /// An object file.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     pub programs: Vec<Program>,
     pub maps: Vec<Map>,
+}
+
+/// Map types from number 1 on, as the kernel's interface numbers them.
+const MAP_TYPES: [&str; 33] = [
+    "hash",
+    "array",
+    "prog_array",
+    "perf_event_array",
+    "percpu_hash",
+    "percpu_array",
+    "stack_trace",
+    "cgroup_array",
+    "lru_hash",
+    "lru_percpu_hash",
+    "lpm_trie",
+    "array_of_maps",
+    "hash_of_maps",
+    "devmap",
+    "sockmap",
+    "cpumap",
+    "xskmap",
+    "sockhash",
+    "cgroup_storage",
+    "reuseport_sockarray",
+    "percpu_cgroup_storage",
+    "queue",
+    "stack",
+    "sk_storage",
+    "devmap_hash",
+    "struct_ops",
+    "ringbuf",
+    "inode_storage",
+    "task_storage",
+    "bloom_filter",
+    "user_ringbuf",
+    "cgrp_storage",
+    "arena",
+];
+
+/// A map type's name, or its number where the name is not known.
+pub fn map_type_name(kind: u32) -> String {
+    let name = (kind as usize).checked_sub(1).and_then(|index| MAP_TYPES.get(index));
+    name.map_or_else(|| format!("number {kind}"), |name| (*name).to_string())
 }
 
 /// Why an object cannot be read.

@@ -16,6 +16,7 @@ use nicforge_isa::object::{self, Map, Program};
 use nicforge_run::compile;
 use nicforge_target::Target;
 
+use super::suppose;
 use crate::args::{Bound, BoundTarget, Source};
 use crate::cmd::matrix;
 use crate::context::{Failure, Runtime};
@@ -43,6 +44,14 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// Says so if the costs are not those that were checked.
+    fn modelled(&mut self, modelled: bool) {
+        if modelled {
+            self.label = "modelled: costs checked against hardware, but not those of hash maps, DRAM writes and wide atomic additions";
+            self.margin = None;
+        }
+    }
+
     /// Runs a witness on the interpreter.
     pub fn replay(&self, witness: &Witness) -> Result<(), String> {
         if let Some((program, lowered)) = &self.air {
@@ -156,7 +165,10 @@ fn from_listing(args: &Bound, text: &str) -> Result<Subject, Failure> {
     })?;
     let place = |line: &u32| Some(Place { file: path.to_string(), line: *line });
     graph.lines = listing.lines.iter().map(place).collect();
-    Ok(on_agilio(graph, listing.insns, None))
+    let modelled = cost::modelled(&listing.insns);
+    let mut subject = on_agilio(graph, listing.insns, None);
+    subject.modelled(modelled);
+    Ok(subject)
 }
 
 fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map>)>) -> Subject {
@@ -205,12 +217,14 @@ pub fn from_source(path: &Path, defines: &[String]) -> Result<Subject, Failure> 
 fn lowered(path: &Path, program: Program, maps: Vec<Map>) -> Result<Subject, Failure> {
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     let lowered = lower::lower(&program, &maps).map_err(|e| fail(e.to_string()))?;
-    // Other cores handle packets meanwhile, and lookups of all maps go to one array in the model.
-    let shared = lowered.writes || lowered.maps.len() > 1;
+    // Other cores handle packets meanwhile. A hash map's places depend on the key by multiplications, which are left open.
+    let shared = lowered.writes || lowered.modelled;
     let mut graph = nfp::graph(&lowered.insns, shared).map_err(|e| fail(e.to_string()))?;
     let place = |origin: &u32| program.lines.get(*origin as usize)?.as_ref().map(place_of);
     graph.lines = lowered.origin.iter().map(place).collect();
-    Ok(on_agilio(graph, lowered.insns, Some((program, maps))))
+    let mut subject = on_agilio(graph, lowered.insns, Some((program, maps)));
+    subject.modelled(lowered.modelled);
+    Ok(subject)
 }
 
 fn place_of(line: &object::Line) -> Place {
@@ -220,8 +234,11 @@ fn place_of(line: &object::Line) -> Place {
 fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
     let path: &Path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
-    let object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
+    let mut object = object::parse(bytes).map_err(|e| fail(e.to_string()))?;
     let program = choose(args, object.programs)?;
+    if suppose::parse(&args.what_if)?.plain_maps {
+        object.maps.iter_mut().for_each(object::Map::make_plain);
+    }
     if args.target == BoundTarget::Xdp {
         let mut graph = ebpf::graph(&program, &object.maps).map_err(|e| fail(e.to_string()))?;
         graph.lines = program.lines.iter().map(|found| found.as_ref().map(place_of)).collect();

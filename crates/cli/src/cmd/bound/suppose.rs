@@ -1,4 +1,4 @@
-//! `--what-if`: packet fields, bytes and sizes that are supposed.
+//! `--what-if`: packet fields, bytes and sizes that are supposed, and kinds of maps.
 
 use crate::context::Failure;
 
@@ -9,6 +9,8 @@ pub struct Suppositions {
     pub bytes: Vec<(u64, u8)>,
     /// Smallest packet.
     pub size: Option<u64>,
+    /// Maps that are per CPU or evict are plain ones.
+    pub plain_maps: bool,
 }
 
 /// Fields of an Ethernet frame without tags, and of IPv4 without options in it: offset, bytes.
@@ -33,8 +35,14 @@ const FIELDS: [(&str, u64, usize); 14] = [
 pub fn parse(list: &[String]) -> Result<Suppositions, Failure> {
     let mut result = Suppositions::default();
     for text in list {
+        if text == "plain-maps" {
+            result.plain_maps = true;
+            continue;
+        }
         let (what, value) = text.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("--what-if {text}: expected WHAT=VALUE, as eth.type=0x0800"))
+            Failure::usage(format!(
+                "--what-if {text}: expected WHAT=VALUE, as eth.type=0x0800, or plain-maps"
+            ))
         })?;
         let bad = |reason: &str| Failure::usage(format!("--what-if {text}: {reason}"));
         let number = number(value).ok_or_else(|| bad("expected a number, or an address as 10.0.0.1"))?;
@@ -77,9 +85,11 @@ mod tests {
 
     #[test]
     fn fields_bytes_and_sizes() {
-        let list: Vec<String> =
-            ["eth.type=0x0800", "size=128", "50=7", "ip.src=10.0.0.1"].map(String::from).to_vec();
+        let list: Vec<String> = ["eth.type=0x0800", "size=128", "50=7", "ip.src=10.0.0.1", "plain-maps"]
+            .map(String::from)
+            .to_vec();
         let found = parse(&list).unwrap();
+        assert!(found.plain_maps);
         assert_eq!(found.size, Some(128));
         assert_eq!(found.bytes, [(12, 8), (13, 0), (50, 7), (26, 10), (27, 0), (28, 0), (29, 1)]);
         assert!(parse(&["eth.type=0x12345".to_string()]).is_err());

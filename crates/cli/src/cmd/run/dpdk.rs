@@ -4,9 +4,10 @@ use nicforge_ir::{Input, Output};
 use nicforge_run::dpdk::DpdkRun;
 use serde_json::{Value, json};
 
-use super::summary::{Summary, TableSize};
+use super::summary::{Promised, Summary, TableSize};
 use crate::args::Run;
 use crate::cmd::compare::{Agreement, describe};
+use crate::cmd::matrix;
 use crate::cmd::pipelines::{self, Job};
 use crate::context::Failure;
 use crate::events;
@@ -42,6 +43,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         }
     }
     summary.drops.retain(|drop| drop.1 > 0);
+    summary.promised = Promised::of(&job.plan, &loaded.program, &matrix::find(args.target.name())?);
     summary.tables = program
         .tables
         .iter()

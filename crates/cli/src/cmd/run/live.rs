@@ -13,7 +13,7 @@ use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError}
 use super::control;
 use super::summary::{Cost, Summary};
 use crate::args::Run;
-use crate::cmd::compare;
+use crate::cmd::{compare, rates};
 use crate::context::{Failure, Runtime};
 use crate::interrupt::stopped;
 use crate::program::{Loaded, lower, unsupported};
@@ -167,5 +167,6 @@ pub fn cost(
         worst_ns: costs.iter().map(|c| c.ns).fold(0.0, f64::max),
         harness_ns: mean(&|c| c.harness_ns),
         packets: costs.len(),
+        most_instructions: rates::most_instructions(&object),
     }))
 }

@@ -5,9 +5,10 @@ use nicforge_run::compile::Mode;
 use nicforge_run::live::{LiveOutputs, StageReport};
 use serde_json::{Value, json};
 
+use super::summary::Promised;
 use super::{control, live};
 use crate::args::Run;
-use crate::cmd::{pipelines, verify_xdp};
+use crate::cmd::{matrix, pipelines, verify_xdp};
 use crate::context::{Failure, Runtime};
 use crate::events;
 use crate::program::Loaded;
@@ -33,6 +34,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     drop(runtime);
     let mut summary = live::summarise(source, &result);
     summary.setting = format!("Linux kernel, {} stages joined by CPU maps, on veth", job.plan.stages.len());
+    summary.promised = Promised::of(&job.plan, source, &matrix::find("xdp")?);
     let mut tables = session.loaded().tables();
     summary.read_tables(source, &tables)?;
     summary.agreement = Some(verify_xdp::agreement(source, &entries, &result, &session)?);

@@ -1,9 +1,12 @@
 //! What a run reports, for people, as JSON and as Prometheus text.
 
 use nicforge_ir::{Output, Program, TableBackend};
+use nicforge_plan::Plan;
+use nicforge_target::Target;
 use serde_json::{Value, json};
 
 use crate::cmd::compare::Agreement;
+use crate::cmd::rates;
 use crate::context::Failure;
 use crate::{out, text};
 
@@ -39,8 +42,31 @@ pub struct Summary {
     pub cost: Option<Cost>,
     /// Nanoseconds per packet on interfaces, the kernel's counting included.
     pub busy: Option<f64>,
+    /// What the plan promises: packets per second expected and guaranteed.
+    pub promised: Option<Promised>,
     pub agreement: Option<Agreement>,
     pub stopped: bool,
+}
+
+/// What a plan promises on its target, which may be another machine than this one.
+#[derive(Clone, Debug)]
+pub struct Promised {
+    pub expected_pps: f64,
+    /// With one flow; the words say whether it is exact, and what decides it.
+    pub guaranteed_pps: f64,
+    pub words: String,
+}
+
+impl Promised {
+    /// The promise of a plan, if a bound is found at once.
+    pub fn of(plan: &Plan, source: &Program, target: &Target) -> Option<Promised> {
+        let found = rates::quick(plan, source, target)?;
+        Some(Promised {
+            expected_pps: plan.predicted.rate_pps,
+            guaranteed_pps: found.one_flow,
+            words: rates::words(&found),
+        })
+    }
 }
 
 /// Nanoseconds per packet by the kernel's test run.
@@ -50,6 +76,8 @@ pub struct Cost {
     pub worst_ns: f64,
     pub harness_ns: f64,
     pub packets: usize,
+    /// Instructions that no packet exceeds, and whether one takes so many.
+    pub most_instructions: Option<(u64, bool)>,
 }
 
 /// How full a table is.
@@ -192,6 +220,15 @@ impl Summary {
                 outln!("  that is {}packets/s on one core", text::si(1e9 / cost.mean_ns));
             }
         }
+        if let Some((most, exact)) = self.cost.as_ref().and_then(|cost| cost.most_instructions) {
+            let exact = if exact { "; some packet takes so many" } else { "" };
+            outln!(
+                "  guaranteed: no packet takes more than {most} instructions, helper calls one each{exact}"
+            );
+        }
+        if let Some(promised) = &self.promised {
+            outln!("  expected: {:.2} Mpps by the plan; {}", promised.expected_pps / 1e6, promised.words);
+        }
         let Some(seconds) = self.seconds.filter(|s| *s > 0.0) else { return };
         let rate = text::si(self.packets_in as f64 / seconds);
         match self.forwarded {
@@ -243,7 +280,11 @@ impl Summary {
             "seconds": self.seconds,
             "cost": self.cost.as_ref().map(|c| json!({
                 "mean_ns": c.mean_ns, "worst_ns": c.worst_ns, "harness_ns": c.harness_ns, "packets": c.packets,
+                "most_instructions": c.most_instructions.map(|most| most.0),
+                "most_instructions_exact": c.most_instructions.map(|most| most.1),
             })),
+            "expected_pps": self.promised.as_ref().map(|promised| promised.expected_pps),
+            "guaranteed_pps": self.promised.as_ref().map(|promised| promised.guaranteed_pps),
             "reference": self.agreement.as_ref().map(|a| json!({
                 "ok": a.complete(), "events": a.events, "matching": a.matching, "tables": a.tables,
                 "matching_tables": a.matching_tables, "differences": a.differences,
