@@ -130,8 +130,8 @@ NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const 
 }
 
 #ifdef NF_CHIP
-/* An engine has a program of its own, which its eight contexts start: one of them is the engine, as a stage's state is one
- * for all of it. NF_REPLICA says which of its stage's engines it is. */
+/* An engine has a program of its own, which its eight contexts start: one of them is the engine, as a stage's state is
+ * one for all of it. NF_REPLICA says which of its stage's engines it is. */
 NF_INLINE void nf_start(struct nf_worker *w, u32 stage)
 {
     w->stage = stage;

@@ -160,7 +160,8 @@ uint32_t local_csr_read(enum local_csr which)
     return (uint32_t)nf_clock_cycles();
 }
 
-/* ---- The network block: one sequencer, whose packets leave by their numbers, none of which may be missing --------- */
+/* ---- The network block: one sequencer, whose packets leave by their numbers, none of which may be missing ---------
+ */
 
 #define WAITING 8192
 
