@@ -200,6 +200,8 @@ pub struct Contents {
     pub entries: Vec<TableEntry>,
     /// The path also depends on what no map holds: results of helpers, the context, variables.
     pub more: bool,
+    /// What the program returns at the path's end.
+    pub verdict: u64,
 }
 
 /// Runs a witness on the interpreter of eBPF.
@@ -215,8 +217,8 @@ pub fn ebpf(program: &object::Program, maps: &[Map], witness: &Witness) -> Resul
 /// # Errors
 /// What differs from the claim.
 pub fn contents(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<Contents, String> {
-    let mut result = Contents::default();
-    let lookups = run(program, maps, witness)?;
+    let (lookups, verdict) = run(program, maps, witness)?;
+    let mut result = Contents { verdict, ..Contents::default() };
     let mut values: Vec<Option<Vec<u8>>> = vec![None; lookups.len()];
     let calls =
         |place: u32| program.insns.get(place as usize).is_some_and(|insn| (insn.code, insn.imm) == (0x85, 1));
@@ -250,7 +252,7 @@ pub fn contents(program: &object::Program, maps: &[Map], witness: &Witness) -> R
     Ok(result)
 }
 
-fn run(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<Vec<Lookup>, String> {
+fn run(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<(Vec<Lookup>, u64), String> {
     let mut memory = Memory::default();
     let packet = memory.add(witness.packet.clone());
     let is_call = |place: u32| program.insns.get(place as usize).is_some_and(|insn| insn.code == 0x85);
@@ -275,7 +277,7 @@ fn run(program: &object::Program, maps: &[Map], witness: &Witness) -> Result<Vec
     if 1000 * run.executed != witness.work.milli {
         return Err(format!("it takes {} instructions, not {}", run.executed, witness.work.milli / 1000));
     }
-    Ok(host.found)
+    Ok((host.found, run.result))
 }
 
 /// The first branch that goes another way than claimed.

@@ -164,3 +164,33 @@ fn what_a_target_does_not_have_is_named() {
     }
     place.is_clean();
 }
+
+/// The slowest packet of every program does in the kernel what its path says, unless the path needs what no table holds.
+#[test]
+fn slowest_packets_run_in_the_kernel() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xdp");
+    let mut agreed = 0;
+    for name in [
+        "header_parser",
+        "dos_filter",
+        "quic_lb4",
+        "quic_lb6",
+        "alaw",
+        "dns_cache",
+        "count_min",
+        "path_explosion",
+    ] {
+        let file = folder.join(format!("{name}.c"));
+        let ran = place.run(&["bound", &file.to_string_lossy(), "--target", "xdp", "--measure", "--json"]);
+        let measured = &json(ran.ok())["measured"];
+        let same = measured["verdict"] == measured["verdict_of_path"];
+        assert!(same || measured["more_needed"] == true, "{name}: {measured}");
+        agreed += usize::from(same && measured["more_needed"] == false);
+    }
+    assert!(agreed >= 7, "only {agreed} paths could be followed in the kernel");
+    place.is_clean();
+}

@@ -32,6 +32,8 @@ pub struct FrameCost {
     pub harness_ns: f64,
     /// Runs per turn: 1 if the program changes the frame.
     pub repeat: u32,
+    /// What the program returned for the frame, the first time.
+    pub verdict: u32,
 }
 
 /// Measures each frame's cost, `repeat` runs per turn where possible.
@@ -113,14 +115,14 @@ fn time_frame(
     repeat: u32,
 ) -> Result<FrameCost, XdpError> {
     let mut after = vec![0; 2 * 4096];
-    let (_, length) = run_once(program, frame, Some(&mut after), 1)?;
-    let repeat = if after[..length] == frame[..] { repeat.max(1) } else { 1 };
+    let first = run_once(program, frame, Some(&mut after), 1)?;
+    let repeat = if after[..first.length] == frame[..] { repeat.max(1) } else { 1 };
     // A single run is timed by the clock's tick; the least of many is the cost.
     let tries = if repeat == 1 { 50 } else { 1 };
     let least = |fd: BorrowedFd| -> Result<f64, XdpError> {
         let mut least = f64::INFINITY;
         for _ in 0..tries {
-            least = least.min(run_once(fd, frame, None, repeat)?.0.as_nanos() as f64);
+            least = least.min(run_once(fd, frame, None, repeat)?.time.as_nanos() as f64);
         }
         Ok(least)
     };
@@ -129,7 +131,7 @@ fn time_frame(
         harness_ns = harness_ns.min(least(empty)?);
         ns = ns.min(least(program)?);
     }
-    Ok(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat })
+    Ok(FrameCost { ns: (ns - harness_ns).max(0.0), harness_ns, repeat, verdict: first.verdict })
 }
 
 /// Compiles and loads the named programs of the harness.

@@ -57,7 +57,7 @@ impl Loaded {
             globals.set_u32(at + IN_PORT, port);
         }
         let mut out = vec![0; 2 * 4096];
-        let (_, length) = run_once(fd, &data, Some(&mut out), 1)?;
+        let length = run_once(fd, &data, Some(&mut out), 1)?.length;
         out.truncate(length);
 
         let mut outputs = self.drain_host()?;
@@ -118,14 +118,23 @@ impl Loaded {
 /// Bytes of a frame, or of a message that needed padding.
 pub(crate) type Bytes<'a> = std::borrow::Cow<'a, [u8]>;
 
-/// Runs program `fd` `repeat` times on `data`; returns the average time of a run and the length of the packet after
-/// the last one, whose bytes go to `out`.
+/// A test run of the kernel.
+pub(crate) struct TestRun {
+    /// Of one run, on average.
+    pub time: Duration,
+    /// Of the packet after the last one.
+    pub length: usize,
+    /// What the last one returned.
+    pub verdict: u32,
+}
+
+/// Runs program `fd` `repeat` times on `data`; the packet's bytes after the last one go to `out`.
 pub(crate) fn run_once(
     fd: BorrowedFd,
     data: &[u8],
     mut out: Option<&mut [u8]>,
     repeat: u32,
-) -> Result<(Duration, usize), XdpError> {
+) -> Result<TestRun, XdpError> {
     // SAFETY: all-zero is the defined initial state of the options.
     let mut opts: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
     opts.sz = size_of_val(&opts) as _;
@@ -141,5 +150,9 @@ pub(crate) fn run_once(
     if status != 0 {
         return Err(XdpError::kernel("run the program on a packet", io::Error::from_raw_os_error(-status)));
     }
-    Ok((Duration::from_nanos(opts.duration.into()), opts.data_size_out as usize))
+    Ok(TestRun {
+        time: Duration::from_nanos(opts.duration.into()),
+        length: opts.data_size_out as usize,
+        verdict: opts.retval,
+    })
 }

@@ -22,6 +22,8 @@ pub struct Measured {
     pub entries: usize,
     /// The slowest packet also depends on what is in no table.
     pub more_needed: bool,
+    /// What the program returns for the slowest packet, in the kernel and at the end of its path.
+    pub verdicts: [u64; 2],
 }
 
 impl Measured {
@@ -34,7 +36,8 @@ impl Measured {
 
     pub fn json(&self) -> Value {
         let list = self.list.iter().map(|(name, ns)| json!({ "packet": name, "ns": ns }));
-        json!({ "packets": list.collect::<Vec<_>>(), "slowdown": self.slowdown(), "entries": self.entries, "more_needed": self.more_needed })
+        json!({ "packets": list.collect::<Vec<_>>(), "slowdown": self.slowdown(), "entries": self.entries, "more_needed": self.more_needed,
+            "verdict": self.verdicts[0], "verdict_of_path": self.verdicts[1] })
     }
 }
 
@@ -88,6 +91,13 @@ pub fn run(subject: &Subject, path: &PathReport) -> Result<Measured, Failure> {
     let headers = runtime.target_headers("xdp");
     let costs = bench_object(&subject.object, &program.name, &entries, &frames, REPEAT, &headers)
         .map_err(|e| Failure::of(e.fault(), e))?;
+    let verdicts = [costs[0].verdict.into(), u64::from(contents.verdict as u32)];
+    if verdicts[0] != verdicts[1] && !contents.more {
+        return Err(Failure::user(format!(
+            "internal error: the kernel decides {} for the slowest packet, its path ends in {}",
+            verdicts[0], verdicts[1]
+        )));
+    }
     let list = packets.iter().zip(costs).map(|((name, _), cost)| (*name, cost.ns)).collect();
-    Ok(Measured { list, entries: entries.len(), more_needed: contents.more })
+    Ok(Measured { list, entries: entries.len(), more_needed: contents.more, verdicts })
 }

@@ -264,6 +264,9 @@ impl View<'_> {
                 let _ = writeln!(text, "  {name:<16} {ns:>8.0} ns");
             }
             let _ = writeln!(text, "  the slowest takes {:.1} times the others' mean", measured.slowdown());
+            if measured.verdicts[0] == measured.verdicts[1] {
+                let _ = writeln!(text, "  the kernel decides as its path says: {}", measured.verdicts[0]);
+            }
             if measured.entries > 0 {
                 let _ = writeln!(text, "  with {} table entries that its path needs", measured.entries);
             }
