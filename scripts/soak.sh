@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
-NICFORGE_SIM_CANDIDATES=all cargo test --release -p nicforge-tests --test simulated -- --nocapture
+as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test simulated --test plans -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
 
 # Objects, instructions and listings with random damage, by a plain loop that needs no cargo-fuzz.

@@ -1,25 +1,28 @@
 //! Plans of every example on every target that takes it: they mean what the program means, they are the same on every run, they
-//! survive their text form; and as DPDK processes they do what the interpreter does.
+//! survive their text form; and as DPDK processes, on Arm too, on the shim of an NFP and as threads they do what the interpreter does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::pipeline;
 use nicforge_ir::{Interp, Output, Program, TableBackend, Verified, verify};
 use nicforge_passes::PassManager;
-use nicforge_plan::Objective;
+use nicforge_plan::{Objective, Plan};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config, profile};
 use nicforge_run::control;
-use nicforge_run::dpdk::verify_dpdk;
+use nicforge_run::dpdk::{Machine, verify_on};
+use nicforge_run::nfp::EnginesProgram;
 use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::root;
 
 /// Candidates looked at; the search has reached several stages by then.
 const CANDIDATES: u32 = 16;
-/// Events of an example that are run for every plan.
+/// Events of an example that are run for every plan; fewer where something stands in for the target's hardware.
 const EVENTS: usize = 800;
+const STOOD_IN: usize = 300;
 
 fn plans(program: &Verified<Program>, target: &Target) -> Option<Found> {
     let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: true };
@@ -96,6 +99,87 @@ fn profiles_follow_the_capture() {
     assert!(measured < 0.5 * guessed, "{measured} against {guessed}");
 }
 
+/// The best plan and three others, chosen by the example's name; `NICFORGE_PLANS=all` takes all.
+fn chosen(example: &Example, found: &Found) -> Vec<usize> {
+    let count = found.candidates.len();
+    if std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all") {
+        return (0..count).collect();
+    }
+    let mut seed =
+        example.name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut numbers = vec![found.best];
+    for _ in 0..64 {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let number = (seed >> 33) % count;
+        if numbers.len() < 4 && !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers
+}
+
+/// What runs a plan.
+#[derive(Clone, Copy)]
+enum Runs {
+    Dpdk(Machine),
+    Engines(Engines),
+}
+
+/// Runs every example's plans for a target, the first events of its capture.
+fn run_plans(name: &str, runs: Runs, events: usize) {
+    let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
+    let [ran, replicated, in_context] = [(); 3].map(|()| AtomicUsize::new(0));
+    for_each(|example| {
+        if !support::missing(&example.program, &target).is_empty() {
+            return;
+        }
+        let Some(found) = plans(&example.program, &target) else { panic!("{} has no plan", example.name) };
+        for number in chosen(example, &found) {
+            let name = format!("{} on {name}, candidate {number}", example.name);
+            let config = Config::default();
+            let plan = assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
+            let roomy = |program: Verified<Program>| {
+                let mut program = program.into_inner();
+                plan.make_room(&mut program);
+                verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
+            };
+            let planned = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let compiled = PassManager::new().run_default(roomy(planned)).unwrap_or_else(|e| panic!("{e}"));
+            let stages = pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let events = &example.events[..example.events.len().min(events)];
+            let reference = roomy(example.program.clone());
+            let result = match runs {
+                Runs::Dpdk(machine) => {
+                    verify_on(machine, &reference, &compiled, &stages, &example.entries, events)
+                }
+                Runs::Engines(engines) => {
+                    EnginesProgram::new(&compiled, &stages, &placement(&plan, &compiled), engines)
+                        .and_then(|program| program.verify(&reference, &example.entries, events))
+                }
+            };
+            let (run, differences) = result.unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(differences.is_empty(), "{name}: {:?}", differences[0]);
+            assert!(run.stats.workers.iter().all(|w| w.lost == 0), "{name}: {:?}", run.stats);
+            ran.fetch_add(1, Ordering::Relaxed);
+            replicated.fetch_add(usize::from(plan.stages.iter().any(|s| s.replicas > 1)), Ordering::Relaxed);
+            in_context.fetch_add(usize::from(plan.context_bytes > 0), Ordering::Relaxed);
+        }
+    });
+    let [ran, replicated, in_context] = [ran, replicated, in_context].map(AtomicUsize::into_inner);
+    println!("{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts");
+    assert!(ran >= 40 && replicated >= 5 && in_context >= 5);
+}
+
+/// Where a plan has tables and stages.
+fn placement(plan: &Plan, program: &Program) -> Placement {
+    let table = |name: &str| plan.tables.iter().find(|table| table.name == name);
+    let memory = |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
+    Placement {
+        memories: program.tables.values().map(|table| memory(&table.name)).collect(),
+        units: plan.stages.iter().map(|stage| stage.units.clone()).collect(),
+    }
+}
+
 #[test]
 fn plans_run_on_dpdk() {
     if std::process::Command::new("pkg-config")
@@ -107,46 +191,29 @@ fn plans_run_on_dpdk() {
         println!("skipped: DPDK is missing: apt-get install --no-install-recommends libdpdk-dev pkg-config");
         return;
     }
-    let target = nicforge_target::find("dpdk").unwrap_or_else(|e| panic!("{e}"));
-    let (replicated, in_context) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    for_each(|example| {
-        let Some(found) = plans(&example.program, &target) else { panic!("{} has no plan", example.name) };
-        // The best plan and two others; which ones depends on the example only.
-        let seed =
-            example.name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-        let mut numbers =
-            vec![found.best, seed % found.candidates.len(), (seed / 97) % found.candidates.len()];
-        numbers.dedup();
-        for number in numbers {
-            let plan = assemble::plan(
-                &example.program,
-                &target,
-                &Config::default(),
-                Objective::Rate,
-                &found,
-                number,
-            );
-            let roomy = |program: Verified<Program>| {
-                let mut program = program.into_inner();
-                plan.make_room(&mut program);
-                verify(program).unwrap_or_else(|e| panic!("{}: {}", example.name, e[0]))
-            };
-            let planned = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{}: {e}", example.name));
-            let compiled = PassManager::new().run_default(roomy(planned)).unwrap_or_else(|e| panic!("{e}"));
-            let stages =
-                pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{}: {e}", example.name));
-            let events = &example.events[..example.events.len().min(EVENTS)];
-            let reference = roomy(example.program.clone());
-            let (run, differences) = verify_dpdk(&reference, &compiled, &stages, &example.entries, events)
-                .unwrap_or_else(|e| panic!("{}, candidate {number}: {e}", example.name));
-            assert!(differences.is_empty(), "{}, candidate {number}: {:?}", example.name, differences[0]);
-            assert!(run.stats.workers.iter().all(|w| w.lost == 0), "{}: {:?}", example.name, run.stats);
-            replicated.fetch_add(usize::from(plan.stages.iter().any(|s| s.replicas > 1)), Ordering::Relaxed);
-            in_context.fetch_add(usize::from(plan.context_bytes > 0), Ordering::Relaxed);
-        }
-    });
-    let replicated = replicated.into_inner();
-    assert!(replicated >= 5, "only {replicated} plans had replicas");
-    let in_context = in_context.into_inner();
-    assert!(in_context >= 5, "only {in_context} plans left values in packets' contexts");
+    run_plans("dpdk", Runs::Dpdk(Machine::Here), EVENTS);
+}
+
+#[test]
+fn plans_run_on_bluefield2() {
+    let missing = |program: &str| std::process::Command::new(program).arg("--version").output().is_err();
+    if missing("qemu-aarch64") || missing("aarch64-linux-gnu-gcc") {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "qemu or gcc for arm64 is missing: run scripts/bootstrap.sh"
+        );
+        println!("skipped: qemu-aarch64 or aarch64-linux-gnu-gcc is missing: run scripts/bootstrap.sh");
+        return;
+    }
+    run_plans("bluefield2", Runs::Dpdk(Machine::Bluefield2), STOOD_IN);
+}
+
+#[test]
+fn plans_run_on_agilio_cx() {
+    run_plans("agilio-cx", Runs::Engines(Engines::Nfp), STOOD_IN);
+}
+
+#[test]
+fn plans_run_on_liquidio() {
+    run_plans("liquidio", Runs::Engines(Engines::Threads), STOOD_IN);
 }

@@ -1,5 +1,5 @@
 //! Plans in the simulator against the interpreter: examples and random programs on the targets that take them, the best plan and
-//! others of the search. `NICFORGE_SIM_CANDIDATES=all` takes all plans of the search.
+//! others of the search. `NICFORGE_PLANS=all` takes all plans of the search.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -55,7 +55,7 @@ fn check(
 #[test]
 fn examples_in_the_simulator() {
     let (checked, several, replicated) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let all = std::env::var("NICFORGE_SIM_CANDIDATES").is_ok_and(|value| value == "all");
+    let all = std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all");
     for_each(|example| {
         let seed =
             example.name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
@@ -72,7 +72,12 @@ fn examples_in_the_simulator() {
         for target in targets {
             let Some(found) = plans(&example.program, &target) else { continue };
             let last = found.candidates.len();
-            let mut numbers = if all { (0..last).collect() } else { vec![found.best, seed % last] };
+            let mut numbers = if all {
+                (0..last).collect()
+            } else {
+                vec![found.best, seed % last, seed / 97 % last, seed / 9973 % last]
+            };
+            numbers.sort_unstable();
             numbers.dedup();
             for number in numbers {
                 let config = Config::default();
