@@ -1,6 +1,9 @@
-//! Parts of a sPIN NIC: which packets go to handlers ([`matching`]), and where they lie meanwhile ([`memory`]).
+//! Parts of a sPIN NIC: which packets go to handlers ([`matching`]), where they lie meanwhile ([`memory`]), and which handler
+//! starts when and where ([`messages`]).
 //!
 //! Architecture invariant: nothing here knows αIR, files or the operating system.
 
 pub mod matching;
 pub mod memory;
+pub mod messages;
+mod shares;
