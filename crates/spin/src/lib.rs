@@ -1,8 +1,9 @@
-//! Parts of a sPIN NIC: which packets go to handlers ([`matching`]), where they lie meanwhile ([`memory`]), and which handler
+//! Parts of a sPIN NIC: which packets go to handlers ([`matching`], [`headers`]), where they lie meanwhile ([`memory`]), and which handler
 //! starts when and where ([`messages`]).
 //!
 //! Architecture invariant: nothing here knows αIR, files or the operating system.
 
+pub mod headers;
 pub mod matching;
 pub mod memory;
 pub mod messages;

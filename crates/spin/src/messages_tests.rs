@@ -357,6 +357,25 @@ fn contexts_meet_in_a_queue_only_in_hardware() {
 }
 
 #[test]
+fn queues_start_in_turn() {
+    let mut scheduler = Scheduler::new(Config::fpspin(vec![context(1, false, false)]));
+    for address in [2, 7, 4, 12, 17, 14] {
+        scheduler.arrive(0, packet(address, 0, address % 10, false)).unwrap();
+    }
+    let order: Vec<u32> = (0..6).map(|_| scheduler.next(0, &[9, 9]).unwrap().address).collect();
+    assert_eq!(order, [2, 4, 7, 12, 14, 17]);
+}
+
+#[test]
+fn a_queue_is_kept_again_for_who_has_given_back_all() {
+    let mut scheduler = one(Faults::default());
+    scheduler.arrive(0, packet(0, 1, 3, true)).unwrap();
+    drain(&mut scheduler);
+    let taken = (0..16).take_while(|&message| scheduler.arrive(0, packet(1, 0, message, false)).is_ok());
+    assert_eq!(taken.count(), 15);
+}
+
+#[test]
 fn a_lost_end_gives_way_and_no_context_is_shut_out() {
     let mut scheduler = one(Faults::default());
     for message in 0..15 {
