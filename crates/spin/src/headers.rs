@@ -275,6 +275,9 @@ mod tests {
         let headers = Headers::read(&frame);
         assert!(Rule::equal(Field::Payload(0), 0xab00_0000).hits(&headers));
         assert!(Rule::equal(Field::DestinationPort, 80).hits(&headers));
+        let mut frame = frame;
+        frame[14] = 0x44;
+        assert_eq!(Headers::read(&frame).protocol, None, "no IPv4 header is that short");
         let mut short = UDP;
         short[5] = 10;
         let frame = ethernet(&[], [8, 0], &ipv4(&[], 17, &short));

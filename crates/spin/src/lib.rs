@@ -3,8 +3,10 @@
 //!
 //! Architecture invariant: nothing here knows αIR, files or the operating system.
 
+mod fuzz;
 pub mod headers;
 pub mod matching;
 pub mod memory;
 pub mod messages;
-mod shares;
+
+pub use fuzz::fuzz;

@@ -223,6 +223,45 @@ fn random_messages_go_as_in_the_naive_model() {
     }
 }
 
+/// With every set of faults, and numbers that make no sense: packets are freed once, and header handlers run alone.
+#[test]
+fn faults_lose_no_packet_twice() {
+    for seed in 0..160 {
+        let mut noise = Noise(seed);
+        let contexts = CONTEXTS.map(|(weight, header, completion)| context(weight, header, completion));
+        let mut config = Config { queues: 3, cells: 4, patience: 9, ..Config::pspin(contexts.to_vec()) };
+        let [shared_queues, drains_early, no_shares] = [0, 1, 2].map(|bit| seed >> bit & 1 == 1);
+        config.faults = Faults { shared_queues, drains_early, no_shares };
+        let mut scheduler = Scheduler::new(config);
+        let (mut freed, mut running) = ([false; 500], Vec::<Task>::new());
+        for address in 0..500 {
+            let now = u64::from(address);
+            let next = packet(address, noise.below(5) as usize, noise.below(5), noise.below(4) == 0);
+            let taken = scheduler.arrive(now, next);
+            assert_eq!(taken == Err(Refused::NoContext(4)), next.matched.context == 4);
+            if let Some(task) = scheduler.next(now, &[noise.below(2); 5]) {
+                let meets = |other: &Task| {
+                    other.queue == task.queue && (other.handler != Payload || task.handler != Payload)
+                };
+                assert!(!running.iter().any(meets), "{task:?}");
+                running.push(task);
+            }
+            if !running.is_empty() && noise.below(3) > 0 {
+                let task = running.swap_remove(noise.below(running.len() as u32) as usize);
+                if let Some(address) = scheduler.done(now, task.number).unwrap() {
+                    assert!(!std::mem::replace(&mut freed[address as usize], true));
+                }
+            }
+            assert!(scheduler.done(now, u64::MAX).is_err());
+        }
+        for task in running {
+            scheduler.done(500, task.number).unwrap();
+        }
+        drain(&mut scheduler);
+        assert!(scheduler.is_idle());
+    }
+}
+
 /// Cycles by context of two that always have packets, and the largest difference by weight at any time.
 fn contend(faults: Faults, weights: [u32; 2], longest: [u32; 2], units: u32) -> ([u64; 2], f64) {
     let contexts = weights.map(|weight| context(weight, false, false)).to_vec();
@@ -276,19 +315,22 @@ fn contexts_share_units_by_weight_whatever_their_handlers_take() {
 
 #[test]
 fn nobody_saves_up_time() {
-    let contexts = vec![context(1, false, false); 2];
-    let mut scheduler = Scheduler::new(Config { cells: 1000, ..Config::pspin(contexts) });
-    let mut tasks = [0; 2];
-    for now in 0..1000u32 {
-        scheduler.arrive(now.into(), packet(now, 0, 0, false)).unwrap();
-        if now >= 500 {
-            scheduler.arrive(now.into(), packet(now, 1, 1, false)).unwrap();
+    for late in [0, 1] {
+        let contexts = vec![context(1, false, false); 2];
+        let mut scheduler = Scheduler::new(Config { cells: 1000, ..Config::pspin(contexts) });
+        let mut tasks = [0; 2];
+        for now in 0..1000u32 {
+            for context in 0..2 {
+                if now >= 500 || context != late {
+                    scheduler.arrive(now.into(), packet(now, context, context as u32, false)).unwrap();
+                }
+            }
+            let task = scheduler.next(now.into(), &[1; 4]).unwrap();
+            scheduler.done(u64::from(now) + 1, task.number).unwrap();
+            tasks[task.context] += u32::from(now >= 500);
         }
-        let task = scheduler.next(now.into(), &[1; 4]).unwrap();
-        scheduler.done(u64::from(now) + 1, task.number).unwrap();
-        tasks[task.context] += u32::from(now >= 500);
+        assert!(tasks[0].abs_diff(tasks[1]) <= 2, "{tasks:?}");
     }
-    assert!(tasks[0].abs_diff(tasks[1]) <= 2, "{tasks:?}");
 }
 
 fn one(faults: Faults) -> Scheduler {

@@ -2,7 +2,7 @@
 //!
 //! A context's virtual time is the unit cycles its handlers took, divided by its weight; whoever is furthest behind goes next. How
 //! long a handler runs is known when it ends: until then the mean of the context's earlier ones is charged, and then corrected. A
-//! context that had nothing to start comes back no further behind than the others that wait, so nobody saves up time.
+//! context that had nothing to start comes back no further behind than the last one that started, so nobody saves up time.
 //!
 //! With `u` units and handlers of at most `d` cycles, two contexts of weights `a` and `b` that always have something to start
 //! differ in cycles by weight by at most `(2u + 1) d (1/a + 1/b)`: whoever is ahead got there with one more task, corrections of
@@ -31,34 +31,39 @@ pub(crate) struct Charge(u128);
 
 /// Virtual times by context.
 #[derive(Clone, Debug)]
-pub(crate) struct Shares(Vec<Share>);
+pub(crate) struct Shares {
+    contexts: Vec<Share>,
+    /// Virtual time of the context that started last, before it did.
+    time: u128,
+}
 
 impl Shares {
     pub(crate) fn new(weights: impl Iterator<Item = NonZeroU32>) -> Shares {
-        Shares(weights.map(|weight| Share { weight, time: 0, mean: 1 }).collect())
+        let contexts = weights.map(|weight| Share { weight, time: 0, mean: 1 }).collect();
+        Shares { contexts, time: 0 }
     }
 
     /// Who goes next, of those that have something to start.
     pub(crate) fn least(&self, waiting: impl Iterator<Item = usize>) -> Option<usize> {
-        waiting.min_by_key(|&context| (self.0[context].time, context))
+        waiting.min_by_key(|&context| (self.contexts[context].time, context))
     }
 
-    /// A context has something to start again; the others that have are named.
-    pub(crate) fn wake(&mut self, context: usize, waiting: impl Iterator<Item = usize>) {
-        if let Some(least) = self.least(waiting) {
-            self.0[context].time = self.0[context].time.max(self.0[least].time);
-        }
+    /// A context has something to start again.
+    pub(crate) fn wake(&mut self, context: usize) {
+        let share = &mut self.contexts[context];
+        share.time = share.time.max(self.time);
     }
 
     pub(crate) fn start(&mut self, context: usize) -> Charge {
-        let share = &mut self.0[context];
+        let share = &mut self.contexts[context];
+        self.time = share.time;
         let charge = price(share.mean, share.weight);
         share.time += charge;
         Charge(charge)
     }
 
     pub(crate) fn end(&mut self, context: usize, Charge(charged): Charge, cycles: u64) {
-        let share = &mut self.0[context];
+        let share = &mut self.contexts[context];
         share.time = share.time - charged + price(cycles, share.weight);
         share.mean = (share.mean - share.mean / 8 + cycles / 8).max(1);
     }
