@@ -204,7 +204,7 @@ struct Sum<'a> {
 impl Sum<'_> {
     fn block(&mut self, block: BlockId, share: f64) {
         let (program, body) = (self.program, self.body);
-        walk(program, body, block, share, &mut |inst, frequency| self.inst(inst, frequency));
+        walk(program, body, block, share, false, &mut |inst, frequency| self.inst(inst, frequency));
     }
 
     fn inst(&mut self, inst: InstId, frequency: f64) {
@@ -318,11 +318,13 @@ impl Sum<'_> {
 }
 
 /// Visits every instruction with its expected frequency; gives back the share of events that reach the region's end.
+/// `leaves`: how often breaks happen is known, so what breaks or goes on is not here any more.
 fn walk(
     program: &Program,
     body: &Body,
     block: BlockId,
     share: f64,
+    leaves: bool,
     visit: &mut dyn FnMut(InstId, f64),
 ) -> f64 {
     let mut share = share;
@@ -331,28 +333,32 @@ fn walk(
         match &body.insts[inst].op {
             Op::If { then, other, likely, .. } => {
                 let p = likely.map_or_else(|| guess(program, body, *then, *other), f64::from);
-                let a = walk(program, body, *then, share * p, visit);
-                let b = walk(program, body, *other, share * (1.0 - p), visit);
+                let a = walk(program, body, *then, share * p, leaves, visit);
+                let b = walk(program, body, *other, share * (1.0 - p), leaves, visit);
                 share = a + b;
             }
             Op::Loop { max_trips, body: region, .. } => {
-                let trips = expected_trips(program, body, *region, f64::from(*max_trips));
-                walk(program, body, *region, share * trips, visit);
+                let (trips, known) = expected_trips(program, body, *region, f64::from(*max_trips));
+                walk(program, body, *region, share * trips, known, visit);
             }
             Op::Return(_) => return 0.0,
-            Op::Break { .. } | Op::Continue { .. } => return share,
+            Op::Break { .. } | Op::Continue { .. } => return if leaves { 0.0 } else { share },
             _ => {}
         }
     }
     share
 }
 
-/// Trips of a loop: from how likely its breaks are, where that is known, else half of what is possible.
-fn expected_trips(program: &Program, body: &Body, region: BlockId, most: f64) -> f64 {
+/// Trips of a loop, and whether they come from how likely its breaks are; else half of what is possible.
+fn expected_trips(program: &Program, body: &Body, region: BlockId, most: f64) -> (f64, bool) {
     let mut known = false;
     let (falls, goes_on) = going_on(program, body, region, 1.0, &mut known);
     let stays = falls + goes_on;
-    if known && stays < 1.0 { (1.0 - stays.powf(most)) / (1.0 - stays) } else { (1.0 + most) / 2.0 }
+    if known && stays < 1.0 {
+        ((1.0 - stays.powf(most)) / (1.0 - stays), true)
+    } else {
+        ((1.0 + most) / 2.0, false)
+    }
 }
 
 /// Shares of a trip that reach a region's end and that start the next trip from inside; `known` if a break's frequency is.
