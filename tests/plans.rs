@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nicforge_codegen::nfp::{Engines, Placement};
+use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::pipeline;
 use nicforge_ir::{Interp, Output, Program, TableBackend, Verified, verify};
 use nicforge_passes::PassManager;
-use nicforge_plan::{Objective, Plan};
+use nicforge_plan::Objective;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config, profile};
@@ -153,7 +153,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
                     verify_on(machine, &reference, &compiled, &stages, &example.entries, events)
                 }
                 Runs::Engines(engines) => {
-                    EnginesProgram::new(&compiled, &stages, &placement(&plan, &compiled), engines)
+                    EnginesProgram::new(&compiled, &stages, &pipeline::placement(&plan, &compiled), engines)
                         .and_then(|program| program.verify(&reference, &example.entries, events))
                 }
             };
@@ -168,16 +168,6 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
     let [ran, replicated, in_context] = [ran, replicated, in_context].map(AtomicUsize::into_inner);
     println!("{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts");
     assert!(ran >= 40 && replicated >= 5 && in_context >= 5);
-}
-
-/// Where a plan has tables and stages.
-fn placement(plan: &Plan, program: &Program) -> Placement {
-    let table = |name: &str| plan.tables.iter().find(|table| table.name == name);
-    let memory = |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
-    Placement {
-        memories: program.tables.values().map(|table| memory(&table.name)).collect(),
-        units: plan.stages.iter().map(|stage| stage.units.clone()).collect(),
-    }
 }
 
 #[test]

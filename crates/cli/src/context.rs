@@ -28,6 +28,11 @@ impl Failure {
         Failure { code: 1, message: with_prefix(message.into()) }
     }
 
+    /// The message as part of something that is printed, without the word that begins messages of the command line.
+    pub fn reason(&self) -> &str {
+        self.message.strip_prefix("error: ").unwrap_or(&self.message)
+    }
+
     /// The command line is wrong.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { code: 2, message: with_prefix(message.into()) }

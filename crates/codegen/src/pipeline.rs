@@ -5,6 +5,7 @@ use nicforge_plan::{Plan, PortFields, Replication, Steering as Planned};
 
 use crate::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use crate::host::{Context, InContext};
+use crate::nfp::Placement;
 
 /// The pipeline of a plan; `program` is the plan's own.
 ///
@@ -43,6 +44,16 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
         }
     }
     Ok(Pipeline { stages, steering, ordered_output: false, context: context(plan, program)? })
+}
+
+/// Where a plan has its tables and stages, for engines; `program` is the plan's own.
+pub fn placement(plan: &Plan, program: &Program) -> Placement {
+    let table = |name: &str| plan.tables.iter().find(|table| table.name == name);
+    let memory = |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
+    Placement {
+        memories: program.tables.values().map(|table| memory(&table.name)).collect(),
+        units: plan.stages.iter().map(|stage| stage.units.clone()).collect(),
+    }
 }
 
 /// What the plan leaves in packets' contexts. Parameters that passes have removed since then need no place.

@@ -16,8 +16,7 @@
 //!
 //! Two values may share bytes if no event carries both: a value that is alive between two handlers is a parameter of the event between
 //! them, so events are all places where values meet. Handlers read what they use before they write anything. Slots are
-//! given largest value first, each at the lowest aligned offset that is free: within twice the optimum for intervals, and the
-//! optimum where sizes are equal. Order of events and parameters decides ties, so equal programs get equal slots.
+//! given largest value first, each at the lowest aligned offset that is free, which is greedy and not always the least room. Order of events and parameters decides ties, so equal programs get equal slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! From a program and what is said about its plan to something a code generator for processes takes.
 
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::nfp::{Engines, Placement};
+use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::xdp::generate_pipeline;
 use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
@@ -90,12 +90,7 @@ impl Job {
 
     /// The program for engines joined by queues, with tables where the plan has them.
     pub fn engines(&self, engines: Engines) -> Result<EnginesProgram, Failure> {
-        let table = |name: &str| self.plan.tables.iter().find(|table| table.name == name);
-        let memory = |name: &str| table(name).map_or(String::new(), |table| table.memory.replace('-', "_"));
-        let placement = Placement {
-            memories: self.program.tables.values().map(|table| memory(&table.name)).collect(),
-            units: self.plan.stages.iter().map(|stage| stage.units.clone()).collect(),
-        };
+        let placement = pipeline::placement(&self.plan, &self.program);
         EnginesProgram::new(&self.program, &self.pipeline, &placement, engines)
             .map_err(|e| failure(&self.program, e))
     }

@@ -55,10 +55,10 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
                 }
             }
             Err(failure) if all && args.json => {
-                answers.push(json!({ "target": target.name, "error": failure.message }));
+                answers.push(json!({ "target": target.name, "error": failure.reason() }));
             }
             Err(failure) if all => {
-                outln!("{} on {}: {}\n", loaded.program.name, target.name, failure.message)
+                outln!("{} on {}: {}\n", loaded.program.name, target.name, failure.reason())
             }
             Err(failure) => return Err(failure),
         }

@@ -77,7 +77,7 @@ pub fn words(found: &Guaranteed) -> String {
 pub fn quickly(plan: &Plan, source: &Program, target: &Target) -> String {
     match guaranteed(plan, source, target, QUICK) {
         Ok(found) => words(&found),
-        Err(failure) => failure.message,
+        Err(failure) => failure.reason().to_string(),
     }
 }
 

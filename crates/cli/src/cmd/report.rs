@@ -54,16 +54,16 @@ pub fn run(args: Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why there is no answer, without the word that begins messages of the command line.
-fn reason(failure: Failure) -> String {
-    failure.message.strip_prefix("error: ").unwrap_or(&failure.message).to_string()
-}
-
 /// Plans, and finds the rates that were asked for.
 fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
     let plan = plan::find(loaded, &target, &args.planning).map(|(plan, _)| plan);
-    let mut row =
-        Row { plan: plan.map_err(reason), target, simulated: None, guaranteed: None, measured: None };
+    let mut row = Row {
+        plan: plan.map_err(|failure| failure.reason().to_string()),
+        target,
+        simulated: None,
+        guaranteed: None,
+        measured: None,
+    };
     let Ok(plan) = &row.plan else { return row };
     let target = &row.target;
     if !args.quick {
@@ -85,14 +85,14 @@ fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
             interpreted: false,
             json: false,
         };
-        let found = sim::greatest(&run, target, plan, loaded).map_err(reason);
+        let found = sim::greatest(&run, target, plan, loaded).map_err(|failure| failure.reason().to_string());
         let lossy = || "every rate loses packets".to_string();
         row.simulated = Some(found.and_then(|rate| rate.ok_or_else(lossy)));
         let found = rates::guaranteed(plan, &loaded.program, target, GUARANTEE_TIME);
-        row.guaranteed = Some(found.map_err(reason));
+        row.guaranteed = Some(found.map_err(|failure| failure.reason().to_string()));
     }
     if args.measure && target.name == "xdp" {
-        let found = rates::measured(loaded, &args.inputs).map_err(reason);
+        let found = rates::measured(loaded, &args.inputs).map_err(|failure| failure.reason().to_string());
         row.measured = Some(found.and_then(|rate| rate.ok_or_else(|| "no frames to measure on".to_string())));
     }
     row
