@@ -10,8 +10,10 @@ pub mod cost;
 pub mod load;
 pub mod quantity;
 pub mod spec;
+pub mod spin;
 pub mod support;
 
 pub use cost::Traffic;
 pub use load::{SpecError, find, names, parse, source};
 pub use spec::*;
+pub use spin::{PacketMemory, Spin};

@@ -5,7 +5,8 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use toml::Spanned;
 
-use crate::spec::Target;
+use crate::spec::{Scope, Target};
+use crate::spin::Spin;
 
 /// The specs that come with Nicforge.
 static BUILTIN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../targets");
@@ -172,8 +173,59 @@ fn check(target: &Target) -> Result<(), Complaint> {
             "ports need a count and a rate, and min_frame may not exceed mtu".to_string(),
         );
     }
+    if let Some(spin) = &target.spin {
+        return check_spin(target, spin);
+    }
     Ok(())
 }
+
+fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
+    let fail = |reason: &str| Err(Complaint { near: "[spin]".to_string(), reason: reason.to_string() });
+    let counts = [spin.queues, spin.cluster_tasks, spin.beat_bytes, spin.commands];
+    if counts.contains(&0) {
+        return fail("[spin]: queues, cluster_tasks, beat_bytes and commands must be more than 0");
+    }
+    if !spin.cache_line.is_power_of_two() || spin.cache.value < f64::from(spin.cache_line) * 4.0 {
+        return fail("[spin]: cache_line must be a power of two, and the cache must hold four lines");
+    }
+    if spin.handler_data.value > spin.handler_memory.value {
+        return fail("[spin]: handler_data is a part of handler_memory and cannot be larger");
+    }
+    let units = &target.units[0];
+    if units.per_island.unwrap_or(units.count) > 8 {
+        return fail("[spin]: a cluster has 8 units at most (`per_island` of the first units)");
+    }
+    if units.count / units.per_island.unwrap_or(units.count).max(1) > 4 {
+        return fail("[spin]: there are 4 clusters at most (`count` by `per_island` of the first units)");
+    }
+    // Addresses: each memory has a window of this many bytes.
+    let windows = [
+        (spin.l1, "l1", 1 << 20),
+        (spin.handler_memory, "handler_memory", 4 << 20),
+        (spin.packet_memory, "packet_memory", 4 << 20),
+        (spin.program_memory, "program_memory", 1 << 20),
+    ];
+    for (size, name, most) in windows {
+        if size.value > f64::from(most) {
+            return fail(&format!("[spin]: {name} is at most {} KiB, its window of addresses", most >> 10));
+        }
+    }
+    if spin.l1.value < f64::from(SPIN_RUNTIME) {
+        return fail(&format!(
+            "[spin]: l1 is at least {} KiB, for the runtime and packets",
+            SPIN_RUNTIME >> 10
+        ));
+    }
+    if target.memories.iter().all(|memory| memory.scope != Scope::Device) {
+        return fail(
+            "[spin]: the latency of handler memory is that of the memory with scope `device`; there is none",
+        );
+    }
+    Ok(())
+}
+
+/// Bytes of a cluster's memory before the scratchpads.
+const SPIN_RUNTIME: u32 = 0x14400;
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Complaint> {
     let mut seen: Vec<&str> = Vec::new();

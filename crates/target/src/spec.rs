@@ -9,6 +9,7 @@ use nicforge_ir::TableKind;
 use serde::Deserialize;
 
 use crate::quantity::{BitRate, Frequency, Power, Rate, Size, Time};
+use crate::spin::Spin;
 
 /// A NIC, and the host behind it.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,6 +41,8 @@ pub struct Target {
     /// Memory beside each packet in which stages may leave values for later ones, if there is any.
     pub context: Option<Size>,
     pub locks: Option<Locks>,
+    /// The machine of a sPIN NIC, for targets that are one.
+    pub spin: Option<Spin>,
     /// Costs in cycles, by the name unit groups refer to.
     pub costs: BTreeMap<String, OpCosts>,
 }
