@@ -1,12 +1,14 @@
-//! Parts of a sPIN NIC: which packets go to handlers ([`matching`], [`headers`]), where they lie meanwhile ([`memory`]), and which handler
-//! starts when and where ([`messages`]).
+//! A sPIN NIC: which packets go to handlers ([`matching`], [`headers`]), where they lie meanwhile ([`memory`]), which handler starts when and
+//! where ([`messages`]), and all of it as a machine with cores, memories and times ([`nic`]).
 //!
 //! Architecture invariant: nothing here knows αIR, files or the operating system.
 
 mod fuzz;
 pub mod headers;
+pub mod machine;
 pub mod matching;
 pub mod memory;
 pub mod messages;
+pub mod nic;
 
 pub use fuzz::fuzz;

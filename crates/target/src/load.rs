@@ -185,8 +185,8 @@ fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
     if counts.contains(&0) {
         return fail("[spin]: queues, cluster_tasks, beat_bytes and commands must be more than 0");
     }
-    if !spin.cache_line.is_power_of_two() || spin.cache.value < f64::from(spin.cache_line) * 4.0 {
-        return fail("[spin]: cache_line must be a power of two, and the cache must hold four lines");
+    if spin.cache.value < 64.0 {
+        return fail("[spin]: the cache must hold four lines of 16 bytes");
     }
     if spin.handler_data.value > spin.handler_memory.value {
         return fail("[spin]: handler_data is a part of handler_memory and cannot be larger");

@@ -42,6 +42,8 @@ pub struct Spin {
     /// Matching a packet; then as many beats as it has, if it is stored first.
     pub match_cycles: u32,
     pub match_stores: bool,
+    /// Until the next packet can be matched.
+    pub match_gap: u32,
     /// From the first beat written to the task's description, without the beats.
     pub ingress_cycles: u32,
     /// Between one packet's last beat and the next one's first.
@@ -67,8 +69,7 @@ pub struct Spin {
     pub put_header: Option<u32>,
     /// A word of another cluster's memory, read or written.
     pub remote_l1_cycles: u32,
-    /// Instruction cache of a cluster: its size, its lines, and what a miss takes.
+    /// Instruction cache of a cluster, of lines of 16 bytes, and what a miss takes.
     pub cache: Size,
-    pub cache_line: u32,
     pub cache_miss_cycles: u32,
 }

@@ -251,6 +251,26 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Messages that have a queue; none are known where queues are shared.
+    pub fn open(&self) -> usize {
+        self.by_owner.len()
+    }
+
+    /// Gives up messages for which nothing came or ended for so many cycles, and which wait for packets; says which.
+    pub fn expire(&mut self, now: u64, silence: u64) -> Vec<(usize, u32)> {
+        let silent = |queue: &Queue| {
+            let waits = queue.state == State::Payload && queue.idle();
+            waits && now.saturating_sub(queue.used) >= silence
+        };
+        let owners = self.by_owner.iter().filter(|&(_, &at)| silent(&self.queues[at]));
+        let given_up: Vec<((usize, u32), usize)> = owners.map(|(&owner, &at)| (owner, at)).collect();
+        for (_, at) in &given_up {
+            self.counts.abandoned += 1;
+            self.release(*at);
+        }
+        given_up.into_iter().map(|(owner, _)| owner).collect()
+    }
+
     /// The next handler to start, given how many tasks each cluster can still take; `None` if nothing is ready or has room.
     pub fn next(&mut self, now: u64, room: &[u32]) -> Option<Task> {
         if !self.occupied.iter().zip(room).any(|(_, &room)| room > 0) {

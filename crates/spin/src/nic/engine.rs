@@ -1,0 +1,52 @@
+//! The seam to whatever runs handlers: here cores that interpret an image ([`super::iss`]), elsewhere native code.
+//!
+//! The NIC puts a task into a unit's driver and calls `start`; the engine runs the handler, which talks to the driver, and hands on what was
+//! asked ([`World::requests`]). The engine has its own times, never before the last `run`'s end, and never goes beyond `until` by more than an
+//! instruction. It returns as soon as something was asked, so that the NIC can answer in time.
+
+use nicforge_isa::rv32::Trap;
+
+use super::world::World;
+
+/// What an engine does for the NIC.
+pub trait Engine: std::fmt::Debug {
+    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks.
+    ///
+    /// # Errors
+    /// It does not get there.
+    fn boot(&mut self, world: &mut World) -> Result<(), BootError>;
+
+    /// When the first handler goes on; `None` if all wait.
+    fn next(&mut self) -> Option<u64>;
+
+    /// Runs handlers that go on before `until`.
+    fn run(&mut self, world: &mut World, until: u64);
+
+    /// A unit's driver has a new task.
+    fn start(&mut self, world: &mut World, hpu: usize);
+
+    /// Something happened that a unit may wait for.
+    fn wake(&mut self, world: &mut World, hpu: usize, now: u64);
+
+    /// Instructions of the unit so far.
+    fn instructions(&self, hpu: usize) -> u64;
+
+    /// Where a unit is; for reports.
+    fn pc(&self, hpu: usize) -> u32;
+
+    /// Units restarted and instruction cache misses so far.
+    fn counts(&self) -> (u64, u64);
+}
+
+/// An image does not get to where it waits for tasks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BootError {
+    #[error("HPU {hpu} traps while the image starts: {trap}")]
+    Trap { hpu: usize, trap: Trap },
+    #[error(
+        "HPU {hpu} does not read a task's function within {cycles} cycles after the start; it is at {pc:#010x}"
+    )]
+    Slow { hpu: usize, cycles: u64, pc: u32 },
+    #[error("HPU {hpu} asks for {what} before it has a task, at {pc:#010x}")]
+    Early { hpu: usize, what: &'static str, pc: u32 },
+}

@@ -1,0 +1,122 @@
+//! What handlers and the NIC share: memories, the registers between them, what is allowed.
+
+use std::ops::Range;
+
+use super::driver::{Ask, Driver, Request};
+use super::memories::{Memories, Place};
+use super::windows::Windows;
+use crate::machine::{Machine, map};
+
+/// A copy that writes into a cluster's memory, beat by beat.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CopyWindow {
+    pub cycles: Range<u64>,
+    /// Where the first beat goes.
+    pub at: u32,
+}
+
+/// Everything an [`super::engine::Engine`] works on.
+#[derive(Debug)]
+pub struct World {
+    pub machine: Machine,
+    pub(crate) memories: Memories,
+    /// By unit.
+    pub(crate) drivers: Vec<Driver>,
+    pub(crate) windows: Vec<Windows>,
+    /// What units asked for and the NIC has not yet heard.
+    pub(crate) requests: Vec<Request>,
+    /// Of the unit that runs.
+    pub(crate) asks: Vec<(u64, Ask)>,
+    /// By unit: the word it has reserved.
+    reserved: Vec<Option<Place>>,
+    reservations: usize,
+    /// By cluster, the latest.
+    pub(crate) copying: Vec<CopyWindow>,
+}
+
+impl World {
+    pub(crate) fn new(machine: &Machine, faults: bool) -> World {
+        let hpus = machine.hpus();
+        World {
+            machine: machine.clone(),
+            memories: Memories::new(machine),
+            drivers: (0..hpus).map(|_| Driver::new(machine.commands, faults)).collect(),
+            windows: vec![Windows::default(); hpus],
+            requests: Vec::new(),
+            asks: Vec::new(),
+            reserved: vec![None; hpus],
+            reservations: 0,
+            copying: vec![CopyWindow::default(); machine.clusters],
+        }
+    }
+
+    pub(crate) fn cluster_of(&self, hpu: usize) -> usize {
+        hpu / self.machine.cores
+    }
+
+    /// Whether the handler on a unit may touch bytes at an address; gives where they are.
+    pub(crate) fn allowed(
+        &self,
+        hpu: usize,
+        space: usize,
+        address: u32,
+        size: u32,
+        write: bool,
+    ) -> Result<Place, &'static str> {
+        let place = self.memories.place(self.cluster_of(hpu), address, size).ok_or(NO_MEMORY)?;
+        self.windows[hpu].check(&self.memories.spaces[space], place, size, write)?;
+        Ok(place)
+    }
+
+    /// Hands what a unit asked over to the NIC.
+    pub(crate) fn file(&mut self, hpu: usize, task: u64) {
+        let asks = self.asks.drain(..).map(|(time, ask)| Request { time, hpu, task, ask });
+        self.requests.extend(asks);
+    }
+
+    pub(crate) fn reserve(&mut self, hpu: usize, place: Place) {
+        self.unreserve(hpu);
+        self.reserved[hpu] = Some(place);
+        self.reservations += 1;
+    }
+
+    /// Gives up a unit's reservation; says which it was.
+    pub(crate) fn unreserve(&mut self, hpu: usize) -> Option<Place> {
+        let place = self.reserved[hpu].take();
+        self.reservations -= usize::from(place.is_some());
+        place
+    }
+
+    /// A word was written: nobody's reservation of it stands.
+    #[inline]
+    pub(crate) fn written(&mut self, place: Place) {
+        if self.reservations > 0 {
+            self.break_reservations(place);
+        }
+    }
+
+    #[cold]
+    fn break_reservations(&mut self, place: Place) {
+        let word = |place: Place| match place {
+            Place::L1 { cluster, at } => (cluster, at & !3),
+            Place::Handler { at } => (usize::MAX, at & !3),
+            Place::Packet { at } => (usize::MAX - 1, at & !3),
+            Place::Program { at } => (usize::MAX - 2, at & !3),
+        };
+        for reserved in &mut self.reserved {
+            if reserved.is_some_and(|reserved| word(reserved) == word(place)) {
+                *reserved = None;
+                self.reservations -= 1;
+            }
+        }
+    }
+}
+
+/// What who touches nothing is told.
+pub(crate) const NO_MEMORY: &str = "no memory at this address";
+
+/// Whether an address is just below a cluster's memory, where the stack of core 0 runs to.
+pub(crate) fn below_stacks(address: u32) -> bool {
+    let just_below = |base: u32| address < base && address >= base - map::STACK;
+    just_below(map::L1) || just_below(map::L1_ALIAS)
+}
