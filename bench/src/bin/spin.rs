@@ -1,0 +1,176 @@
+//! The simulated sPIN NIC: packets a second of wall time on a ping-pong of 1 KiB, on one core, and what bounding the skew between cores costs.
+//!
+//! The handler swaps addresses and ports and sends the packet: 28 instructions, as stock GCC makes of PsPIN's `ping_pong`. `load` has
+//! every core busy with a loop over the packet, where the skew matters. Medians over rounds; nothing is asserted. For scale, RTL simulation of
+//! the same takes 0.65 to 1.1 s a packet (facts of this project's own runs, Verilator 5.006 at -O0).
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use nicforge_isa::object::riscv::{self, Image};
+use nicforge_spin::machine::Machine;
+use nicforge_spin::matching::Matched;
+use nicforge_spin::nic::{Arrival, Context, Handlers, Nic, Options, SLICE, SparseMemory, Until};
+
+const ROUNDS: usize = 5;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Stacks, arguments, the loop; then the handlers.
+const PROGRAM: &str = "
+    .global _start, ping, load
+_start:
+    csrr t0, mhartid
+    andi t1, t0, 31
+    addi t2, t1, 1
+    slli t2, t2, 10
+    li sp, 0x1b000000
+    add sp, sp, t2
+    addi sp, sp, -16
+    li s0, 0x1b205000
+    addi t5, s0, 8
+    sw t5, 0(sp)
+loop:
+    lw t0, 0(s0)
+    mv a0, sp
+    jalr t0
+    lw zero, 0x50(s0)
+    j loop
+ping:
+    lw a5, 0(a0)
+    lw a4, 8(a5)
+    lw a3, 12(a5)
+    lw a2, 60(a5)
+    lw a1, 12(a4)
+    lw a0, 16(a4)
+    lhu a6, 20(a4)
+    lhu a7, 22(a4)
+    sw a1, 16(a4)
+    sw a0, 12(a4)
+    sh a6, 22(a4)
+    sh a7, 20(a4)
+    lui t1, 0x1b205
+    addi t1, t1, 0x80
+    li t3, 2
+    sw t3, 12(t1)
+    sw zero, 16(t1)
+    sw zero, 20(t1)
+    sw a4, 24(t1)
+    sw zero, 28(t1)
+    sw a3, 32(t1)
+    lw t4, 0(t1)
+    addi sp, sp, -16
+    sw t4, 12(sp)
+    lw t4, 12(sp)
+    addi sp, sp, 16
+    li a0, 0
+    ret
+load:
+    lw a5, 0(a0)
+    lw a4, 8(a5)
+    lw a3, 12(a5)
+    add a3, a3, a4
+    li a0, 0
+1:  lw a2, 0(a4)
+    addi a4, a4, 4
+    add a0, a0, a2
+    bltu a4, a3, 1b
+    ret
+";
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn measure() -> Result<(), Failure> {
+    let image = image()?;
+    println!("packets of 1 KiB a second of wall time on one core, medians of {ROUNDS} rounds");
+    println!(
+        "{:<10} {:>6} {:>14} {:>18} {:>16}",
+        "machine", "skew", "ping packets/s", "load packets/s", "load M instr./s"
+    );
+    for name in ["pspin", "fpspin"] {
+        let machine = Machine::from_target(&nicforge_target(name)?)?;
+        for slice in [1, 4, SLICE, 64, 256] {
+            let (mut ping, mut load, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                ping.push(run(&machine, &image, "ping", 20_000, slice)?.0);
+                let (rate, executed) = run(&machine, &image, "load", 10_000, slice)?;
+                load.push(rate);
+                instructions.push(executed);
+            }
+            println!(
+                "{name:<10} {slice:>6} {:>14.0} {:>18.0} {:>16.1}",
+                median(&mut ping),
+                median(&mut load),
+                median(&mut instructions) / 1e6
+            );
+        }
+    }
+    Ok(())
+}
+
+fn nicforge_target(name: &str) -> Result<nicforge_target::Target, Failure> {
+    Ok(nicforge_target::find(name)?)
+}
+
+/// Packets and instructions a second.
+fn run(
+    machine: &Machine,
+    image: &Image,
+    handler: &str,
+    packets: u64,
+    slice: u64,
+) -> Result<(f64, f64), Failure> {
+    let options = Options { slice, full: nicforge_spin::nic::Full::Wait, ..Options::default() };
+    let mut nic = Nic::new(machine, options, Box::new(SparseMemory::default()));
+    let handlers = Handlers { payload: Some(handler.to_string()), ..Handlers::default() };
+    nic.add_context(Context::new(image, handlers))?;
+    let frame = vec![0x5a; 1024];
+    let start = Instant::now();
+    for number in 0..packets {
+        let matched = Some(Matched { context: 0, message: number as u32 / 8, last: number % 8 == 7 });
+        nic.arrive(Arrival { time: number * 20, frame: frame.clone(), matched, copied: None, user: number });
+        if number % 256 == 255 {
+            nic.run_until(Until::Cycle(number * 20));
+            nic.take_out();
+        }
+    }
+    nic.run_until(Until::Idle);
+    let seconds = start.elapsed().as_secs_f64();
+    let stats = nic.stats();
+    if stats.feedback != packets || stats.faults != [0; 4] {
+        return Err(format!("{} of {packets} packets came back: {stats:?}", stats.feedback).into());
+    }
+    let instructions: u64 = stats.instructions.iter().sum();
+    Ok((packets as f64 / seconds, instructions as f64 / seconds))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Assembled and linked with the tools that tests of the core use.
+fn image() -> Result<Image, Failure> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("image.s"), PROGRAM)?;
+    let tool = |name: &str, arguments: &[&str]| -> Result<(), Failure> {
+        let output = Command::new(format!("riscv64-unknown-elf-{name}"))
+            .args(arguments)
+            .current_dir(dir.path())
+            .output();
+        let output = output
+            .map_err(|error| format!("riscv64-unknown-elf-{name}: {error}; run scripts/bootstrap.sh"))?;
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
+    };
+    tool("as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"])?;
+    tool("ld", &["-melf32lriscv", "-N", "-Ttext=0x1d000000", "image.o", "-o", "image"])?;
+    Ok(riscv::parse(&std::fs::read(dir.path().join("image"))?)?)
+}
