@@ -1,0 +1,27 @@
+//! `nicforge spin`: sPIN handlers, from C to a NIC of RISC-V handler units.
+
+mod build;
+
+use clap::{Args, Subcommand};
+
+use crate::context::Failure;
+
+/// `nicforge spin`.
+#[derive(Args)]
+pub struct Spin {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Compile handlers to an image for RISC-V handler units
+    Build(build::Build),
+}
+
+/// Runs what was asked for.
+pub fn run(args: Spin) -> Result<(), Failure> {
+    match args.action {
+        Action::Build(args) => build::run(args),
+    }
+}
