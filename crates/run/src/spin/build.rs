@@ -148,7 +148,7 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
     let script = work.path().join("link.ld");
     let mut preprocess = gcc();
     preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines);
-    preprocess.arg(spin.join("image/link.ld.h")).arg("-o").arg(&script);
+    preprocess.arg(spin.join("image/link.ld.in")).arg("-o").arg(&script);
     let ran = preprocess.output().map_err(BuildError::NoCompiler)?;
     if !ran.status.success() {
         return Err(BuildError::Refused(String::from_utf8_lossy(&ran.stderr).into_owned()));
