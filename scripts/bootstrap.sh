@@ -16,8 +16,8 @@ packages=(
 # servers), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that pkg-config takes
 # whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target bluefield2, which runs
 # emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
-# analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf (assembler, linker and objdump for
-# the RV32 core's tests, 17 MB; qemu-user runs the same programs).
+# analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and gcc-riscv64-unknown-elf
+# (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs).
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -26,7 +26,7 @@ if [ "${1:-}" != --build ]; then
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
         chromium-headless-shell
         libxdp1 z3
-        binutils-riscv64-unknown-elf
+        binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
     )
 fi
 
@@ -49,7 +49,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     as_root apt-get -o DPkg::Lock::Timeout=300 -q install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-[ "${1:-}" = --build ] || scripts/arm64-dpdk.sh
+if [ "${1:-}" != --build ]; then
+    scripts/arm64-dpdk.sh
+    scripts/picolibc.sh
+fi
 
 # Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.
 if ! command -v cargo >/dev/null; then

@@ -49,6 +49,8 @@ pub enum Command {
     Plan(Plan),
     /// Simulate a planned program on a NIC: rates, latency, queues, power
     Sim(Sim),
+    /// Build and run sPIN handlers: C on RISC-V handler units of a NIC
+    Spin(crate::cmd::spin::Spin),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
     /// Write one HTML page with source, plans and what limits them, target by target

@@ -84,6 +84,11 @@ impl Runtime {
         interrupt::remember(make, |runtime| runtime.dir.path()).map_err(fail)
     }
 
+    /// The folder with all of them.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// The folder of `nicforge.h`.
     pub fn user_headers(&self) -> PathBuf {
         self.dir.path().join("include")

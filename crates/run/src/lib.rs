@@ -21,6 +21,7 @@ pub mod rate;
 mod ring;
 pub mod sim;
 pub mod socket;
+pub mod spin;
 pub mod xdp;
 
 pub use fault::Fault;

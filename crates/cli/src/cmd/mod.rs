@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod sim;
 mod sim_print;
+pub mod spin;
 mod table;
 mod targets;
 mod trace;
@@ -47,6 +48,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Targets(args) => targets::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Spin(args) => spin::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
     }

@@ -1,0 +1,31 @@
+//! `nicforge spin`: sPIN handlers, from C to a NIC of RISC-V handler units.
+
+mod build;
+mod sdk;
+
+use clap::{Args, Subcommand};
+
+use crate::context::Failure;
+
+/// `nicforge spin`.
+#[derive(Args)]
+pub struct Spin {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Compile handlers to an image for RISC-V handler units
+    Build(build::Build),
+    /// Write headers, libraries and make rules for handlers, drivers and host programs
+    Sdk(sdk::Sdk),
+}
+
+/// Runs what was asked for.
+pub fn run(args: Spin) -> Result<(), Failure> {
+    match args.action {
+        Action::Build(args) => build::run(args),
+        Action::Sdk(args) => sdk::run(args),
+    }
+}

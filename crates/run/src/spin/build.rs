@@ -1,0 +1,189 @@
+//! Handler sources become an image: compiled and linked with the runtime of `runtime/spin` by Debian's GCC for bare RISC-V.
+//!
+//! Compiler flags and the memory map are those under which handlers written for PsPIN and FPsPIN compile unmodified. Words of the
+//! task lie in packed structures, and only with fast unaligned access does GCC load them as words.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nicforge_isa::object::riscv::{self, Image};
+
+use crate::fault::Fault;
+
+const GCC: &str = "riscv64-unknown-elf-gcc";
+/// Where Debian's package has its files.
+const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf";
+const FLAGS: [&str; 9] = [
+    "-march=rv32imac",
+    "-mabi=ilp32",
+    "-misa-spec=2.2",
+    "-mno-strict-align",
+    "-mtune=thead-c906",
+    "-std=gnu11",
+    "-g",
+    "-ffunction-sections",
+    "-fdata-sections",
+];
+
+/// Whose headers the handlers include. They differ in where packets start and in the order of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// Packets start at IP, in the machine's byte order; 4 clusters, 4 MiB of handler memory.
+    Pspin,
+    /// Frames as on the wire; 2 clusters, 1 MiB of handler memory.
+    Fpspin,
+}
+
+impl Api {
+    /// Folder of its headers below `spin/include`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Api::Pspin => "pspin",
+            Api::Fpspin => "fpspin",
+        }
+    }
+
+    /// Clusters of eight cores.
+    pub fn clusters(self) -> u32 {
+        match self {
+            Api::Pspin => 4,
+            Api::Fpspin => 2,
+        }
+    }
+
+    /// Bytes for the image's data at 0x1C000000; the handlers' memory and its size follow.
+    fn memory(self) -> (u32, u32, u32) {
+        match self {
+            Api::Pspin => (0x30_0000, 0x1C30_0000, 0x10_0000),
+            Api::Fpspin => (0xC_0000, 0x1C0C_0000, 0x4_0000),
+        }
+    }
+}
+
+/// What to build, and how.
+#[derive(Clone, Debug)]
+pub struct ImageOptions {
+    pub sources: Vec<PathBuf>,
+    pub api: Api,
+    /// More for the compiler, behind all else: `-DDO_HOST=true`, `-O2`, `-I` and so on.
+    pub flags: Vec<String>,
+}
+
+/// An image.
+pub struct Built {
+    pub elf: Vec<u8>,
+    pub image: Image,
+    /// What the compiler had to say though it succeeded.
+    pub warnings: String,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("`{GCC}` cannot be started ({0}); install it with `apt-get install gcc-riscv64-unknown-elf`")]
+    NoCompiler(std::io::Error),
+    #[error(
+        "there is no C library for RISC-V in {PICOLIBC} nor where NICFORGE_PICOLIBC points; install it with \
+         `apt-get install picolibc-riscv64-unknown-elf`, or run scripts/picolibc.sh, which fetches the 14 MB that are needed"
+    )]
+    NoLibrary,
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("the handlers do not compile:\n{0}")]
+    Refused(String),
+    #[error(
+        "no `init_handlers` in {0}; every image has one that names its handlers:\n  \
+         void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)"
+    )]
+    NoInit(String),
+    #[error("the image does not fit: {0}")]
+    Large(String),
+    #[error("the linked image cannot be read: {0}")]
+    Image(#[from] riscv::ImageError),
+}
+
+impl BuildError {
+    /// Who has to act.
+    pub fn fault(&self) -> Fault {
+        match self {
+            BuildError::NoCompiler(_) | BuildError::NoLibrary | BuildError::Io { .. } => Fault::Environment,
+            _ => Fault::User,
+        }
+    }
+}
+
+/// Where the C library's `include` and `lib/rv32imac/ilp32` are: installed, where the environment says, or where
+/// `scripts/picolibc.sh` puts them.
+fn picolibc() -> Result<PathBuf, BuildError> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let places = [
+        std::env::var_os("NICFORGE_PICOLIBC").map(PathBuf::from),
+        Some(PathBuf::from(PICOLIBC)),
+        cache.map(|cache| cache.join("nicforge/picolibc")),
+    ];
+    let complete = |place: &PathBuf| place.join("lib/rv32imac/ilp32/libc.a").is_file();
+    places.into_iter().flatten().find(complete).ok_or(BuildError::NoLibrary)
+}
+
+/// Compiles and links handlers. `runtime` is the folder with `spin/` in it.
+///
+/// # Errors
+/// See [`BuildError`]; compiler messages are given as they are.
+pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError> {
+    let library = picolibc()?;
+    let spin = runtime.join("spin");
+    let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
+    let (data, handler, handler_size) = options.api.memory();
+    let defines = [
+        format!("-DNF_L2_DATA={data:#x}"),
+        format!("-DNF_L2_HANDLER={handler:#x}"),
+        format!("-DNF_L2_HANDLER_SIZE={handler_size:#x}"),
+    ];
+    let gcc = || {
+        let mut gcc = Command::new(GCC);
+        gcc.stdin(Stdio::null()).env("LC_ALL", "C");
+        gcc
+    };
+    let script = work.path().join("link.ld");
+    let mut preprocess = gcc();
+    preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines);
+    preprocess.arg(spin.join("image/link.ld.in")).arg("-o").arg(&script);
+    let ran = preprocess.output().map_err(BuildError::NoCompiler)?;
+    if !ran.status.success() {
+        return Err(BuildError::Refused(String::from_utf8_lossy(&ran.stderr).into_owned()));
+    }
+
+    let out = work.path().join("image.elf");
+    let mut compile = gcc();
+    compile.args(FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.api.clusters()));
+    compile.arg("-I").arg(spin.join("include")).arg("-I").arg(spin.join("include").join(options.api.name()));
+    compile.arg("-isystem").arg(library.join("include"));
+    compile.args(["-nostartfiles", "-nostdlib", "-Wl,--gc-sections,--defsym=vfprintf=__i_vfprintf"]);
+    compile.arg("-T").arg(&script);
+    compile.args(&options.flags);
+    compile.arg(spin.join("image/crt0.S")).arg(spin.join("image/runtime.c")).args(&options.sources);
+    compile.arg("-L").arg(library.join("lib/rv32imac/ilp32"));
+    compile.args(["-Wl,--start-group", "-lc", "-lm", "-lgcc", "-Wl,--end-group", "-o"]).arg(&out);
+    let ran = compile.output().map_err(BuildError::NoCompiler)?;
+    let messages = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if !ran.status.success() {
+        return Err(refused(options, &messages));
+    }
+    let elf = std::fs::read(&out).map_err(|source| BuildError::Io { path: out, source })?;
+    let image = riscv::parse(&elf)?;
+    Ok(Built { elf, image, warnings: messages })
+}
+
+/// What the linker says of two common mistakes, in words of ours.
+fn refused(options: &ImageOptions, messages: &str) -> BuildError {
+    if messages.contains("undefined reference to `init_handlers'") {
+        let names: Vec<String> = options.sources.iter().map(|path| path.display().to_string()).collect();
+        return BuildError::NoInit(names.join(", "));
+    }
+    let overflow = messages.lines().find(|line| line.contains("overflowed by"));
+    match overflow.and_then(|line| line.split_once("region `")) {
+        Some((_, region)) => BuildError::Large(format!("memory `{}", region.trim_end())),
+        None => BuildError::Refused(messages.trim_end().to_string()),
+    }
+}

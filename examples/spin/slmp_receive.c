@@ -1,0 +1,89 @@
+// Receives files over SLMP: payload goes straight to host memory, wanted acknowledgements go back from the NIC.
+//
+//   nicforge spin receive --tap spin0 --address 10.9.0.1/24 -o received
+//   nicforge spin send FILE --to 10.9.0.2
+//
+// A packet may come twice or out of order: its bytes are written where they belong each time. What was received is
+// known from acknowledgements alone, so a sender that lost one sends again. The host is asked when the last packet's
+// handler runs.
+#include "pspin.h"
+#include <handler.h>
+#include <packets.h>
+#include <spin_dma.h>
+#include <spin_host.h>
+
+static inline slmp_pkt_hdr_t *header_of(handler_args_t *args) { return (slmp_pkt_hdr_t *)args->task->pkt_mem; }
+
+// Turns the packet into its acknowledgement, in place, and sends it.
+static void acknowledge(handler_args_t *args)
+{
+    slmp_pkt_hdr_t *header = header_of(args);
+    mac_addr_t mac = header->eth_hdr.dest;
+    uint32_t address = header->ip_hdr.dest_id;
+    uint16_t port = header->udp_hdr.dst_port;
+    spin_cmd_t command;
+
+    header->eth_hdr.dest = header->eth_hdr.src;
+    header->eth_hdr.src = mac;
+    header->ip_hdr.dest_id = header->ip_hdr.source_id;
+    header->ip_hdr.source_id = address;
+    header->udp_hdr.dst_port = header->udp_hdr.src_port;
+    header->udp_hdr.src_port = port;
+    header->slmp_hdr.flags = htons(MKACK);
+    header->udp_hdr.length = htons(sizeof(udp_hdr_t) + sizeof(slmp_hdr_t));
+    header->udp_hdr.checksum = 0;
+    header->ip_hdr.length = htons(sizeof(ip_hdr_t) + sizeof(udp_hdr_t) + sizeof(slmp_hdr_t));
+    header->ip_hdr.checksum = 0;
+    header->ip_hdr.checksum = ip_checksum(&header->ip_hdr, sizeof(ip_hdr_t));
+    spin_send_packet(header, sizeof(slmp_pkt_hdr_t), &command);
+    spin_cmd_wait(command);
+}
+
+__handler__ void slmp_hh(handler_args_t *args)
+{
+    slmp_pkt_hdr_t *header = header_of(args);
+
+    if (header->slmp_hdr.pkt_off != 0 || !SYN(ntohs(header->slmp_hdr.flags)))
+        printf("the first packet of message %d is not its start\n", (int)ntohl(header->slmp_hdr.msg_id));
+}
+
+__handler__ void slmp_ph(handler_args_t *args)
+{
+    slmp_pkt_hdr_t *header = header_of(args);
+    uint32_t offset = ntohl(header->slmp_hdr.pkt_off);
+    uint32_t length = (uint32_t)SLMP_PAYLOAD_LEN(header);
+    uint64_t room = args->task->host_mem_size;
+    spin_cmd_t command;
+
+    // A length that the frame does not have, or a place outside the host's memory, is nobody's payload.
+    if (length > args->task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) ||
+        (uint64_t)CORE_COUNT * PAGE_SIZE + offset + length > room)
+        return;
+    uint8_t *payload = (uint8_t *)header + sizeof(slmp_pkt_hdr_t);
+    spin_dma_to_host(HOST_ADDR(args) + CORE_COUNT * PAGE_SIZE + offset, (uint32_t)(uintptr_t)payload, length, false,
+                     &command);
+    if (SYN(ntohs(header->slmp_hdr.flags))) {
+        // An acknowledgement says that the bytes are in host memory.
+        spin_cmd_wait(command);
+        acknowledge(args);
+    }
+}
+
+__handler__ void slmp_th(handler_args_t *args)
+{
+    slmp_pkt_hdr_t *header = header_of(args);
+
+    if (!EOM(ntohs(header->slmp_hdr.flags)))
+        return;
+    fpspin_host_req(args, ntohl(header->slmp_hdr.pkt_off) + (uint32_t)SLMP_PAYLOAD_LEN(header));
+}
+
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)
+{
+    volatile handler_fn handlers[] = {slmp_hh, slmp_ph, slmp_th};
+
+    *hh = handlers[0];
+    *ph = handlers[1];
+    *th = handlers[2];
+    *handler_mem_ptr = NULL;
+}

@@ -1,0 +1,43 @@
+// Registers through which a handler unit (HPU) sees its task, ends it, and gives commands to the NIC.
+//
+// A load of the handler's address waits until there is a task; a load of the doorbell ends it. Commands are issued by
+// writing kind and words and loading CMD_ISSUE, which gives the command's number.
+#pragma once
+
+#define HWSCHED_HANDLER_FUN_ADDR 0x1B205000
+#define HWSCHED_HANDLER_FUN_SIZE 0x1B205004
+#define HWSCHED_HANDLER_MEM_ADDR 0x1B205008
+#define HWSCHED_HANDLER_MEM_SIZE 0x1B20500C
+#define HWSCHED_PKT_ADDR 0x1B205010
+#define HWSCHED_PKT_SIZE 0x1B205014
+#define HWSCHED_SCRATCHPAD_0_ADDR 0x1B205018
+#define HWSCHED_SCRATCHPAD_1_ADDR 0x1B20501C
+#define HWSCHED_SCRATCHPAD_2_ADDR 0x1B205020
+#define HWSCHED_SCRATCHPAD_3_ADDR 0x1B205024
+#define HWSCHED_SCRATCHPAD_0_SIZE 0x1B205028
+#define HWSCHED_SCRATCHPAD_1_SIZE 0x1B20502C
+#define HWSCHED_SCRATCHPAD_2_SIZE 0x1B205030
+#define HWSCHED_SCRATCHPAD_3_SIZE 0x1B205034
+#define HWSCHED_HOST_MEM_ADDR_HIGH 0x1B205038
+#define HWSCHED_HOST_MEM_ADDR_LOW 0x1B20503C
+#define HWSCHED_HOST_MEM_SIZE 0x1B205040
+#define HWSCHED_HOST_L2_PKT_ADDR 0x1B205044
+#define HWSCHED_HOME_CLUSTER_ID 0x1B205048
+#define HWSCHED_FLOW_ID 0x1B20504C
+#define HWSCHED_DOORBELL 0x1B205050
+#define HWSCHED_ERROR 0x1B205054
+
+#define CMD_ISSUE 0x1B205080
+#define CMD_WAIT 0x1B205084
+#define CMD_TEST 0x1B205088
+#define CMD_INFO 0x1B20508C
+#define CMD_WORD0 0x1B205090
+#define CMD_WORD1 0x1B205094
+#define CMD_WORD2 0x1B205098
+#define CMD_WORD3 0x1B20509C
+#define CMD_WORD4 0x1B2050A0
+#define CMD_WORD5 0x1B2050A4
+#define CMD_WORD6 0x1B2050A8
+
+#define MMIO_READ(X) (*(volatile uint32_t *)(X))
+#define MMIO_WRITE(X, V) (*(volatile uint32_t *)(X) = (V))
