@@ -195,8 +195,8 @@ impl Bus for Port<'_> {
     }
 
     #[inline]
-    fn line(&mut self, at: u32, _now: u64) -> u32 {
-        if self.cache.hit(self.space, at) { 0 } else { self.world.machine.cache_miss_cycles }
+    fn line(&mut self, at: u32, now: u64) -> u32 {
+        self.cache.wait(self.space, at, now)
     }
 
     fn amo(&mut self, access: Access, amo: Amo, value: u32) -> Result<Reply, Refusal> {

@@ -100,6 +100,7 @@ pub struct Driver {
     commands: Vec<(u32, u64)>,
     copies: Vec<(u32, u64)>,
     limit: usize,
+    doorbell_cycles: u64,
     /// A task that has ended, but not all it started.
     held: Option<u64>,
     tested: u32,
@@ -125,8 +126,8 @@ const INFO: u32 = 0x8c;
 const WORDS: u32 = 0x90;
 
 impl Driver {
-    pub(crate) fn new(limit: usize, faults: bool) -> Driver {
-        Driver { limit, faults, ..Driver::default() }
+    pub(crate) fn new(limit: usize, doorbell_cycles: u64, faults: bool) -> Driver {
+        Driver { limit, doorbell_cycles, faults, ..Driver::default() }
     }
 
     /// The task that runs, or will when the unit asks for one.
@@ -184,7 +185,7 @@ impl Driver {
                     if self.held.is_some() {
                         return Err(NotYet);
                     }
-                    self.end(now + 1, asks);
+                    self.end(now + self.doorbell_cycles, asks);
                 }
                 0
             }

@@ -77,7 +77,7 @@ impl Iss {
             codes: Vec::new(),
             ready: BinaryHeap::new(),
             banks: vec![Banks::new(); machine.clusters],
-            caches: vec![Cache::new(machine.cache_bytes); machine.clusters],
+            caches: vec![Cache::new(machine.cache_bytes, machine.cache_miss_cycles); machine.clusters],
             cores: machine.cores,
             slice: slice.max(1),
             restarts: 0,
@@ -250,6 +250,7 @@ impl Engine for Iss {
         }
         world.requests.iter_mut().for_each(|request| request.time = 0);
         self.banks.fill(Banks::new());
+        self.caches.iter_mut().for_each(Cache::settle);
         Ok(())
     }
 

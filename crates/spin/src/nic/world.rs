@@ -40,7 +40,9 @@ impl World {
         World {
             machine: machine.clone(),
             memories: Memories::new(machine),
-            drivers: (0..hpus).map(|_| Driver::new(machine.commands, faults)).collect(),
+            drivers: (0..hpus)
+                .map(|_| Driver::new(machine.commands, machine.doorbell_cycles, faults))
+                .collect(),
             windows: vec![Windows::default(); hpus],
             requests: Vec::new(),
             asks: Vec::new(),
