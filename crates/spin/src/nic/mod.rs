@@ -499,6 +499,13 @@ impl Nic {
         &mut *self.host
     }
 
+    /// Gives a context other rules from now on. Contexts that rules do not select among have none.
+    pub fn set_ruleset(&mut self, context: usize, ruleset: Option<Ruleset>) {
+        if let Some(place) = self.matcher.rulesets.get_mut(context) {
+            *place = ruleset;
+        }
+    }
+
     /// Handler memory of a context, as addresses.
     ///
     /// # Errors
