@@ -4,6 +4,7 @@ mod build;
 mod rules;
 mod run;
 mod sdk;
+mod serve;
 mod sim;
 mod table;
 
@@ -26,6 +27,9 @@ enum Action {
     Sim(sim::Sim),
     /// Run handlers as a NIC on a TAP interface: real packets, programs on the host
     Run(run::Run),
+    /// What drivers for PsPIN's simulator start
+    #[command(hide = true)]
+    Serve,
     /// Write headers, libraries and make rules for handlers, drivers and host programs
     Sdk(sdk::Sdk),
 }
@@ -36,6 +40,7 @@ pub fn run(args: Spin) -> Result<(), Failure> {
         Action::Build(args) => build::run(args),
         Action::Sim(args) => sim::run(args),
         Action::Run(args) => run::run(args),
+        Action::Serve => serve::run(),
         Action::Sdk(args) => sdk::run(args),
     }
 }
