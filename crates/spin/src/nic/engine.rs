@@ -10,11 +10,11 @@ use super::world::World;
 
 /// What an engine does for the NIC.
 pub trait Engine: std::fmt::Debug {
-    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks.
+    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks, within so many cycles.
     ///
     /// # Errors
     /// It does not get there.
-    fn boot(&mut self, world: &mut World) -> Result<(), BootError>;
+    fn boot(&mut self, world: &mut World, cycles: u64) -> Result<(), BootError>;
 
     /// When the first handler goes on; `None` if all wait.
     fn next(&mut self) -> Option<u64>;

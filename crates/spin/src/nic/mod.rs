@@ -79,6 +79,8 @@ pub struct Options {
     pub end_timeout: Option<u64>,
     /// Cycles by which cores may be apart.
     pub slice: u64,
+    /// Cycles an image has until all its cores wait for tasks.
+    pub boot_cycles: u64,
 }
 
 impl Default for Options {
@@ -89,6 +91,7 @@ impl Default for Options {
             watchdog: Some(4_000_000),
             end_timeout: None,
             slice: SLICE,
+            boot_cycles: 10_000_000,
         }
     }
 }
@@ -370,6 +373,12 @@ impl Nic {
         let functions =
             [function(&handlers.header)?, function(&handlers.payload)?, function(&handlers.completion)?];
         let machine = &self.world.machine;
+        if let Some(Range { start, end }) = context.handler_memory {
+            let inside = start >= map::L2 && start <= end && end <= machine.packets_at();
+            if !inside {
+                return Err(NicError::Memory { address: start, bytes: end.saturating_sub(start) });
+            }
+        }
         let first = self.tenants.last().map_or(map::L1_SCRATCHPADS, |tenant| tenant.scratchpad.end);
         let scratchpad = first..first.saturating_add(context.scratchpad.next_multiple_of(64));
         if scratchpad.end > machine.l1_bytes {
@@ -386,7 +395,7 @@ impl Nic {
             None => {
                 let all = !(bugs && machine.packets_in == PacketMemory::Slots);
                 self.world.memories.spaces.push(Space::new(machine, context.image, all)?);
-                if let Err(error) = self.engine.boot(&mut self.world) {
+                if let Err(error) = self.engine.boot(&mut self.world, self.options.boot_cycles) {
                     self.world.memories.spaces.pop();
                     self.world.asks.clear();
                     return Err(error.into());
@@ -424,7 +433,7 @@ impl Nic {
 
     /// Gives the NIC a frame. Frames arrive in the order of their times.
     pub fn arrive(&mut self, arrival: Arrival) {
-        let time = arrival.time.max(self.now);
+        let time = arrival.time.max(self.now).min(LAST);
         let behind = self.ingress.coming.partition_point(|(other, _)| *other <= time);
         self.ingress.coming.insert(behind, (time, arrival));
         self.at(time, Event::Arrive);
@@ -545,7 +554,7 @@ impl Nic {
     ) -> Result<(), NicError> {
         self.read(context, address, bytes.len() as u32)?;
         self.host_stores.push_back((context, address, bytes.to_vec()));
-        self.at(time.max(self.now), Event::HostStore(context));
+        self.at(time.max(self.now).min(LAST), Event::HostStore(context));
         Ok(())
     }
 
@@ -588,6 +597,9 @@ impl Nic {
         }
     }
 }
+
+/// The last cycle at which something may come from outside, so that what follows has times too.
+const LAST: u64 = u64::MAX / 2;
 
 fn config(machine: &Machine, contexts: Vec<messages::Context>, bugs: bool) -> Config {
     Config {
