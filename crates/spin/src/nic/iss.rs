@@ -116,9 +116,7 @@ impl Iss {
         let frame = frame(world, task.space, hpu / self.cores, hpu % self.cores, hart);
         let bytes = frame.map(|(place, size)| world.memories.bytes(task.space, place, size).to_vec());
         unit.saved = Some((hart.clone(), bytes.unwrap_or_default()));
-        world.drivers[hpu].grant();
-        world.asks.push((now, Ask::Started));
-        world.file(hpu, task.number);
+        world.begin(hpu, now);
         self.resume(hpu);
     }
 

@@ -11,11 +11,11 @@
 mod bus;
 mod cache;
 mod commands;
-pub mod driver;
-pub mod engine;
+mod driver;
+mod engine;
 mod host;
 mod ingress;
-pub mod iss;
+mod iss;
 mod memories;
 mod out;
 mod tasks;
@@ -37,10 +37,10 @@ use crate::matching::{Engine as Matcher, Faults as MatchingFaults, Matched, RULE
 use crate::memory::{NotTaken, Refused, Ring, Slots, Use};
 use crate::messages::{self, Config, Faults as SchedulerFaults, Scheduler};
 
-pub use driver::{Command, Failure};
+pub use driver::{Assigned, Command, Failure, NotYet};
 pub use engine::{BootError, Engine};
 pub use host::{HostMemory, SparseMemory};
-pub use iss::SLICE;
+pub use iss::{Iss, SLICE};
 pub use memories::ImageError;
 pub use out::{CommandRefused, Dropped, Fault, FaultCause, Out, Record, Stats, Times};
 pub use world::World;

@@ -2,11 +2,12 @@
 
 mod checks;
 mod commands;
+mod engine;
 mod pipeline;
 mod random;
 mod tenants;
 
-use std::process::Command;
+use std::process::Command as Tool;
 
 use nicforge_isa::object::riscv::{self, Image};
 
@@ -80,7 +81,7 @@ pub(super) fn image(handlers: &str) -> Option<Image> {
 
 /// Assembles and links handlers.
 pub(super) fn elf(handlers: &str) -> Option<Vec<u8>> {
-    if Command::new("riscv64-unknown-elf-as").arg("--version").output().is_err() {
+    if Tool::new("riscv64-unknown-elf-as").arg("--version").output().is_err() {
         println!("skipped: riscv64-unknown-elf-as is missing: run scripts/bootstrap.sh");
         return None;
     }
@@ -89,7 +90,7 @@ pub(super) fn elf(handlers: &str) -> Option<Vec<u8>> {
     std::fs::write(path("image.s"), format!("{RUNTIME}{handlers}\n")).expect("a file");
     std::fs::write(path("image.ld"), LINK).expect("a file");
     let run = |name: &str, arguments: &[&str]| {
-        let output = Command::new(name).args(arguments).current_dir(dir.path()).output().expect(name);
+        let output = Tool::new(name).args(arguments).current_dir(dir.path()).output().expect(name);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     run("riscv64-unknown-elf-as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"]);
