@@ -237,13 +237,12 @@ impl Engine for Iss {
             }
             world.file(hpu, u64::MAX);
         }
-        // Time begins when all wait.
+        // Its time is the NIC's, which does not know how long it took.
         for unit in &mut self.units {
             unit.harts[space].cycle = 0;
             unit.blocked = true;
             unit.task = u64::MAX;
         }
-        world.requests.iter_mut().for_each(|request| request.time = 0);
         self.banks.fill(Banks::new());
         self.caches.iter_mut().for_each(Cache::settle);
         Ok(())

@@ -7,12 +7,13 @@ mod pipeline;
 mod random;
 mod tenants;
 
+use std::num::NonZeroU32;
 use std::process::Command as Tool;
 
 use nicforge_isa::object::riscv::{self, Image};
 
 use super::*;
-use crate::matching::Matched;
+use crate::matching::{Matched, Ruleset};
 
 /// A runtime as small as can be: stacks, arguments, the loop; a trap is reported and ends the handler.
 const RUNTIME: &str = "
