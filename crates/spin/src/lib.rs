@@ -11,4 +11,4 @@ pub mod memory;
 pub mod messages;
 pub mod nic;
 
-pub use fuzz::fuzz;
+pub use fuzz::{fuzz, image as fuzz_image};

@@ -12,6 +12,9 @@ use nicforge_spin::nic::{
 /// Where the context's memory on the host is; its size makes room for a page for every unit and 16 MiB of data.
 pub const HOST: HostRegion = HostRegion { address: 0x1_0000_0000, bytes: (16 << 20) + (64 << 12) };
 
+/// Counters of an image.
+const COUNTERS: u32 = 16;
+
 /// What is simulated.
 pub struct Simulation<'a> {
     pub machine: &'a Machine,
@@ -47,6 +50,8 @@ pub struct Simulated {
     pub printed: Vec<(usize, String)>,
     pub stats: Stats,
     pub messages: messages::Counts,
+    /// Counters that handlers added to (`push_counter`): number, how often, sum.
+    pub counters: Vec<(usize, u32, u32)>,
     /// Cycles until nothing was left to do.
     pub cycles: u64,
 }
@@ -83,7 +88,18 @@ pub fn simulate(simulation: &Simulation, arrivals: Vec<Arrival>) -> Result<Simul
     simulated.stats = nic.stats().clone();
     simulated.messages = nic.message_counts();
     simulated.cycles = nic.now() - began;
+    simulated.counters = counters(&nic, simulation);
     Ok(simulated)
+}
+
+/// What `__host_data` counts, behind a flag for each unit: pairs of a sum and how often something was added.
+fn counters(nic: &Nic, simulation: &Simulation) -> Vec<(usize, u32, u32)> {
+    let Some(data) = simulation.image.symbol("__host_data") else { return Vec::new() };
+    let at = data.address + 8 * simulation.machine.hpus() as u32;
+    let Ok(bytes) = nic.read(0, at, COUNTERS * 8) else { return Vec::new() };
+    let word = |four: &[u8]| u32::from_le_bytes(four.try_into().unwrap_or_default());
+    let counters = bytes.chunks_exact(8).map(|pair| (word(&pair[4..]), word(&pair[..4])));
+    counters.enumerate().map(|(at, (count, sum))| (at, count, sum)).filter(|(_, count, _)| *count > 0).collect()
 }
 
 fn collect(into: &mut Simulated, out: Out) {

@@ -193,7 +193,7 @@ impl Driver {
             TEST => {
                 let under_way = match self.faults {
                     true => !self.commands.is_empty(),
-                    false => self.commands.iter().any(|(id, _)| *id == self.tested),
+                    false => !self.is_done(self.tested),
                 };
                 u32::from(!under_way)
             }
@@ -226,7 +226,7 @@ impl Driver {
     ) -> Result<(), NotYet> {
         match at & !3 {
             ERROR if self.state == State::Running => asks.push((now, Ask::Failed(Failure::Reported(value)))),
-            WAIT if self.commands.iter().any(|(id, _)| *id == value) => return Err(NotYet),
+            WAIT if !self.is_done(value) => return Err(NotYet),
             TEST => self.tested = value,
             INFO => self.command.info = value,
             word @ WORDS..=0xa8 => self.command.words[((word - WORDS) / 4) as usize] = value,
@@ -235,7 +235,26 @@ impl Driver {
         Ok(())
     }
 
-    /// Starts a command.
+    /// Starts a command that does not stand in the registers.
+    ///
+    /// # Errors
+    /// As [`Driver::issue`].
+    pub(crate) fn give(
+        &mut self,
+        command: Command,
+        now: u64,
+        asks: &mut Vec<(u64, Ask)>,
+    ) -> Result<u32, NotYet> {
+        self.state = if self.state == State::Granted { State::Running } else { self.state };
+        self.command = command;
+        self.issue(now, asks)
+    }
+
+    pub(crate) fn is_done(&self, id: u32) -> bool {
+        self.commands.iter().all(|(other, _)| *other != id)
+    }
+
+    /// Starts the command in the registers.
     ///
     /// # Errors
     /// As many are under way as can be, or a task before this one still has some.

@@ -144,6 +144,13 @@ fn write_text(
         row(&label, of_kind(simulated, kind).iter().map(|record| record.instructions).collect())?;
     }
 
+    if !simulated.counters.is_empty() {
+        writeln!(out, "\n{:<8}{:>10}{:>12}{:>10}", "counter", "times", "sum", "mean")?;
+        for (at, count, sum) in &simulated.counters {
+            writeln!(out, "{at:<8}{count:>10}{sum:>12}{:>10.1}", f64::from(*sum) / f64::from(*count))?;
+        }
+    }
+
     writeln!(out, "\n{:<8}{:>10}{:>12}{:>8}", "unit", "handlers", "cycles", "busy")?;
     for (hpu, busy) in stats.busy.iter().enumerate().filter(|(_, busy)| **busy > 0) {
         let ran = simulated.handlers.iter().filter(|record| record.hpu == hpu).count();
@@ -197,6 +204,9 @@ pub fn json(simulated: &Simulated, machine: &Machine) -> Value {
             "cycles": cycles(record),
             "instructions": record.instructions,
             "failed": record.failed,
+        })).collect::<Vec<_>>(),
+        "counters": simulated.counters.iter().map(|(at, count, sum)| json!({
+            "counter": at, "count": count, "sum": sum,
         })).collect::<Vec<_>>(),
         "busy": stats.busy,
         "faults": simulated.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
