@@ -622,6 +622,8 @@ pub enum Suite {
     Alkali,
     /// Worst-case throughput on an Agilio CX
     Nfp,
+    /// Handlers on sPIN NICs, in RTL simulations and on an FPGA
+    Spin,
 }
 
 #[derive(ClapArgs)]

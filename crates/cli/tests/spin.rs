@@ -22,9 +22,16 @@ fn handlers_become_images_or_say_what_is_wrong() {
 
     place.run(&["spin", "build", "absent.c"]).fails(1, &["absent.c: No such file"]);
     place.file("typo.c", "#include <handler.h>\nvoid x_ph(handler_args_t *args) { args->tusk; }\n");
-    place.run(&["spin", "build", "typo.c"]).fails(1, &["the handlers do not compile:", "typo.c:2:", "'tusk'"]);
-    place.file("empty.c", "#include <handler.h>\n__handler__ void x_ph(handler_args_t *args) { (void)args; }\n");
-    place.run(&["spin", "build", "empty.c"]).fails(1, &["no `init_handlers` in empty.c; every image has one"]);
+    place
+        .run(&["spin", "build", "typo.c"])
+        .fails(1, &["the handlers do not compile:", "typo.c:2:", "'tusk'"]);
+    place.file(
+        "empty.c",
+        "#include <handler.h>\n__handler__ void x_ph(handler_args_t *args) { (void)args; }\n",
+    );
+    place
+        .run(&["spin", "build", "empty.c"])
+        .fails(1, &["no `init_handlers` in empty.c; every image has one"]);
     let large = "volatile char large[1 << 22] = {1};\n\
                  void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
                  { (void)hh; (void)ph; (void)th; *mem = 0; large[5] = 1; }\n";
@@ -32,7 +39,9 @@ fn handlers_become_images_or_say_what_is_wrong() {
     place.run(&["spin", "build", "large.c"]).fails(1, &["the image does not fit: memory `L2' overflowed by"]);
     place.file("x.elf", "no image");
     place.run(&["spin", "sim", "x.elf"]).fails(1, &["x.elf: neither C (*.c) nor an image of handlers"]);
-    place.run(&["spin", "sim", "icmp_echo.elf", "-s", "12"]).fails(2, &["--size 12: such packets have 42 to"]);
+    place
+        .run(&["spin", "sim", "icmp_echo.elf", "-s", "12"])
+        .fails(2, &["--size 12: such packets have 42 to"]);
     place.run(&["spin", "run", "icmp_echo.elf"]).fails(2, &["name an interface to make with --tap"]);
     place.is_clean();
 }
@@ -60,9 +69,12 @@ fn a_simulation_reports_what_each_packet_cost() {
     assert_eq!(reduce["host_written_bytes"], 8);
 
     let file = spin_example("pspin/ping_pong");
-    let args = ["spin", "sim", &file, "--machine", "pspin", "-p", "4", "--timeline", "t.json", "--out", "sent.pcap"];
+    let args =
+        ["spin", "sim", &file, "--machine", "pspin", "-p", "4", "--timeline", "t.json", "--out", "sent.pcap"];
     let table = place.run(&args);
-    for line in ["sent               4 packets, 4096 bytes", "handlers           0 of 4 failed", "packet instrs."] {
+    for line in
+        ["sent               4 packets, 4096 bytes", "handlers           0 of 4 failed", "packet instrs."]
+    {
         assert!(table.ok().contains(line), "{line}: {table:?}");
     }
     let timeline = json(&std::fs::read_to_string(place.path().join("t.json")).unwrap());
@@ -168,7 +180,11 @@ int main(int argc, char **argv)
     let ran = in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]);
     assert!(ran.ok().ends_with("frames 10, fed back 10\n"), "{ran:?}");
     assert!(ran.out.contains("###### Statistics ######\nNIC inbound engine:\n\tPackets: 10;"), "{ran:?}");
-    assert_eq!(in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]).ok(), ran.ok(), "the same each time");
+    assert_eq!(
+        in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]).ok(),
+        ran.ok(),
+        "the same each time"
+    );
     assert_eq!(in_app("./sim_copy", &["-m", "x"]).code(), 3);
     place.is_clean();
 }

@@ -12,6 +12,8 @@ use nicforge_spin::nic::{
 /// Where the context's memory on the host is; its size makes room for a page for every unit and 16 MiB of data.
 pub const HOST: HostRegion = HostRegion { address: 0x1_0000_0000, bytes: (16 << 20) + (64 << 12) };
 
+/// Cycles between looks at what handlers ask the host; answers are not faster.
+const ANSWER_SLICE: u64 = 50;
 /// Counters of an image.
 const COUNTERS: u32 = 16;
 
@@ -23,6 +25,8 @@ pub struct Simulation<'a> {
     /// Selects frames that come without a message.
     pub ruleset: Option<Ruleset>,
     pub options: Options,
+    /// A program on the host answers requests of handlers (`fpspin_host_req`) so many cycles after they have reached its memory.
+    pub answer_after: Option<u64>,
 }
 
 /// A packet whose memory was freed.
@@ -80,8 +84,11 @@ pub fn simulate(simulation: &Simulation, arrivals: Vec<Arrival>) -> Result<Simul
         arrival.time += began;
         nic.arrive(arrival);
     }
-    nic.run_until(Until::Idle);
     let mut simulated = Simulated::default();
+    match simulation.answer_after {
+        None => nic.run_until(Until::Idle),
+        Some(delay) => answering(&mut nic, simulation, delay, &mut simulated)?,
+    }
     for out in nic.take_out() {
         collect(&mut simulated, out);
     }
@@ -92,6 +99,33 @@ pub fn simulate(simulation: &Simulation, arrivals: Vec<Arrival>) -> Result<Simul
     Ok(simulated)
 }
 
+/// Runs until idle, and answers what handlers write to the pages of their units: the same flag goes back to the NIC.
+fn answering(
+    nic: &mut Nic,
+    simulation: &Simulation,
+    delay: u64,
+    simulated: &mut Simulated,
+) -> Result<(), NicError> {
+    const PAGE: u64 = 4096;
+    let flags = simulation.image.symbol("__host_data").map_or(0, |symbol| symbol.address);
+    while !nic.is_idle() {
+        nic.run_until(Until::Cycle(nic.now() + ANSWER_SLICE));
+        for out in nic.take_out() {
+            if let Out::HostWritten { time, address, bytes: 8, .. } = out {
+                let offset = address - HOST.address;
+                let hpu = offset / PAGE;
+                if offset % PAGE == 0 && hpu < simulation.machine.hpus() as u64 {
+                    let mut flag = [0; 8];
+                    nic.host().read(address, &mut flag);
+                    nic.write_at(time + delay, 0, flags + 8 * hpu as u32, &flag)?;
+                }
+            }
+            collect(simulated, out);
+        }
+    }
+    Ok(())
+}
+
 /// What `__host_data` counts, behind a flag for each unit: pairs of a sum and how often something was added.
 fn counters(nic: &Nic, simulation: &Simulation) -> Vec<(usize, u32, u32)> {
     let Some(data) = simulation.image.symbol("__host_data") else { return Vec::new() };
@@ -99,7 +133,11 @@ fn counters(nic: &Nic, simulation: &Simulation) -> Vec<(usize, u32, u32)> {
     let Ok(bytes) = nic.read(0, at, COUNTERS * 8) else { return Vec::new() };
     let word = |four: &[u8]| u32::from_le_bytes(four.try_into().unwrap_or_default());
     let counters = bytes.chunks_exact(8).map(|pair| (word(&pair[4..]), word(&pair[..4])));
-    counters.enumerate().map(|(at, (count, sum))| (at, count, sum)).filter(|(_, count, _)| *count > 0).collect()
+    counters
+        .enumerate()
+        .map(|(at, (count, sum))| (at, count, sum))
+        .filter(|(_, count, _)| *count > 0)
+        .collect()
 }
 
 fn collect(into: &mut Simulated, out: Out) {

@@ -9,6 +9,7 @@ mod sim;
 mod table;
 
 use clap::{Args, Subcommand};
+pub use sim::machine;
 
 use crate::context::Failure;
 

@@ -63,6 +63,9 @@ pub struct Sim {
     /// Cycles after which a handler is ended; 0: never
     #[arg(long, default_value_t = 4_000_000, value_name = "CYCLES")]
     watchdog: u64,
+    /// A host program answers handlers' requests after so many cycles
+    #[arg(long, value_name = "CYCLES")]
+    answer_after: Option<u64>,
     /// With the faults of the published hardware and libraries
     #[arg(long)]
     bugs: bool,
@@ -112,6 +115,7 @@ pub fn run(args: Sim) -> Result<(), Failure> {
             watchdog: (args.watchdog > 0).then_some(args.watchdog),
             ..Options::default()
         },
+        answer_after: args.answer_after,
     };
     let simulated = simulate(&simulation, arrivals).map_err(|e| refused(&args.file, &e))?;
     if let Some(path) = &args.timeline {

@@ -305,7 +305,8 @@ impl Live {
             RULES => {
                 self.setups[context].ruleset = ruleset(&request.data)?;
                 if let Some(number) = self.numbers.get(context).copied().flatten() {
-                    self.nic.set_ruleset(number, self.setups[context].ruleset);
+                    let set = self.nic.set_ruleset(number, self.setups[context].ruleset);
+                    set.map_err(|e| (libc::EINVAL, e.to_string()))?;
                 }
                 Ok(Answer::default())
             }
