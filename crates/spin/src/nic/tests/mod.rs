@@ -3,6 +3,7 @@
 mod checks;
 mod commands;
 mod engine;
+mod memory;
 mod pipeline;
 mod random;
 mod tenants;

@@ -48,6 +48,17 @@ fn images_at_the_same_addresses_do_not_see_each_other() {
 }
 
 #[test]
+fn initialised_data_is_loaded_unless_the_fault_is_asked_for() {
+    let Some(image) = image(&COUNT.replace("STEP", "1").replace("BASE", "100")) else { return };
+    for (name, bugs, count) in [("fpspin", false, 101), ("fpspin", true, 1), ("pspin", true, 101)] {
+        let mut nic = nic(name, &image, Options { compat: Compat { bugs }, ..Options::default() });
+        nic.arrive(of(0, 0, 0));
+        nic.run_until(Until::Idle);
+        assert_eq!(word(&nic, 0, &image), count, "{name}, {bugs}");
+    }
+}
+
+#[test]
 fn units_are_shared_by_weight() {
     let Some(image) = image(&COUNT.replace("STEP", "1").replace("BASE", "0")) else { return };
     let mut machine = machine("pspin");
