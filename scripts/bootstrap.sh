@@ -17,7 +17,8 @@ packages=(
 # whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target bluefield2, which runs
 # emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
 # analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and gcc-riscv64-unknown-elf
-# (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs).
+# (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs), libmpich-dev (MPI datatypes
+# of a real MPI, 34 MB) and iperf3 (what UDP does on the same line).
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -27,6 +28,7 @@ if [ "${1:-}" != --build ]; then
         chromium-headless-shell
         libxdp1 z3
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
+        libmpich-dev iperf3
     )
 fi
 

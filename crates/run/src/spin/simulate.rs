@@ -27,6 +27,8 @@ pub struct Simulation<'a> {
     pub options: Options,
     /// A program on the host answers requests of handlers (`fpspin_host_req`) so many cycles after they have reached its memory.
     pub answer_after: Option<u64>,
+    /// What the handlers' memory holds at the beginning.
+    pub memory: &'a [u8],
 }
 
 /// A packet whose memory was freed.
@@ -79,6 +81,8 @@ pub fn simulate(simulation: &Simulation, arrivals: Vec<Arrival>) -> Result<Simul
     context.host = HOST;
     context.scratchpad = 64 << 10;
     nic.add_context(context)?;
+    let memory = nic.handler_memory(0)?;
+    nic.write(0, memory.start, simulation.memory)?;
     let began = nic.now();
     for mut arrival in arrivals {
         arrival.time += began;

@@ -63,6 +63,9 @@ pub struct Sim {
     /// Cycles after which a handler is ended; 0: never
     #[arg(long, default_value_t = 4_000_000, value_name = "CYCLES")]
     watchdog: u64,
+    /// What the handlers' memory holds at the beginning: tables and the like
+    #[arg(long, value_name = "FILE")]
+    handler_memory: Option<PathBuf>,
     /// A host program answers handlers' requests after so many cycles
     #[arg(long, value_name = "CYCLES")]
     answer_after: Option<u64>,
@@ -103,6 +106,10 @@ pub fn run(args: Sim) -> Result<(), Failure> {
             args.file.display()
         )));
     }
+    let memory = match &args.handler_memory {
+        Some(path) => std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
+        None => Vec::new(),
+    };
     let (arrivals, what) = arrivals(&args, api, &machine)?;
     let simulation = Simulation {
         machine: &machine,
@@ -116,6 +123,7 @@ pub fn run(args: Sim) -> Result<(), Failure> {
             ..Options::default()
         },
         answer_after: args.answer_after,
+        memory: &memory,
     };
     let simulated = simulate(&simulation, arrivals).map_err(|e| refused(&args.file, &e))?;
     if let Some(path) = &args.timeline {
