@@ -4,7 +4,8 @@
 // The map of the datatype (typemap.h) is in the handlers' memory; host/mpi_types.c makes it from a committed type. A
 // packet's first byte is looked up by its offset in the packed data, from the root down: a division for each loop, a
 // binary search for each list. So no state is kept between packets, and packets may be lost, sent again and handled
-// side by side. Message number i has its own buffer.
+// side by side. Every message has its own buffer,
+// and what is left on its way of messages before the map was made has none.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>
@@ -78,12 +79,14 @@ __handler__ void datatypes_ph(handler_args_t *args)
     const struct typemap *map = (const struct typemap *)task->handler_mem;
     uint32_t offset = ntohl(header->slmp_hdr.pkt_off);
     uint32_t length = (uint32_t)SLMP_PAYLOAD_LEN(header);
-    uint32_t message = ntohl(header->slmp_hdr.msg_id);
+    // As the NIC reads it: the first byte of the field counts least.
+    uint32_t message = header->slmp_hdr.msg_id - map->first;
     uint64_t host = HOST_ADDR(args) + CORE_COUNT * PAGE_SIZE;
     spin_cmd_t command = 0;
     bool any = false;
 
-    if (length > task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) || map->magic != TYPEMAP_MAGIC)
+    if (length > task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) || map->magic != TYPEMAP_MAGIC || message >= map->count ||
+        !fpspin_check_host_mem(args))
         return;
     uint32_t size = ((const struct typemap_node *)((const uint8_t *)map + map->root))->size;
     if (offset > size || length > size - offset)
@@ -99,12 +102,12 @@ __handler__ void datatypes_ph(handler_args_t *args)
         offset += run;
         length -= run;
     }
-    if (SYN(ntohs(header->slmp_hdr.flags))) {
-        // Transfers end in the order in which they began.
-        if (any)
-            spin_cmd_wait(command);
+    // Transfers end in the order in which they began. The last packet is acknowledged when the host has taken the
+    // message.
+    if (any)
+        spin_cmd_wait(command);
+    if (SYN(ntohs(header->slmp_hdr.flags)) && !EOM(ntohs(header->slmp_hdr.flags)))
         acknowledge(header);
-    }
 }
 
 __handler__ void datatypes_th(handler_args_t *args)
@@ -118,6 +121,7 @@ __handler__ void datatypes_th(handler_args_t *args)
     spin_dma_to_host(HOST_PLD_ADDR(args), slmp, sizeof(slmp_hdr_t), false, &command);
     spin_cmd_wait(command);
     fpspin_host_req(args, ntohl(header->slmp_hdr.pkt_off) + (uint32_t)SLMP_PAYLOAD_LEN(header));
+    acknowledge(header);
 }
 
 void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)

@@ -3,8 +3,10 @@
 // Programs: host/slmp_host.c receives files, host/slmp_send.c sends them.
 //
 // A packet may come twice or out of order: its bytes are written where they belong each time. What was received is
-// known from acknowledgements alone, so a sender that lost one sends again. The host is asked when the last packet's
-// handler runs.
+// known from acknowledgements alone, so a sender that lost one sends again. The last packet is acknowledged by the tail
+// handler, when the host has taken the message, so that the next one does not overwrite it. Messages with even and odd
+// numbers have a half of the memory each: a packet that was held up on its way does no harm to the message behind its
+// own.
 #include "pspin.h"
 #include <handler.h>
 #include <packets.h>
@@ -38,34 +40,25 @@ static void acknowledge(handler_args_t *args)
     spin_cmd_wait(command);
 }
 
-__handler__ void slmp_hh(handler_args_t *args)
-{
-    slmp_pkt_hdr_t *header = header_of(args);
-
-    if (header->slmp_hdr.pkt_off != 0 || !SYN(ntohs(header->slmp_hdr.flags)))
-        printf("the first packet of message %d is not its start\n", (int)ntohl(header->slmp_hdr.msg_id));
-}
-
 __handler__ void slmp_ph(handler_args_t *args)
 {
     slmp_pkt_hdr_t *header = header_of(args);
     uint32_t offset = ntohl(header->slmp_hdr.pkt_off);
     uint32_t length = (uint32_t)SLMP_PAYLOAD_LEN(header);
-    uint64_t room = args->task->host_mem_size;
+    uint32_t pages = CORE_COUNT * PAGE_SIZE, room = (args->task->host_mem_size - pages) / 2;
+    uint64_t host = HOST_ADDR(args) + pages + (ntohl(header->slmp_hdr.msg_id) & 1) * room;
     spin_cmd_t command;
 
     // A length that the frame does not have, or a place outside the host's memory, is nobody's payload.
-    if (length > args->task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) ||
-        (uint64_t)CORE_COUNT * PAGE_SIZE + offset + length > room)
+    if (!fpspin_check_host_mem(args) || length > args->task->pkt_mem_size - sizeof(slmp_pkt_hdr_t) ||
+        (uint64_t)offset + length > room)
         return;
     uint8_t *payload = (uint8_t *)header + sizeof(slmp_pkt_hdr_t);
-    spin_dma_to_host(HOST_ADDR(args) + CORE_COUNT * PAGE_SIZE + offset, (uint32_t)(uintptr_t)payload, length, false,
-                     &command);
-    if (SYN(ntohs(header->slmp_hdr.flags))) {
-        // An acknowledgement says that the bytes are in host memory.
-        spin_cmd_wait(command);
+    spin_dma_to_host(host + offset, (uint32_t)(uintptr_t)payload, length, false, &command);
+    // An acknowledgement says that the bytes are in host memory; the last packet's, that the host has taken them all.
+    spin_cmd_wait(command);
+    if (SYN(ntohs(header->slmp_hdr.flags)) && !EOM(ntohs(header->slmp_hdr.flags)))
         acknowledge(args);
-    }
 }
 
 __handler__ void slmp_th(handler_args_t *args)
@@ -80,11 +73,12 @@ __handler__ void slmp_th(handler_args_t *args)
     spin_dma_to_host(HOST_PLD_ADDR(args), slmp, sizeof(slmp_hdr_t), false, &command);
     spin_cmd_wait(command);
     fpspin_host_req(args, ntohl(header->slmp_hdr.pkt_off) + (uint32_t)SLMP_PAYLOAD_LEN(header));
+    acknowledge(args);
 }
 
 void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)
 {
-    volatile handler_fn handlers[] = {slmp_hh, slmp_ph, slmp_th};
+    volatile handler_fn handlers[] = {NULL, slmp_ph, slmp_th};
 
     *hh = handlers[0];
     *ph = handlers[1];

@@ -32,4 +32,6 @@ struct typemap {
     uint32_t bytes;  // of the whole map
     uint32_t root;   // node of a whole message
     uint32_t buffer; // bytes of host memory for each message
+    uint32_t first;  // number of the first message
+    uint32_t count;  // of messages
 };

@@ -33,14 +33,14 @@ fn host_programs(place: &Place) {
     for folder in ["", "host"] {
         for entry in std::fs::read_dir(format!("{from}/{folder}")).unwrap() {
             let path = entry.unwrap().path();
-            let wanted = path.extension().is_some_and(|e| e == "c") || path.ends_with("Makefile");
+            let wanted = path.extension().is_some_and(|e| e == "c" || e == "h") || path.ends_with("Makefile");
             if wanted {
                 let to = place.path().join("spin").join(folder).join(path.file_name().unwrap());
                 std::fs::copy(&path, to).unwrap();
             }
         }
     }
-    let mut make = place.prepare("make", &["-s"]);
+    let mut make = place.prepare("make", &["-s", "all", "mpi_types"]);
     make.current_dir(&host).env("NICFORGE", common::NICFORGE);
     common::finish(make).ok();
 }
@@ -141,5 +141,24 @@ end_nic"#;
     let spoilt = ran.ok().lines().find(|line| line.starts_with("on the line")).unwrap_or_default();
     let lost: u64 = spoilt.split_whitespace().nth(3).and_then(|n| n.parse().ok()).unwrap_or(0);
     assert!(lost > 5, "{ran:?}");
+    place.is_clean();
+}
+
+/// Contiguous, vector, hvector, indexed, struct, and the paper's simple and complex types.
+#[test]
+fn mpi_datatypes_are_unpacked_by_handlers_as_mpi_unpacks_them() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    host_programs(&place);
+    let script = r#"
+start_nic --device nic.sock --loss 1% --duplicate 1% --reorder 2% --seed 3
+spin/host/mpi_types spin/host/build/datatypes 10.9.0.2 3 8
+spin/host/mpi_types spin/host/build/datatypes 10.9.0.2 16 4 complex
+end_nic"#;
+    let ran = in_namespace(&place, script);
+    assert_eq!(ran.ok().matches(": equal\n").count(), 8, "{ran:?}");
+    assert!(ran.out.contains("complex: 16 messages of 221184 bytes packed"), "{ran:?}");
     place.is_clean();
 }

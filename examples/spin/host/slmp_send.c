@@ -69,10 +69,12 @@ int main(int argc, char **argv)
     slmp_sock_t sock;
     if (slmp_socket(&sock, window, DMA_ALIGN, gap, threads) != 0)
         return 2;
+    // Numbers count up from anywhere, so that receivers can tell a message from the one before it.
     srand((unsigned)getpid());
+    int message = rand() & 0xffffff;
     for (int at = 0; at < times; at++) {
         double began = seconds();
-        int result = slmp_sendmsg(&sock, inet_addr(server), rand(), data, (size_t)size);
+        int result = slmp_sendmsg(&sock, inet_addr(server), message + at, data, (size_t)size);
         double took = seconds() - began;
         printf("Elapsed: %f\n", took);
         if (result != 0)

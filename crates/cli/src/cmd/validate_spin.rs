@@ -367,7 +367,7 @@ fn slmp(images: &mut Images, machine: &Machine) -> Result<(f64, f64), Failure> {
 /// The paper's datatypes as handlers read them (`examples/spin/typemap.h`): nodes of kind, size, count, stride and child.
 fn typemap(name: &str) -> Vec<u8> {
     const MAGIC: u32 = 0x7061_6d74;
-    const HEADER: u32 = 16;
+    const HEADER: u32 = 24;
     const NODE: u32 = 20;
     const RUN: u32 = 0;
     const LOOP: u32 = 1;
@@ -385,7 +385,7 @@ fn typemap(name: &str) -> Vec<u8> {
         }
     };
     let root = HEADER + NODE * (nodes.len() as u32 - 1);
-    let header = [MAGIC, HEADER + NODE * nodes.len() as u32, root, 8 << 20];
+    let header = [MAGIC, HEADER + NODE * nodes.len() as u32, root, 8 << 20, 0, 1];
     header.iter().chain(nodes.iter().flatten()).flat_map(|word| word.to_le_bytes()).collect()
 }
 
