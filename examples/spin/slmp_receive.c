@@ -1,7 +1,6 @@
 // Receives files over SLMP: payload goes straight to host memory, wanted acknowledgements go back from the NIC.
 //
-//   nicforge spin receive --tap spin0 --address 10.9.0.1/24 -o received
-//   nicforge spin send FILE --to 10.9.0.2
+// Programs: host/slmp_host.c receives files, host/slmp_send.c sends them.
 //
 // A packet may come twice or out of order: its bytes are written where they belong each time. What was received is
 // known from acknowledgements alone, so a sender that lost one sends again. The host is asked when the last packet's
@@ -72,9 +71,14 @@ __handler__ void slmp_ph(handler_args_t *args)
 __handler__ void slmp_th(handler_args_t *args)
 {
     slmp_pkt_hdr_t *header = header_of(args);
+    uint32_t slmp = (uint32_t)(uintptr_t)&header->slmp_hdr;
+    spin_cmd_t command;
 
-    if (!EOM(ntohs(header->slmp_hdr.flags)))
+    if (!EOM(ntohs(header->slmp_hdr.flags)) || !fpspin_check_host_mem(args))
         return;
+    // The host tells messages apart by what is in its page.
+    spin_dma_to_host(HOST_PLD_ADDR(args), slmp, sizeof(slmp_hdr_t), false, &command);
+    spin_cmd_wait(command);
     fpspin_host_req(args, ntohl(header->slmp_hdr.pkt_off) + (uint32_t)SLMP_PAYLOAD_LEN(header));
 }
 

@@ -451,7 +451,7 @@ pub struct Run {
 }
 
 /// A time in seconds, as `0.5`.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds, as 60 or 0.5".to_string())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "expected a time that is not negative".to_string())
 }
@@ -622,6 +622,8 @@ pub enum Suite {
     Alkali,
     /// Worst-case throughput on an Agilio CX
     Nfp,
+    /// Handlers on sPIN NICs, in RTL simulations and on an FPGA
+    Spin,
 }
 
 #[derive(ClapArgs)]

@@ -3,12 +3,8 @@
 #include <handler.h>
 #include <packets.h>
 
-#define ENTRIES 65536
-
-typedef struct {
-    uint32_t key[3];
-    uint32_t used;
-} entry_t;
+// Words of the table: what is left of a key's hash, or 0.
+#define ENTRIES 131072
 
 #define MIX(a, b, c)                                                                                                   \
     do {                                                                                                               \
@@ -40,10 +36,10 @@ __handler__ void filtering_ph(handler_args_t *args)
     ip_hdr_t *ip = (ip_hdr_t *)task->pkt_mem;
     udp_hdr_t *udp = (udp_hdr_t *)((uint8_t *)task->pkt_mem + ip->ihl * 4);
     uint32_t key[3] = {ip->source_id, ip->dest_id, (uint32_t)udp->src_port << 16 | udp->dst_port};
-    uint32_t entries = MIN(ENTRIES, task->handler_mem_size / sizeof(entry_t));
-    entry_t *entry = (entry_t *)task->handler_mem + hash(key) % entries;
+    uint32_t hashed = hash(key);
+    uint32_t entry = ((volatile uint32_t *)task->handler_mem)[FAST_MOD(hashed, ENTRIES)];
 
-    if (entry->used && (entry->key[0] != key[0] || entry->key[1] != key[1] || entry->key[2] != key[2]))
+    if (entry != 0 && entry != hashed)
         return;
     uint64_t host = (uint64_t)task->host_mem_high << 32 | task->host_mem_low;
     spin_cmd_t command;

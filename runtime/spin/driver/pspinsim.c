@@ -38,6 +38,8 @@ __attribute__((noreturn)) static void give_up(const char *why)
 
 static void put(const void *data, size_t size)
 {
+    if (wire < 0)
+        give_up("there is no simulator: pspinsim_init did not succeed");
     for (const char *at = data; size > 0;) {
         ssize_t sent = send(wire, at, size, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
@@ -205,6 +207,9 @@ static uint64_t listen_to_events(void)
             free(read);
             break;
         }
+        case NF_SIM_TEXT:
+            fputs((char *)data, stdout);
+            break;
         case NF_SIM_DONE:
             fputs((char *)data, stdout);
             free(data);

@@ -26,6 +26,7 @@ enum nf_sim_kind {
     NF_SIM_READ_DONE,  // tag; data
     NF_SIM_DONE,       // value: 1 if there is nothing left to do
     NF_SIM_FAILED,     // data: why
+    NF_SIM_TEXT,       // data: what handlers print, and their faults
 };
 
 // Events that somebody wants to hear of, bits.

@@ -24,6 +24,7 @@ mod trace;
 mod validate;
 mod validate_alkali;
 mod validate_search;
+mod validate_spin;
 mod verify;
 mod verify_dpdk;
 mod verify_xdp;

@@ -15,7 +15,7 @@ use nicforge_bound::unroll::UnrollError;
 use nicforge_isa::nfp::cost;
 use serde_json::json;
 
-use super::validate_alkali;
+use super::{validate_alkali, validate_spin};
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
@@ -51,10 +51,12 @@ pub fn run(args: Validate) -> Result<(), Failure> {
     let rows = match args.suite {
         Suite::Nfp => nfp()?,
         Suite::Alkali => validate_alkali::rows()?,
+        Suite::Spin => validate_spin::rows()?,
     };
     let suite = match args.suite {
         Suite::Nfp => "nfp",
         Suite::Alkali => "alkali",
+        Suite::Spin => "spin",
     };
     if args.json {
         let list: Vec<_> = rows
@@ -105,7 +107,7 @@ fn number(value: f64) -> String {
 }
 
 /// Lines of a table without its header, as fields.
-fn records(text: &str) -> impl Iterator<Item = Vec<&str>> {
+pub fn records(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().skip(1).map(|line| line.split(',').collect())
 }
 

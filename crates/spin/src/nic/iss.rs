@@ -248,7 +248,7 @@ impl Engine for Iss {
             unit.task = u64::MAX;
         }
         self.banks.fill(Banks::new());
-        self.caches.iter_mut().for_each(Cache::settle);
+        self.caches.iter_mut().for_each(Cache::clear);
         Ok(())
     }
 

@@ -78,14 +78,23 @@ static inline uint32_t bswap_32(uint32_t value)
 // Bytes behind the SLMP header.
 #define SLMP_PAYLOAD_LEN(hdrs) (ntohs(hdrs->udp_hdr.length) - sizeof(udp_hdr_t) - sizeof(slmp_hdr_t))
 
-// Internet checksum (RFC 1071), ready to be stored.
+// Internet checksum (RFC 1071), ready to be stored. Whole words are added as they lie, with their carries: the sum of both halves, and its
+// bytes swapped, is the same.
 static inline uint16_t ip_checksum(void *vdata, size_t length)
 {
     const uint8_t *data = (const uint8_t *)vdata;
-    uint32_t sum = 0;
+    uint32_t sum = 0, one, two;
     size_t at = 0;
 
-    // The sum is the same in either byte order but for a swap of the result, so words are added as they lie.
+    for (; at + 8 <= length; at += 8) {
+        memcpy(&one, data + at, 4);
+        memcpy(&two, data + at + 4, 4);
+        sum += one;
+        sum += sum < one;
+        sum += two;
+        sum += sum < two;
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
     for (; at + 2 <= length; at += 2) {
         uint16_t word;
         memcpy(&word, data + at, 2);

@@ -1,9 +1,15 @@
 //! `nicforge spin`: sPIN handlers, from C to a NIC of RISC-V handler units.
 
 mod build;
+mod rules;
+mod run;
 mod sdk;
+mod serve;
+mod sim;
+mod table;
 
 use clap::{Args, Subcommand};
+pub use sim::machine;
 
 use crate::context::Failure;
 
@@ -18,6 +24,13 @@ pub struct Spin {
 enum Action {
     /// Compile handlers to an image for RISC-V handler units
     Build(build::Build),
+    /// Run handlers on a simulated NIC and report cycles, latency, throughput and what units did
+    Sim(sim::Sim),
+    /// Run handlers as a NIC on a TAP interface: real packets, programs on the host
+    Run(run::Run),
+    /// What drivers for PsPIN's simulator start
+    #[command(hide = true)]
+    Serve,
     /// Write headers, libraries and make rules for handlers, drivers and host programs
     Sdk(sdk::Sdk),
 }
@@ -26,6 +39,9 @@ enum Action {
 pub fn run(args: Spin) -> Result<(), Failure> {
     match args.action {
         Action::Build(args) => build::run(args),
+        Action::Sim(args) => sim::run(args),
+        Action::Run(args) => run::run(args),
+        Action::Serve => serve::run(),
         Action::Sdk(args) => sdk::run(args),
     }
 }

@@ -121,7 +121,7 @@ fn library(sources: &[PathBuf], flags: &[&str], to: &Path) -> Result<(), Failure
     tool(ar, "ar", "binutils")?;
     objects
         .iter()
-        .try_for_each(|object| std::fs::remove_file(object))
+        .try_for_each(std::fs::remove_file)
         .map_err(|e| Failure::user(format!("{}: {e}", to.display())))
 }
 

@@ -1,0 +1,207 @@
+//! `nicforge spin sim`: handlers on a simulated NIC, fed with made-up packets or a capture.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use nicforge_isa::object::riscv::{self, Image};
+use nicforge_run::pcap;
+use nicforge_run::spin::{Api, Load, Simulation, Traffic, generate, handlers_of, simulate};
+use nicforge_spin::machine::Machine;
+use nicforge_spin::nic::{Arrival, Compat, Full, Handlers, NicError, Options};
+
+use super::build::{self, ApiArg};
+use super::{rules, table};
+use crate::context::Failure;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TrafficArg {
+    Pspin,
+    Icmp,
+    Udp,
+    Slmp,
+}
+
+/// `nicforge spin sim`.
+#[derive(Args)]
+pub struct Sim {
+    /// Handlers in C, or an image (.elf)
+    file: PathBuf,
+    /// Machine: 4 clusters of 8 at 1 GHz, or 2 of 8 at 40 MHz
+    #[arg(long, value_enum, default_value = "fpspin")]
+    machine: ApiArg,
+    /// Packets of each message
+    #[arg(short = 'p', long, default_value_t = 32, value_name = "N")]
+    packets: u32,
+    /// Bytes of a packet, all headers included
+    #[arg(short = 's', long, default_value_t = 1024, value_name = "BYTES")]
+    size: usize,
+    /// Messages
+    #[arg(short = 'm', long, default_value_t = 1, value_name = "N")]
+    messages: u32,
+    /// Cycles between packets
+    #[arg(short = 'd', long, default_value_t = 20, value_name = "CYCLES")]
+    packet_delay: u64,
+    /// Cycles between messages
+    #[arg(short = 'l', long, default_value_t = 40, value_name = "CYCLES")]
+    message_delay: u64,
+    /// What packets are [default: what the machine's handlers take: pspin, or udp]
+    #[arg(long, value_enum)]
+    traffic: Option<TrafficArg>,
+    /// Take packets and times from a capture
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Packets of the capture that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp
+    #[arg(long = "match", default_value = "all", value_name = "RULE")]
+    matching: String,
+    /// Handlers by name [default: the functions that end in _hh, _ph, _th]
+    #[arg(long, value_name = "NAME")]
+    hh: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    ph: Option<String>,
+    #[arg(long, value_name = "NAME")]
+    th: Option<String>,
+    /// Cycles after which a handler is ended; 0: never
+    #[arg(long, default_value_t = 4_000_000, value_name = "CYCLES")]
+    watchdog: u64,
+    /// A host program answers handlers' requests after so many cycles
+    #[arg(long, value_name = "CYCLES")]
+    answer_after: Option<u64>,
+    /// With the faults of the published hardware and libraries
+    #[arg(long)]
+    bugs: bool,
+    /// Make packets wait, not drop them, while packet memory is full
+    #[arg(long)]
+    wait: bool,
+    /// Write what ran where and when, for chrome://tracing or ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+    /// Write frames that were sent to a capture
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    /// For the compiler: -DNAME=VALUE, -I DIR, -O2 and so on
+    #[arg(last = true, value_name = "FLAGS")]
+    flags: Vec<String>,
+}
+
+/// Simulates and reports.
+pub fn run(args: Sim) -> Result<(), Failure> {
+    let api = Api::from(args.machine);
+    let machine = machine(api)?;
+    let image = load(&args.file, api, &args.flags)?;
+    let found = handlers_of(&image);
+    let handlers = Handlers {
+        header: args.hh.clone().or(found.header),
+        payload: args.ph.clone().or(found.payload),
+        completion: args.th.clone().or(found.completion),
+    };
+    if handlers == Handlers::default() {
+        return Err(Failure::user(format!(
+            "{}: no function's name ends in _hh, _ph or _th; name the handlers with --hh, --ph, --th",
+            args.file.display()
+        )));
+    }
+    let (arrivals, what) = arrivals(&args, api, &machine)?;
+    let simulation = Simulation {
+        machine: &machine,
+        image: &image,
+        handlers,
+        ruleset: Some(rules::parse(&args.matching).map_err(Failure::usage)?),
+        options: Options {
+            compat: Compat { bugs: args.bugs },
+            full: if args.wait { Full::Wait } else { Full::Drop },
+            watchdog: (args.watchdog > 0).then_some(args.watchdog),
+            ..Options::default()
+        },
+        answer_after: args.answer_after,
+    };
+    let simulated = simulate(&simulation, arrivals).map_err(|e| refused(&args.file, &e))?;
+    if let Some(path) = &args.timeline {
+        let text = table::timeline(&simulated, &machine).to_string();
+        std::fs::write(path, text).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    }
+    if let Some(path) = &args.out {
+        let frames: Vec<pcap::Frame> = simulated
+            .sent
+            .iter()
+            .map(|(time, data)| pcap::Frame {
+                time_ns: (*time as f64 * machine.cycle_ns()) as u64,
+                original_length: data.len() as u32,
+                data: data.clone(),
+            })
+            .collect();
+        let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", path.display()));
+        pcap::write(&mut std::fs::File::create(path).map_err(fail)?, &frames).map_err(fail)?;
+    }
+    if args.json {
+        outln!("{:#}", table::json(&simulated, &machine));
+    } else {
+        let name = args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        crate::out::text(&table::text(&simulated, &machine, &name, &what));
+    }
+    Ok(())
+}
+
+/// The built-in machine.
+pub fn machine(api: Api) -> Result<Machine, Failure> {
+    let target = nicforge_target::find(api.name()).map_err(|e| Failure::user(e.to_string()))?;
+    Machine::from_target(&target).map_err(|e| Failure::user(e.to_string()))
+}
+
+/// Reads an image, or compiles handlers.
+pub fn load(file: &Path, api: Api, flags: &[String]) -> Result<Image, Failure> {
+    if file.extension().is_some_and(|ending| ending == "c") {
+        return Ok(build::image(&[file.to_path_buf()], api, flags)?.image);
+    }
+    let bytes = std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;
+    riscv::parse(&bytes).map_err(|e| {
+        Failure::user(format!("{}: neither C (*.c) nor an image of handlers: {e}", file.display()))
+    })
+}
+
+/// An image does not suit the machine.
+pub fn refused(file: &Path, error: &NicError) -> Failure {
+    Failure::user(format!("{}: {error}", file.display()))
+}
+
+/// The frames, and what they are in words.
+fn arrivals(args: &Sim, api: Api, machine: &Machine) -> Result<(Vec<Arrival>, String), Failure> {
+    if let Some(path) = &args.pcap {
+        let frames = pcap::read(path).map_err(|e| Failure::of(e.fault(), e))?;
+        let began = frames.first().map_or(0, |frame| frame.time_ns);
+        let what = format!("{} frames of {}", frames.len(), path.display());
+        let arrival = |(at, frame): (usize, pcap::Frame)| Arrival {
+            time: (frame.time_ns.saturating_sub(began) as f64 / machine.cycle_ns()) as u64,
+            frame: frame.data,
+            user: at as u64,
+            ..Arrival::default()
+        };
+        return Ok((frames.into_iter().enumerate().map(arrival).collect(), what));
+    }
+    let traffic = match (args.traffic, api) {
+        (Some(TrafficArg::Pspin), _) | (None, Api::Pspin) => Traffic::Pspin,
+        (Some(TrafficArg::Icmp), _) => Traffic::Icmp,
+        (Some(TrafficArg::Udp), _) | (None, Api::Fpspin) => Traffic::Udp,
+        (Some(TrafficArg::Slmp), _) => Traffic::Slmp,
+    };
+    let least = traffic.least();
+    if args.size < least || args.size > 65_535 {
+        return Err(Failure::usage(format!(
+            "--size {}: such packets have {least} to 65535 bytes",
+            args.size
+        )));
+    }
+    let load = Load {
+        traffic,
+        messages: args.messages,
+        packets: args.packets,
+        bytes: args.size,
+        packet_delay: args.packet_delay,
+        message_delay: args.message_delay,
+    };
+    let messages = if args.messages == 1 { "message" } else { "messages" };
+    let what = format!("{} {messages} of {} packets, {} bytes each", args.messages, args.packets, args.size);
+    Ok((generate(&load), what))
+}

@@ -1,0 +1,190 @@
+//! sPIN handlers: images, simulations, and drivers and make rules as PsPIN's users have them.
+
+mod common;
+
+use common::{Place, example};
+use serde_json::Value;
+
+fn spin_example(name: &str) -> String {
+    example(&format!("spin/{name}.c"))
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[test]
+fn handlers_become_images_or_say_what_is_wrong() {
+    let place = Place::new();
+    let built = place.run(&["spin", "build", &spin_example("icmp_echo")]);
+    assert!(built.ok().starts_with("wrote icmp_echo.elf for fpspin: "), "{built:?}");
+    assert!(built.out.ends_with("packet handler echo_ph\n"), "{built:?}");
+
+    place.run(&["spin", "build", "absent.c"]).fails(1, &["absent.c: No such file"]);
+    place.file("typo.c", "#include <handler.h>\nvoid x_ph(handler_args_t *args) { args->tusk; }\n");
+    place
+        .run(&["spin", "build", "typo.c"])
+        .fails(1, &["the handlers do not compile:", "typo.c:2:", "'tusk'"]);
+    place.file(
+        "empty.c",
+        "#include <handler.h>\n__handler__ void x_ph(handler_args_t *args) { (void)args; }\n",
+    );
+    place
+        .run(&["spin", "build", "empty.c"])
+        .fails(1, &["no `init_handlers` in empty.c; every image has one"]);
+    let large = "volatile char large[1 << 22] = {1};\n\
+                 void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
+                 { (void)hh; (void)ph; (void)th; *mem = 0; large[5] = 1; }\n";
+    place.file("large.c", format!("#include <handler.h>\n{large}"));
+    place.run(&["spin", "build", "large.c"]).fails(1, &["the image does not fit: memory `L2' overflowed by"]);
+    place.file("x.elf", "no image");
+    place.run(&["spin", "sim", "x.elf"]).fails(1, &["x.elf: neither C (*.c) nor an image of handlers"]);
+    place
+        .run(&["spin", "sim", "icmp_echo.elf", "-s", "12"])
+        .fails(2, &["--size 12: such packets have 42 to"]);
+    place.run(&["spin", "run", "icmp_echo.elf"]).fails(2, &["name an interface to make with --tap"]);
+    place.is_clean();
+}
+
+/// Cycles of the published RTL logs: the pipeline exactly, handlers as close as the same work of another compiler run gets.
+#[test]
+fn a_simulation_reports_what_each_packet_cost() {
+    let place = Place::new();
+    let sim = |name: &str, bytes: &str| {
+        let file = spin_example(&format!("pspin/{name}"));
+        let args = ["spin", "sim", &file, "--machine", "pspin", "-p", "8", "-s", bytes, "--json"];
+        json(place.run(&args).ok())
+    };
+    for (bytes, to_task, to_handler) in [("64", 5, 13), ("512", 12, 20), ("1024", 20, 28)] {
+        let empty = sim("empty", bytes);
+        assert_eq!(empty["stages"]["nic_to_task"]["max"], to_task);
+        assert_eq!(empty["stages"]["task_to_copy"]["max"], 4);
+        assert_eq!(empty["stages"]["copy_to_handler"]["max"], to_handler);
+        assert_eq!(empty["packet"]["median"], 9, "the runtime's own cost");
+    }
+    let reduce = sim("reduce", "1024");
+    assert_eq!((&reduce["handled"], &reduce["tail"]["min"]), (&Value::from(8), &reduce["tail"]["max"]));
+    let cycles = reduce["packet"]["median"].as_u64().unwrap();
+    assert!((1950..2080).contains(&cycles), "2018 in RTL: {cycles}");
+    assert_eq!(reduce["host_written_bytes"], 8);
+
+    let file = spin_example("pspin/ping_pong");
+    let args =
+        ["spin", "sim", &file, "--machine", "pspin", "-p", "4", "--timeline", "t.json", "--out", "sent.pcap"];
+    let table = place.run(&args);
+    for line in
+        ["sent               4 packets, 4096 bytes", "handlers           0 of 4 failed", "packet instrs."]
+    {
+        assert!(table.ok().contains(line), "{line}: {table:?}");
+    }
+    let timeline = json(&std::fs::read_to_string(place.path().join("t.json")).unwrap());
+    let events = timeline["traceEvents"].as_array().unwrap();
+    assert_eq!(events.iter().filter(|event| event["name"] == "packet" && event["ph"] == "X").count(), 4);
+    let sent = std::fs::read(place.path().join("sent.pcap")).unwrap();
+    assert_eq!(sent.len(), 24 + 4 * (16 + 1024));
+}
+
+#[test]
+fn handlers_that_fail_are_explained_and_the_rest_goes_on() {
+    let place = Place::new();
+    let handlers = |body: &str| {
+        format!(
+            "#include <handler.h>\n#include <packets.h>\n\
+             static int deep(int n) {{ volatile int room[64]; room[0] = n; return n ? deep(n - 1) + room[0] : 0; }}\n\
+             __handler__ void x_ph(handler_args_t *args)\n{{\n    task_t *task = args->task;\n    (void)task;\n    (void)deep;\n{body}\n}}\n\
+             void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
+             {{ volatile handler_fn all[] = {{NULL, x_ph, NULL}}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }}\n"
+        )
+    };
+    let cases = [
+        ("    *(volatile int *)0 = 1;", "StoreFault at 0x0"),
+        ("    for (;;) __asm__ volatile(\"\");", "still running after 10000 cycles"),
+        ("    deep(20);", "StoreFault at 0x"),
+        ("    *(volatile int *)0x1d000000 = 1;", "StoreFault at 0x1d000000"),
+        ("    *((volatile char *)task->pkt_mem + 9000) = 1;", "StoreFault at 0x"),
+        ("    __asm__ volatile(\"ebreak\");", "x_ph"),
+    ];
+    for (body, text) in cases {
+        place.file("bad.c", handlers(body));
+        let ran = place.run(&["spin", "sim", "bad.c", "-p", "3", "--watchdog", "10000", "--", "-O1"]);
+        assert!(ran.ok().contains(text), "{body}: {ran:?}");
+        assert!(ran.out.contains("handled            3 packets"), "{body}: {ran:?}");
+        assert!(ran.out.contains("handlers           3 of 3 failed"), "{body}: {ran:?}");
+    }
+}
+
+/// A driver and a makefile in the form of PsPIN's examples.
+#[test]
+fn drivers_and_makefiles_of_pspin_run_against_the_sdk() {
+    let place = Place::new();
+    place.run(&["spin", "sdk", "sdk", "--machine", "pspin"]).ok();
+    place.run(&["spin", "sdk", "sdk"]).fails(1, &["sdk is not empty; nothing was changed"]);
+    for folder in ["app/driver", "app/handlers"] {
+        std::fs::create_dir_all(place.path().join(folder)).unwrap();
+    }
+    let copy = |from: String, to: &str| std::fs::copy(from, place.path().join(to)).unwrap();
+    copy(spin_example("pspin/copy_from_host"), "app/handlers/copy.c");
+    place.file(
+        "app/Makefile",
+        "SPIN_APP_NAME = copy\nSPIN_APP_SRCS = handlers/copy.c\nSPIN_CFLAGS = -O3 -g\n\
+         include $(PSPIN_RT)/rules/spin-handlers.mk\ninclude $(PSPIN_RT)/generic_driver/gdriver.mk\n",
+    );
+    place.file(
+        "app/driver/driver.c",
+        r#"#include "gdriver.h"
+#include "pspinsim.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+static int frames, fed_back;
+static void read_host(uint64_t addr, uint8_t *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        data[i] = (uint8_t)(addr + i);
+}
+static void out(uint8_t *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        assert(data[i] == (uint8_t)(0xdeadbeefdeadbeef + i));
+    frames++;
+}
+static void done(uint64_t user, uint64_t nic, uint64_t pspin, uint64_t feedback)
+{
+    assert(nic < pspin && pspin < feedback && feedback % 1000 == 0);
+    (void)user;
+    fed_back++;
+}
+int main(int argc, char **argv)
+{
+    int contexts;
+    if (gdriver_init(argc, argv, NULL, &contexts) != GDRIVER_OK || contexts != 2)
+        return 3;
+    gdriver_add_ectx("build/copy", NULL, "copy_from_host_ph", NULL, NULL, NULL, 0, NULL, 0);
+    pspinsim_cb_set_pkt_out(out);
+    pspinsim_cb_set_pcie_slv_read(read_host);
+    pspinsim_cb_set_pkt_feedback(done);
+    gdriver_run();
+    gdriver_fini();
+    printf("frames %d, fed back %d\n", frames, fed_back);
+    return 0;
+}
+"#,
+    );
+    let in_app = |program: &str, args: &[&str]| {
+        let mut command = place.prepare(program, args);
+        command.current_dir(place.path().join("app")).env("NICFORGE", common::NICFORGE);
+        command.env("PSPIN_RT", place.path().join("sdk")).env("PSPIN_HW", place.path().join("sdk/hw"));
+        common::finish(command)
+    };
+    in_app("make", &["deploy", "driver"]).ok();
+    let ran = in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]);
+    assert!(ran.ok().ends_with("frames 10, fed back 10\n"), "{ran:?}");
+    assert!(ran.out.contains("###### Statistics ######\nNIC inbound engine:\n\tPackets: 10;"), "{ran:?}");
+    assert_eq!(
+        in_app("./sim_copy", &["-m", "2", "-p", "5", "-s", "200"]).ok(),
+        ran.ok(),
+        "the same each time"
+    );
+    assert_eq!(in_app("./sim_copy", &["-m", "x"]).code(), 3);
+    place.is_clean();
+}

@@ -1,0 +1,145 @@
+//! The sPIN NIC with the kernel at its other end: real pings, real datagrams, files over SLMP, programs on the host.
+
+mod common;
+
+use common::{Place, Ran, can_load, example};
+
+/// Waits until `$1` is so, ten seconds at most; starts a NIC and waits for its interface; ends it and shows what it counted.
+const FUNCTIONS: &str = r#"
+set -eu
+ip link set lo up
+until_so() { for _ in $(seq 200); do if eval "$1" 2>/dev/null; then return 0; fi; sleep 0.05; done; echo "not so: $1"; cat nic.err; exit 9; }
+start_nic() {
+    "$NICFORGE" spin run "$@" --tap spin0 --address 10.9.0.1/24 > nic.out 2> nic.err & NIC=$!
+    until_so 'grep -q "on spin0" nic.err'
+}
+end_nic() { kill -INT $NIC; wait $NIC || true; cat nic.out; }
+start_program() { "$@" > program.out & PROGRAM=$!; until_so 'grep -q ready program.out'; }
+"#;
+
+/// Runs a script in a network namespace of its own.
+fn in_namespace(place: &Place, script: &str) -> Ran {
+    place.file("script", format!("{FUNCTIONS}\n{script}"));
+    let mut command = place.prepare("unshare", &["--net", "bash", "script"]);
+    command.env("NICFORGE", common::NICFORGE).env("NICFORGE_PSPIN", "nic.sock");
+    common::finish(command)
+}
+
+/// Host programs and images, built by their makefile in a folder of this test.
+fn host_programs(place: &Place) {
+    let host = place.path().join("spin/host");
+    std::fs::create_dir_all(&host).unwrap();
+    let from = example("spin");
+    for folder in ["", "host"] {
+        for entry in std::fs::read_dir(format!("{from}/{folder}")).unwrap() {
+            let path = entry.unwrap().path();
+            let wanted = path.extension().is_some_and(|e| e == "c") || path.ends_with("Makefile");
+            if wanted {
+                let to = place.path().join("spin").join(folder).join(path.file_name().unwrap());
+                std::fs::copy(&path, to).unwrap();
+            }
+        }
+    }
+    let mut make = place.prepare("make", &["-s"]);
+    make.current_dir(&host).env("NICFORGE", common::NICFORGE);
+    common::finish(make).ok();
+}
+
+#[test]
+fn ping_and_datagrams_are_answered_by_handlers() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let echo = |name: &str| example(&format!("spin/{name}.c"));
+    let script = format!(
+        "start_nic {} --match icmp\nping -c 5 -i 0.05 -W 5 10.9.0.2\nping -c 3 -i 0.05 -W 5 -s 1400 10.9.0.2\nend_nic",
+        echo("icmp_echo")
+    );
+    let ran = in_namespace(&place, &script);
+    assert!(ran.ok().contains("5 packets transmitted, 5 received"), "{ran:?}");
+    assert!(ran.out.contains("1408 bytes from 10.9.0.2"), "{ran:?}");
+    assert!(ran.out.contains("8, 8 handlers ran, 0 failed"), "{ran:?}");
+
+    let script = format!(
+        "start_nic {} --match udp:7\n{}\nend_nic",
+        echo("udp_echo"),
+        r#"python3 - <<'END'
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+for n in (0, 1, 500, 1400):
+    s.sendto(bytes(n), ("10.9.0.2", 7))
+    print("echo", len(s.recvfrom(2000)[0]))
+s.sendto(b"x", ("10.9.0.2", 8))
+END
+sleep 0.2"#
+    );
+    let ran = in_namespace(&place, &script);
+    assert!(ran.ok().contains("echo 0\necho 1\necho 500\necho 1400\n"), "{ran:?}");
+    assert!(ran.out.contains("1 for nobody"), "port 8 is not for handlers: {ran:?}");
+    place.is_clean();
+}
+
+#[test]
+fn programs_on_the_host_take_part() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    host_programs(&place);
+    let script = r#"
+start_nic --device nic.sock
+start_program spin/host/echo_host spin/host/build/icmp_echo icmp 5
+ping -c 5 -i 0.05 -W 5 10.9.0.2
+wait $PROGRAM; cat program.out
+start_program spin/host/echo_host spin/host/build/udp_echo udp 2
+python3 -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+for text in (b"one", b"three"):
+    s.sendto(text, ("10.9.0.2", 777))
+    print(s.recvfrom(100)[0])
+'
+wait $PROGRAM; cat program.out
+! spin/host/echo_host script udp
+! NICFORGE_PSPIN=nowhere spin/host/echo_host spin/host/build/udp_echo udp
+end_nic"#;
+    let ran = in_namespace(&place, script);
+    assert!(ran.ok().contains("5 packets transmitted, 5 received"), "{ran:?}");
+    assert!(ran.out.contains("b'one'\nb'three'\n"), "{ran:?}");
+    // Two counters of the handler, and nothing of the ICMP handler, which counts nothing.
+    assert!(ran.out.contains("5 packets; handler nan cycles"), "{ran:?}");
+    assert!(ran.out.contains("2 packets; handler ") && ran.out.contains("7, 7 handlers ran"), "{ran:?}");
+    assert!(ran.err.contains("script: the NIC does not take the image"), "{ran:?}");
+    assert!(ran.err.contains("nowhere: No such file or directory; start a NIC with"), "{ran:?}");
+    assert!(!place.path().join("nic.sock").exists());
+    place.is_clean();
+}
+
+#[test]
+fn files_arrive_intact_over_a_line_that_loses_doubles_and_reorders() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    host_programs(&place);
+    let bytes: Vec<u8> = (0..700_001u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    place.file("file", &bytes);
+    let script = r#"
+start_nic --device nic.sock --loss 1% --duplicate 1% --reorder 2% --seed 11
+start_program spin/host/slmp_host spin/host/build/slmp_receive got 3 1048576
+spin/host/slmp_send -s 10.9.0.2 -f file -w 64 -t 3
+spin/host/slmp_send -s 10.9.0.2 -f file -w 1 -n 1
+head -c 100 file > short
+spin/host/slmp_send -s 10.9.0.2 -f short
+wait $PROGRAM
+cmp file got-0.out; cmp file got-1.out; cmp short got-2.out
+end_nic"#;
+    let ran = in_namespace(&place, script);
+    let spoilt = ran.ok().lines().find(|line| line.starts_with("on the line")).unwrap_or_default();
+    let lost: u64 = spoilt.split_whitespace().nth(3).and_then(|n| n.parse().ok()).unwrap_or(0);
+    assert!(lost > 5, "{ran:?}");
+    place.is_clean();
+}
