@@ -116,7 +116,7 @@ impl Iss {
         unit.deadline = task.watchdog.map_or(u64::MAX, |limit| now.saturating_add(limit));
         let hart = &mut unit.harts[task.space];
         hart.cycle = now;
-        let frame = frame(world, task.space, hpu / self.cores, hpu % self.cores, hart);
+        let frame = frame(world, hpu / self.cores, hpu % self.cores, hart);
         let bytes = frame.map(|(place, size)| world.memories.bytes(task.space, place, size).to_vec());
         unit.saved = Some((hart.clone(), bytes.unwrap_or_default()));
         world.begin(hpu, now);
@@ -137,7 +137,7 @@ impl Iss {
         let instret = unit.harts[unit.space].instret;
         unit.stopped = Some(unit.harts[unit.space].pc);
         if let Some((hart, bytes)) = &unit.saved {
-            if let Some((place, _)) = frame(world, unit.space, cluster, core, hart) {
+            if let Some((place, _)) = frame(world, cluster, core, hart) {
                 world.memories.write(unit.space, place, bytes);
             }
             let mut hart = hart.clone();
@@ -188,12 +188,11 @@ impl Iss {
 }
 
 /// What the runtime has on a core's stack: from the stack pointer to the stack's end.
-fn frame(world: &World, space: usize, cluster: usize, core: usize, hart: &Hart) -> Option<(Place, u32)> {
+fn frame(world: &World, cluster: usize, core: usize, hart: &Hart) -> Option<(Place, u32)> {
     let place = world.memories.place(cluster, hart.x(2), 0)?;
     let end = (core as u32 + 1) * map::STACK;
     match place {
         Place::L1 { cluster: owner, at } if owner == cluster && at <= end && at + map::STACK >= end => {
-            debug_assert!(space < world.memories.spaces.len());
             Some((place, end - at))
         }
         _ => None,
