@@ -166,9 +166,6 @@ impl Driver {
         asks: &mut Vec<(u64, Ask)>,
     ) -> Result<u32, NotYet> {
         let word = at & !3;
-        if self.faults && word < DOORBELL && (at != word || size != 4) && self.state == State::Running {
-            return Ok(self.last);
-        }
         let value = match word {
             0 => match self.state {
                 State::Idle => {
@@ -198,6 +195,8 @@ impl Driver {
                 u32::from(!under_way)
             }
             INFO => self.command.info,
+            // The hardware's decoder knows the first byte of each register only.
+            ..DOORBELL if self.faults && at != word => self.last,
             WORDS..=0xa8 => self.command.words[((word - WORDS) / 4) as usize],
             _ => {
                 let register = (word / 4) as usize;

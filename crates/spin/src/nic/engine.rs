@@ -31,7 +31,7 @@ pub trait Engine: std::fmt::Debug + Send {
     /// Instructions of the unit so far.
     fn instructions(&self, hpu: usize) -> u64;
 
-    /// Where a unit is; for reports.
+    /// Where a unit is, or was when its handler was stopped; for reports.
     fn pc(&self, hpu: usize) -> u32;
 
     /// Units restarted and instruction cache misses so far.

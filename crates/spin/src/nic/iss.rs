@@ -37,6 +37,8 @@ struct Unit {
     deadline: u64,
     /// In a trap handler, after a fault.
     faulted: bool,
+    /// Where the handler was when it was stopped, until the next one starts.
+    stopped: Option<u32>,
     /// Waits for the NIC.
     blocked: bool,
     task: u64,
@@ -66,6 +68,7 @@ impl Iss {
             saved: None,
             deadline: u64::MAX,
             faulted: false,
+            stopped: None,
             blocked: false,
             task: u64::MAX,
         };
@@ -109,11 +112,11 @@ impl Iss {
         let now = unit.harts[unit.space].cycle.max(task.from);
         unit.space = task.space;
         unit.task = task.number;
-        unit.faulted = false;
+        (unit.faulted, unit.stopped) = (false, None);
         unit.deadline = task.watchdog.map_or(u64::MAX, |limit| now.saturating_add(limit));
         let hart = &mut unit.harts[task.space];
         hart.cycle = now;
-        let frame = frame(world, task.space, hpu / self.cores, hpu % self.cores, hart);
+        let frame = frame(world, hpu / self.cores, hpu % self.cores, hart);
         let bytes = frame.map(|(place, size)| world.memories.bytes(task.space, place, size).to_vec());
         unit.saved = Some((hart.clone(), bytes.unwrap_or_default()));
         world.begin(hpu, now);
@@ -132,8 +135,9 @@ impl Iss {
         let unit = &mut self.units[hpu];
         let now = unit.harts[unit.space].cycle;
         let instret = unit.harts[unit.space].instret;
+        unit.stopped = Some(unit.harts[unit.space].pc);
         if let Some((hart, bytes)) = &unit.saved {
-            if let Some((place, _)) = frame(world, unit.space, cluster, core, hart) {
+            if let Some((place, _)) = frame(world, cluster, core, hart) {
                 world.memories.write(unit.space, place, bytes);
             }
             let mut hart = hart.clone();
@@ -184,12 +188,11 @@ impl Iss {
 }
 
 /// What the runtime has on a core's stack: from the stack pointer to the stack's end.
-fn frame(world: &World, space: usize, cluster: usize, core: usize, hart: &Hart) -> Option<(Place, u32)> {
+fn frame(world: &World, cluster: usize, core: usize, hart: &Hart) -> Option<(Place, u32)> {
     let place = world.memories.place(cluster, hart.x(2), 0)?;
     let end = (core as u32 + 1) * map::STACK;
     match place {
         Place::L1 { cluster: owner, at } if owner == cluster && at <= end && at + map::STACK >= end => {
-            debug_assert!(space < world.memories.spaces.len());
             Some((place, end - at))
         }
         _ => None,
@@ -313,7 +316,7 @@ impl Engine for Iss {
 
     fn pc(&self, hpu: usize) -> u32 {
         let unit = &self.units[hpu];
-        unit.harts.get(unit.space).map_or(0, |hart| hart.pc)
+        unit.stopped.or(unit.harts.get(unit.space).map(|hart| hart.pc)).unwrap_or_default()
     }
 
     fn counts(&self) -> (u64, u64) {

@@ -49,8 +49,8 @@ pub(crate) struct Space {
     /// End of what the image loads into handler memory before the part shared with the host, and in that part.
     pub image_end: u32,
     pub shared_end: u32,
-    /// End of what it has in clusters.
-    pub runtime_end: u32,
+    /// What it has in clusters, without stacks.
+    pub cluster_data: Vec<Range<u32>>,
 }
 
 impl Space {
@@ -67,7 +67,7 @@ impl Space {
             constants: Vec::new(),
             image_end: 0,
             shared_end: machine.handler_data,
-            runtime_end: 0,
+            cluster_data: Vec::new(),
         };
         for segment in image.segments.iter().filter(|segment| segment.size > 0) {
             let fail = ImageError::NoMemory { address: segment.address, bytes: segment.size };
@@ -88,12 +88,17 @@ impl Space {
             } else if let Some(at) =
                 room(map::L1_ALIAS, map::L1_PACKETS).or_else(|| room(map::L1, map::L1_PACKETS))
             {
-                space.runtime_end = space.runtime_end.max(at + segment.size);
                 for runtime in &mut space.runtime {
                     put(runtime, at, &segment.bytes);
                 }
             } else {
                 return Err(fail);
+            }
+        }
+        for section in image.sections.iter().filter(|section| !section.name.starts_with(".stack")) {
+            let at = section.address.checked_sub(map::L1_ALIAS).or(section.address.checked_sub(map::L1));
+            if let Some(at) = at.filter(|at| *at < map::L1_PACKETS) {
+                space.cluster_data.push(at..at.saturating_add(section.size).min(map::L1_PACKETS));
             }
         }
         // Sections say more than segments, which hold constants and data together; an image may have none.

@@ -75,7 +75,8 @@ impl Windows {
     #[cold]
     fn check_cluster(&self, space: &Space, at: u32, size: u32) -> Result<(), &'static str> {
         let runtime = self.stacks.end..map::L1_PACKETS;
-        if inside(&runtime, at, size) || inside(&(0..space.runtime_end), at, size) {
+        let data = |range: &Range<u32>| inside(range, at, size);
+        if inside(&runtime, at, size) || space.cluster_data.iter().any(data) {
             return Ok(());
         }
         if at < self.stacks.end {

@@ -84,7 +84,8 @@ fn an_endless_loop_meets_the_watchdog() {
     let cycles = record.times.ended - record.times.started;
     assert!((2000..2020).contains(&cycles), "{cycles}");
     assert!(record.failed && record.instructions > 900);
-    assert!(faults(&out)[0].to_string().contains("still running after 2000 cycles"), "{}", faults(&out)[0]);
+    let fault = faults(&out)[0].to_string();
+    assert!(fault.contains("(ph): still running after 2000 cycles"), "{fault}");
 }
 
 /// Calls itself as often as the packet is long.
@@ -112,6 +113,8 @@ fn a_stack_of_a_kibibyte_is_guarded() {
     );
     // Core 1 runs into core 0's stack, which hardware does not notice.
     let both = vec![packet(0, 70, 0, false), packet(1, 70, 0, true)];
+    let Some((nic, _)) = run(DEEP, Options::default(), both.clone()) else { return };
+    assert_eq!(nic.stats().faults[0], 2);
     let bugs = Options { compat: Compat { bugs: true }, ..Options::default() };
     let Some((nic, _)) = run(&DEEP.replace("ret", "lw zero, 0x50(s0)\n1: lw t0, 0(s0)\n j 1b"), bugs, both)
     else {
@@ -245,6 +248,7 @@ fn text_comes_out_by_line_and_assertions_end_the_handler() {
         .filter_map(|out| if let Out::Stdout { text, .. } = out { Some(text.as_str()) } else { None })
         .collect();
     assert_eq!((text.as_str(), nic.stats().faults), ("h\n!", [0, 0, 0, 1]));
+    assert!(faults(&out)[0].symbol.as_ref().is_some_and(|symbol| symbol.starts_with("ph+")), "{out:?}");
 }
 
 const EMPTY_ALL: &str = ".global hh\n.global ph\n.global th\nhh: ret\nph: ret\nth: ret\n";

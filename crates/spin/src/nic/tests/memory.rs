@@ -71,6 +71,35 @@ fn cycles(place: &str, step: usize) -> Option<u64> {
     records.last().map(|record| record.times.ended - record.times.started)
 }
 
+/// Reads the packet's address, then byte 1 of the handler memory's, and leaves both in the scratchpad.
+const BYTES: &str = "
+        .global ph
+    ph: lw t0, 0(a0)
+        lw t3, 0x10(t0)
+        lw t1, 8(t0)
+        lbu t2, 1(t0)
+        lbu t4, 0(t0)
+        sw t1, 0(t3)
+        sb t2, 4(t3)
+        sb t4, 5(t3)
+        ret
+";
+
+#[test]
+fn bytes_of_task_registers_are_right_unless_the_fault_is_asked_for() {
+    let Some(image) = image(BYTES) else { return };
+    for bugs in [false, true] {
+        let mut nic = nic("pspin", &image, Options { compat: Compat { bugs }, ..Options::default() });
+        nic.arrive(packet(0, 64, 0, true));
+        nic.run_until(Until::Idle);
+        let seen = nic.read(0, map::L1 + map::L1_SCRATCHPADS, 6).unwrap();
+        let memory = nic.handler_memory(0).unwrap().start.to_le_bytes();
+        let expected = if bugs { seen[1] } else { memory[1] };
+        assert_eq!((seen[4], seen[5]), (expected, memory[0]), "{bugs}");
+        assert_ne!(seen[1], memory[1]);
+    }
+}
+
 #[test]
 fn a_bank_serves_one_access_a_cycle() {
     let place = "lw t0, 0x10(t0)\n addi t1, t1, -64\n add t0, t0, t1";

@@ -73,6 +73,9 @@ SECTIONS {
     .rodata : { *(.rodata*) }
     . = ALIGN(0x1000);
     .data : { *(.data*) *(.bss*) }
+    . = 0x1b000000;
+    .stack (NOLOAD) : { stack = .; . += 0x2000; }
+    .data_tiny_l1 (NOLOAD) : { *(.data_tiny_l1*) . += 16; }
 }
 ";
 
