@@ -12,9 +12,11 @@
 
 mod conditions;
 mod effects;
+mod locate;
 mod state;
+mod unchecked;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 
 use crate::cells::{self, Cells};
@@ -24,6 +26,7 @@ use crate::loops::{Loops, Position};
 use crate::term::{Mem, Term, Terms};
 use conditions::{allowed_sizes, assume, decide};
 use state::merge;
+use unchecked::Flow;
 
 /// Nodes of one position that may be told apart by constants that steer nothing.
 const SPLIT_LIMIT: usize = 24;
@@ -43,6 +46,14 @@ pub struct Node {
     pub mem_phis: Vec<Vec<Mem>>,
     /// Table reads, in order.
     pub reads: Vec<Read>,
+    /// Steps of its block that are executed: fewer than there are if one of them ends the program.
+    pub steps: usize,
+    /// Cycles besides those of the steps: accesses to memory and what depends on values.
+    pub waits: u64,
+    /// Parts of them that may be less: what they are, and what is counted.
+    pub delays: Vec<(Term, u64)>,
+    /// Cycles of accesses to unknown addresses, which may be fewer.
+    pub uncertain: u64,
 }
 
 /// A read of a table.
@@ -73,6 +84,10 @@ pub struct Edge {
 pub struct Dag {
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
+    /// What was taken as unknown: place and what.
+    pub notes: BTreeSet<(u32, &'static str)>,
+    /// What slots held at the start.
+    pub start: Vec<(Slot, Term)>,
     /// Iterations that `--unroll` cut off.
     pub cut: bool,
 }
@@ -86,6 +101,10 @@ pub enum UnrollError {
     Irreducible { place: String },
     #[error("{place}: no end of this loop was found within {limit} nodes; give a bound with --unroll N")]
     Unbounded { place: String, limit: usize },
+    #[error(
+        "{place}: where this goes is not decided by constants; indirect jumps are followed through tables of constants only"
+    )]
+    Jump { place: String },
     #[error("{place}: address {detail}")]
     Address { place: String, detail: String },
     #[error("stopped before the program was unrolled")]
@@ -103,10 +122,23 @@ pub struct Limits<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
+/// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they were, which their bytes do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cell {
+    whole: Term,
+    at: u8,
+}
+
+impl Cell {
+    fn byte(self, terms: &mut Terms) -> Term {
+        terms.extract(self.whole, 8 * self.at, 8)
+    }
+}
+
 #[derive(Clone)]
 struct State {
     slots: Vec<Option<Term>>,
-    cells: BTreeMap<u64, Term>,
+    cells: BTreeMap<u64, Cell>,
     mems: Vec<Option<Mem>>,
     /// Intervals that conditions have left to terms.
     bounds: BTreeMap<Term, (u64, u64)>,
@@ -135,6 +167,8 @@ struct Walk<'a> {
     dag: Dag,
     pending: BTreeMap<Position, Vec<(Option<u32>, State)>>,
     limits: Limits<'a>,
+    /// Phis of the node that is being walked.
+    joined: Vec<Vec<Term>>,
 }
 
 /// Unrolls a program; the graph loses its dead assignments.
@@ -150,8 +184,20 @@ pub fn unroll(graph: &mut Graph, terms: &mut Terms, limits: Limits) -> Result<Da
     let deciding: Vec<bool> =
         blocks.map(|block| graph.successors(block).iter().any(|to| loops.leaves(block, *to))).collect();
     let steering = liveness::steering(graph, &deciding);
-    let dag = Dag { nodes: Vec::new(), edges: Vec::new(), cut: false };
-    let mut walk = Walk { graph, loops, live, cells, steering, terms, dag, pending: BTreeMap::new(), limits };
+    let dag =
+        Dag { nodes: Vec::new(), edges: Vec::new(), notes: BTreeSet::new(), start: Vec::new(), cut: false };
+    let mut walk = Walk {
+        graph,
+        loops,
+        live,
+        cells,
+        steering,
+        terms,
+        dag,
+        pending: BTreeMap::new(),
+        limits,
+        joined: Vec::new(),
+    };
     walk.start()?;
     while let Some((position, arrivals)) = walk.pending.pop_first() {
         walk.check(&position)?;
@@ -193,18 +239,22 @@ impl Walk<'_> {
         };
         for (index, region) in self.graph.regions.iter().enumerate() {
             let whole = matches!(region.contents, Contents::Packet | Contents::Table);
+            // Copies of the packet begin as the packet.
+            let first = self.graph.regions.iter().position(|other| other.contents == Contents::Packet);
+            let index = if region.contents == Contents::Packet { first.unwrap_or(index) } else { index };
             state.mems.push(whole.then(|| self.terms.initial(index as u32)));
         }
         for (slot, value) in &self.graph.start {
             let value = self.evaluate(&mut state, value);
             state.slots[slot.0 as usize] = Some(value);
+            self.dag.start.push((*slot, value));
         }
         for (address, value) in &self.graph.bytes {
             let value = self.evaluate(&mut state, value);
             let bytes = self.terms.bits(value) / 8;
             for byte in 0..bytes {
-                let part = self.terms.extract(value, 8 * byte, 8);
-                state.cells.insert(address + u64::from(byte), part);
+                let cell = self.cell(value, byte);
+                state.cells.insert(address + u64::from(byte), cell);
             }
         }
         self.pending.insert(self.loops.first(self.graph.entry), vec![(None, state)]);
@@ -246,7 +296,7 @@ impl Walk<'_> {
     }
 
     /// Indices of states that agree on what keeps nodes apart, in order of arrival.
-    fn group(&self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
+    fn group(&mut self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
         for (index, (_, state)) in arrivals.iter().enumerate() {
@@ -256,7 +306,21 @@ impl Walk<'_> {
                 let Some(term) = *value else { continue };
                 match self.terms.value(term) {
                     Some(value) if apart != Apart::Steering || steers => key.push((slot as u64, value)),
-                    None if apart == Apart::Offsets && steers => {
+                    None => {
+                        let (base, term) = match self.terms.strip(term) {
+                            Some((base, rest)) => (u64::from(base) + 1, rest),
+                            None => (0, term),
+                        };
+                        // An address at a constant offset is as good as a constant.
+                        if let (Some(offset), true) =
+                            (self.terms.value(term), apart != Apart::Steering || steers)
+                        {
+                            key.push((slot as u64 | 1 << 61, base << 32 | offset));
+                            continue;
+                        }
+                        if apart != Apart::Offsets || !steers {
+                            continue;
+                        }
                         let facts = self.terms.facts(term);
                         if facts.low > 0 && facts.high - facts.low <= MOST_OFFSET {
                             key.push((slot as u64 | 1 << 62, facts.low));
@@ -265,9 +329,14 @@ impl Walk<'_> {
                     _ => {}
                 }
             }
-            for (address, value) in &state.cells {
-                if let Some(value) = self.terms.value(*value) {
+            for (address, cell) in &state.cells {
+                let byte = cell.byte(self.terms);
+                if let Some(value) = self.terms.value(byte) {
                     key.push((*address | 1 << 63, value));
+                } else if let Some((base, rest)) = self.terms.strip(cell.whole)
+                    && let Some(offset) = self.terms.value(rest)
+                {
+                    key.push((*address | 1 << 60, u64::from(base) << 32 | offset));
                 }
             }
             let group = *known.entry(key).or_insert_with(|| {
@@ -293,6 +362,10 @@ impl Walk<'_> {
             phis: Vec::new(),
             mem_phis: Vec::new(),
             reads: Vec::new(),
+            steps: usize::MAX,
+            waits: 0,
+            delays: Vec::new(),
+            uncertain: 0,
         };
         for (edge, _) in arrivals {
             if let Some(edge) = edge {
@@ -302,17 +375,45 @@ impl Walk<'_> {
             }
         }
         let mut state = merge(self.terms, id, &mut node, arrivals);
-        for step in &self.graph.blocks[block.0 as usize].steps {
+        self.joined.clone_from(&node.phis);
+        let graph = self.graph;
+        for (index, step) in graph.blocks[block.0 as usize].steps.iter().enumerate() {
             for effect in &step.effects {
-                self.effect(&mut state, effect, step.place, &mut node)?;
+                if let Flow::Fault = self.effect(&mut state, effect, step.place, &mut node)? {
+                    node.steps = index + 1;
+                    self.dag.nodes.push(node);
+                    self.exit(id);
+                    return Ok(());
+                }
             }
         }
+        let place = graph.blocks[block.0 as usize].place.unwrap_or(0);
+        let cases = match &graph.blocks[block.0 as usize].next {
+            Next::Switch { value, .. } => {
+                let value = self.evaluate(&mut state, value);
+                let cases = self.cases(value);
+                Some(cases.ok_or_else(|| UnrollError::Jump { place: graph.describe(place) })?)
+            }
+            _ => None,
+        };
         self.dag.nodes.push(node);
         match &self.graph.blocks[block.0 as usize].next {
             Next::Exit => self.exit(id),
             Next::Goto(to) => {
                 let cond = self.terms.boolean(true);
                 self.follow(id, position, *to, cond, true, state);
+            }
+            Next::Switch { targets, .. } => {
+                for (value, cond) in cases.unwrap_or_default() {
+                    let cond = decide(self.terms, &state, cond);
+                    let mut next = state.clone();
+                    if self.terms.value(cond) == Some(0) || !assume(self.terms, &mut next, cond) {
+                        continue;
+                    }
+                    let to = targets.iter().find(|(number, _)| *number == value);
+                    let (_, to) = to.ok_or_else(|| UnrollError::Jump { place: graph.describe(place) })?;
+                    self.follow(id, position, *to, cond, true, next);
+                }
             }
             Next::Branch { cond, taken, fall } => {
                 let cond = self.evaluate(&mut state, cond);
@@ -330,6 +431,14 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A byte of a value as it is kept; where addresses are constants anyway, bytes are bytes.
+    fn cell(&mut self, whole: Term, at: u8) -> Cell {
+        match self.graph.unchecked {
+            Some(_) => Cell { whole, at },
+            None => Cell { whole: self.terms.extract(whole, 8 * at, 8), at: 0 },
+        }
     }
 
     fn exit(&mut self, from: u32) {
