@@ -32,6 +32,12 @@ use unchecked::Flow;
 const SPLIT_LIMIT: usize = 24;
 /// Most that the unknown part of an offset into a packet adds to it.
 const MOST_OFFSET: u64 = 1 << 16;
+/// Most conditions that a state keeps in unchecked programs, whose loops may have no end; the oldest go first.
+const MOST_ASSUMED: usize = 1024;
+/// States that wait at one position with what they know; more wait without, so that memory stays bounded.
+const MOST_KNOWING: usize = 2048;
+/// Most states that may wait at one position in unchecked programs: exits of a loop.
+const MOST_WAITING: usize = 20_000;
 /// Most nodes of the unrolled program.
 const NODE_LIMIT: usize = 400_000;
 
@@ -140,6 +146,8 @@ struct State {
     slots: Vec<Option<Term>>,
     cells: BTreeMap<u64, Cell>,
     mems: Vec<Option<Mem>>,
+    /// Private bytes that are not listed may have been overwritten; else they are as at the start.
+    lost: bool,
     /// Intervals that conditions have left to terms.
     bounds: BTreeMap<Term, (u64, u64)>,
     /// Conditions that hold, sorted.
@@ -167,6 +175,8 @@ struct Walk<'a> {
     dag: Dag,
     pending: BTreeMap<Position, Vec<(Option<u32>, State)>>,
     limits: Limits<'a>,
+    /// More states wait somewhere than may.
+    crowded: bool,
     /// Phis of the node that is being walked.
     joined: Vec<Vec<Term>>,
 }
@@ -197,6 +207,7 @@ pub fn unroll(graph: &mut Graph, terms: &mut Terms, limits: Limits) -> Result<Da
         pending: BTreeMap::new(),
         limits,
         joined: Vec::new(),
+        crowded: false,
     };
     walk.start()?;
     while let Some((position, arrivals)) = walk.pending.pop_first() {
@@ -220,11 +231,11 @@ impl Walk<'_> {
         if late || (self.limits.stop)() {
             return Err(UnrollError::Stopped);
         }
-        if self.dag.nodes.len() > NODE_LIMIT {
+        if self.dag.nodes.len() > NODE_LIMIT || self.crowded {
             let header = position[0];
             let block = self.loops.order.iter().position(|place| *place == header).unwrap_or(0);
             let place = first_place(self.graph, BlockId(block as u32));
-            return Err(UnrollError::Unbounded { place, limit: NODE_LIMIT });
+            return Err(UnrollError::Unbounded { place, limit: self.dag.nodes.len() });
         }
         Ok(())
     }
@@ -234,6 +245,7 @@ impl Walk<'_> {
             slots: vec![None; self.graph.slots.len()],
             cells: BTreeMap::new(),
             mems: Vec::new(),
+            lost: false,
             bounds: BTreeMap::new(),
             assumed: Vec::new(),
         };
@@ -280,6 +292,9 @@ impl Walk<'_> {
         let cells = &self.cells[block];
         for (_, state) in &mut arrivals {
             state.cells.retain(|address, _| cells.contains(*address));
+        }
+        if self.graph.unchecked.is_some() && arrivals.len() > 1 {
+            self.fill(&mut arrivals);
         }
         let mut groups = self.group(&arrivals, Apart::Offsets);
         for less in [Apart::Constants, Apart::Steering] {
@@ -448,7 +463,15 @@ impl Walk<'_> {
         self.dag.nodes[from as usize].out.push(edge);
     }
 
-    fn follow(&mut self, from: u32, position: &Position, to: BlockId, cond: Term, taken: bool, state: State) {
+    fn follow(
+        &mut self,
+        from: u32,
+        position: &Position,
+        to: BlockId,
+        cond: Term,
+        taken: bool,
+        mut state: State,
+    ) {
         let block = self.dag.nodes[from as usize].block;
         let next = self.loops.advance(block, position, to);
         if let Some(limit) = self.limits.unroll
@@ -461,6 +484,15 @@ impl Walk<'_> {
         let size = if self.limits.undecided { (0, u64::MAX) } else { allowed_sizes(self.terms, cond) };
         self.dag.edges.push(Edge { from, to: None, slot: 0, cond, taken, size });
         self.dag.nodes[from as usize].out.push(edge);
-        self.pending.entry(next).or_default().push((Some(edge), state));
+        let waiting = self.pending.entry(next).or_default();
+        if self.graph.unchecked.is_some() {
+            let most = if waiting.len() > MOST_KNOWING { 0 } else { MOST_ASSUMED };
+            state.assumed.drain(..state.assumed.len().saturating_sub(most));
+            while state.bounds.len() > most {
+                state.bounds.pop_first();
+            }
+        }
+        self.crowded |= self.graph.unchecked.is_some() && waiting.len() > MOST_WAITING;
+        waiting.push((Some(edge), state));
     }
 }

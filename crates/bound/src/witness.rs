@@ -48,6 +48,8 @@ pub struct Witness {
     pub spare: u64,
     /// Bytes of the packet's memory outside of it that matter: offset, byte.
     pub beyond: Vec<(i64, u8)>,
+    /// Bytes of private memory at the start that matter: the graph's address, byte.
+    pub private: Vec<(u64, u8)>,
     /// Where memories begin, by base.
     pub bases: Vec<u64>,
     /// What slots hold at the start.
@@ -59,6 +61,7 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
     let is_packet = |region: u32| graph.regions[region as usize].contents == Contents::Packet;
     let size = found.size as usize;
     let (mut packet, mut mask, mut beyond) = (vec![0u8; size], vec![0u8; size], Vec::new());
+    let mut private = Vec::new();
     let mut set = |address: u64, value: u8| {
         let at = address.wrapping_sub(base) as usize;
         match (packet.get_mut(at), mask.get_mut(at)) {
@@ -74,10 +77,12 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
     for (term, value) in &found.model.values {
         match terms.node(*term) {
             Node::Var(var) => {
-                if let Var::Byte { region, address } = terms.var_info(var)
-                    && is_packet(region)
-                {
-                    set(address, *value as u8);
+                if let Var::Byte { region, address } = terms.var_info(var) {
+                    match graph.regions[region as usize].contents {
+                        Contents::Packet => set(address, *value as u8),
+                        Contents::Private => private.push((address, *value as u8)),
+                        _ => {}
+                    }
                 }
             }
             Node::Load(mem, address) => {
@@ -100,6 +105,7 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
         work: found.work,
         spare: 0,
         beyond,
+        private,
         bases: Vec::new(),
         start: dag.start.iter().map(|(_, term)| found.model.value(terms, *term)).collect(),
     };

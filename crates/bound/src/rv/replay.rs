@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::memory::{OUTSIDE, Surroundings};
+use super::memory::{OUTSIDE, STACK_HOME, Surroundings};
 use super::text::Program;
 use super::world::{self, Asked, Start};
 use crate::graph::Graph;
@@ -58,6 +58,7 @@ pub fn start(witness: &Witness) -> Start {
     Start {
         packet: witness.packet.clone(),
         beyond: witness.beyond.clone(),
+        stack: witness.private.iter().map(|(at, byte)| (*at as i64 - STACK_HOME as i64, *byte)).collect(),
         bases: witness.bases.clone(),
         regs: (0..31).map(word).collect(),
         cluster: word(31),

@@ -16,6 +16,8 @@ pub struct Start {
     pub packet: Vec<u8>,
     /// Bytes around the packet: offset, byte.
     pub beyond: Vec<(i64, u8)>,
+    /// Bytes of the stack: offset from the stack pointer, byte.
+    pub stack: Vec<(i64, u8)>,
     /// Where memories are, by base.
     pub bases: Vec<u64>,
     /// Registers 1 to 31; those of the calling convention and a handler's argument are set besides.
@@ -102,6 +104,7 @@ pub fn run(
     });
     let task = task.collect();
     let stack = at(base::STACK);
+    own.extend(start.stack.iter().map(|(by, byte)| (stack.wrapping_add(*by as u32), *byte)));
     let areas = vec![
         (at(base::PACKET).wrapping_sub(0x1000), 0x1_1000),
         (at(base::PACKET_L2).wrapping_sub(0x1000), 0x1_1000),

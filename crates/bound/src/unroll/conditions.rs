@@ -1,7 +1,7 @@
 //! What conditions say: about each other, about intervals of terms, and about the packet's size.
 
 use super::State;
-use crate::term::{Node as TermNode, Op, Term, Terms, Var};
+use crate::term::{Node as TermNode, Op, Term, Terms, Var, ones};
 
 /// What a condition is where other conditions hold.
 pub(super) fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
@@ -107,34 +107,47 @@ pub(super) fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
             None => return anything,
         },
     };
-    let facts = |term: Term| terms.facts(term);
-    match (op, size_plus(terms, a), size_plus(terms, b), holds) {
-        (Op::Eq, Some(by), None, true) => (facts(b).low.saturating_sub(by), facts(b).high.saturating_sub(by)),
-        (Op::Eq, None, Some(by), true) => (facts(a).low.saturating_sub(by), facts(a).high.saturating_sub(by)),
-        // size + by < b, or not
-        (Op::Ult, Some(by), None, true) => (0, facts(b).high.saturating_sub(by.saturating_add(1))),
-        (Op::Ult, Some(by), None, false) => (facts(b).low.saturating_sub(by), u64::MAX),
-        // a < size + by, or not
-        (Op::Ult, None, Some(by), true) => (facts(a).low.saturating_add(1).saturating_sub(by), u64::MAX),
-        (Op::Ult, None, Some(by), false) => (0, facts(a).high.saturating_sub(by)),
-        _ => anything,
-    }
+    let (f, g) = (terms.facts(a), terms.facts(b));
+    let of = |term: Term, low: u64, high: u64| sizes(terms, term, (low, high)).unwrap_or(anything);
+    let (x, y) = match (op, holds) {
+        (Op::Eq, true) => (of(a, g.low, g.high), of(b, f.low, f.high)),
+        (Op::Ult, true) => (of(a, 0, g.high.saturating_sub(1)), of(b, f.low.saturating_add(1), u64::MAX)),
+        (Op::Ult, false) => (of(a, g.low, u64::MAX), of(b, 0, f.high)),
+        _ => (anything, anything),
+    };
+    (x.0.max(y.0), x.1.min(y.1))
 }
 
-/// What is added to the packet's size in a term that is nothing else and does not wrap.
-fn size_plus(terms: &Terms, term: Term) -> Option<u64> {
+/// The packet sizes for which a term is in an interval, if it grows with the size and depends on nothing else.
+fn sizes(terms: &Terms, term: Term, (low, high): (u64, u64)) -> Option<(u64, u64)> {
+    let facts = terms.facts(term);
+    let (low, high) = (low.max(facts.low), high.min(facts.high));
     match terms.node(term) {
-        TermNode::Var(var) if terms.var_info(var) == Var::Size => Some(0),
-        TermNode::Op(Op::Zext, inner, _) => size_plus(terms, inner),
-        TermNode::Op(Op::Concat, high, inner) => {
-            let base = terms.value(high)? << terms.bits(inner);
-            size_plus(terms, inner)?.checked_add(base)
+        TermNode::Var(var) if terms.var_info(var) == Var::Size => Some((low, high)),
+        TermNode::Op(Op::Zext, inner, _) => sizes(terms, inner, (low, high)),
+        TermNode::Op(Op::Concat, above, inner) => {
+            let base = terms.value(above)? << terms.bits(inner);
+            sizes(terms, inner, (low.saturating_sub(base), high.saturating_sub(base)))
         }
         TermNode::Op(Op::Add, inner, by) => {
-            let (by, below) = (terms.value(by)?, size_plus(terms, inner)?);
-            (terms.facts(term).low == terms.facts(inner).low.checked_add(by)?
-                && terms.facts(term).high == terms.facts(inner).high.checked_add(by)?)
-            .then_some(below.checked_add(by)?)
+            // The sums of the smallest and the largest value are the bounds: none wraps, or all do.
+            let (by, below) = (terms.value(by)?, terms.facts(inner));
+            let mask = ones(facts.bits);
+            let sums = (below.low.wrapping_add(by) & mask, below.high.wrapping_add(by) & mask);
+            let back = |value: u64| value.wrapping_sub(by) & mask;
+            (sums == (facts.low, facts.high) && low <= high)
+                .then(|| sizes(terms, inner, (back(low), back(high))))
+                .flatten()
+        }
+        TermNode::Op(Op::Shl, inner, by) => {
+            let by = terms.value(by).filter(|by| *by < facts.bits.into())?;
+            (terms.facts(inner).high <= ones(facts.bits) >> by)
+                .then(|| sizes(terms, inner, (low.div_ceil(1 << by), high >> by)))
+                .flatten()
+        }
+        // The upper part: what is cut off may be anything.
+        TermNode::Extract(inner, from) if from + facts.bits == terms.bits(inner) => {
+            sizes(terms, inner, (low << from, high << from | ones(from)))
         }
         _ => None,
     }

@@ -50,6 +50,7 @@ pub(super) fn merge(
         let values: Option<Vec<Term>> = arrivals.iter().map(|(_, state)| state.slots[slot]).collect();
         *value = values.map(|values| join(terms, node, values));
     }
+    state.lost = arrivals.iter().any(|(_, state)| state.lost);
     state.cells.retain(|address, _| arrivals.iter().all(|(_, state)| state.cells.contains_key(address)));
     for (address, cell) in &mut state.cells {
         let cells: Vec<Cell> = arrivals.iter().map(|(_, state)| state.cells[address]).collect();

@@ -1,5 +1,7 @@
 //! Accesses of unchecked programs: what they read, what they change, how long they take (see [`super::locate`]).
 
+use std::collections::BTreeSet;
+
 use super::locate::Found;
 use super::{Cell, Node, Read, State, UnrollError, Walk};
 use crate::graph::{Contents, Effect, Unchecked, Wait};
@@ -173,7 +175,7 @@ impl<'a> Walk<'a> {
                 Some(list) => {
                     let (mut values, mut whole) = (Vec::new(), true);
                     for at in list {
-                        whole &= (0..u64::from(access.bytes)).all(|by| state.cells.contains_key(&(at + by)));
+                        whole &= !state.lost;
                         let word = self.cells(state, at, access.bytes);
                         values.push((at, word));
                     }
@@ -202,14 +204,46 @@ impl<'a> Walk<'a> {
         value
     }
 
-    /// Some bytes of private memory as one value; those that nobody wrote are new.
+    /// A byte of private memory as it was at the start.
+    fn at_start(&mut self, at: u64) -> Cell {
+        let regions = &self.graph.regions;
+        let region = regions.iter().position(|region| at >= region.base && at - region.base < region.size);
+        let (mem, at) = (self.terms.initial(region.unwrap_or(0) as u32), self.terms.constant(32, at));
+        Cell { whole: self.terms.load(mem, at), at: 0 }
+    }
+
+    /// Lists in every state the bytes that one of them lists.
+    pub(super) fn fill(&mut self, arrivals: &mut [(Option<u32>, State)]) {
+        let mut listed: BTreeSet<u64> = BTreeSet::new();
+        for (_, state) in arrivals.iter() {
+            listed.extend(state.cells.keys());
+        }
+        let lacks = |state: &State| !state.lost && state.cells.len() < listed.len();
+        for (_, state) in arrivals.iter_mut().filter(|(_, state)| lacks(state)) {
+            for at in &listed {
+                if !state.cells.contains_key(at) {
+                    let cell = self.at_start(*at);
+                    state.cells.insert(*at, cell);
+                }
+            }
+        }
+    }
+
+    /// Some bytes of private memory as one value; those that may have been overwritten are new.
     fn cells(&mut self, state: &mut State, at: u64, bytes: u8) -> Term {
-        let terms = &mut *self.terms;
-        let mut cell =
-            |by: u64| *state.cells.entry(at + by).or_insert_with(|| Cell { whole: terms.fresh(8), at: 0 });
-        let first = cell(0);
+        let mut list: Vec<Cell> = Vec::new();
+        for at in at..at + u64::from(bytes) {
+            let known = state.cells.get(&at).copied();
+            let cell = match known {
+                Some(cell) => cell,
+                None if state.lost => Cell { whole: self.terms.fresh(8), at: 0 },
+                None => self.at_start(at),
+            };
+            state.cells.insert(at, cell);
+            list.push(cell);
+        }
+        let first = list[0];
         let follows = |(by, cell): (u8, &Cell)| cell.whole == first.whole && cell.at == first.at + by;
-        let list: Vec<Cell> = (0..bytes.into()).map(&mut cell).collect();
         if (0..).zip(&list).all(follows) {
             return self.terms.extract(first.whole, 8 * first.at, 8 * bytes);
         }
@@ -278,7 +312,12 @@ impl<'a> Walk<'a> {
                                     let whole = self.terms.ite(hit, new, old);
                                     state.cells.insert(key, Cell { whole, at: 0 });
                                 }
-                                None => {}
+                                None if state.lost => {}
+                                None => {
+                                    let (new, old) = (new.byte(self.terms), self.at_start(key).whole);
+                                    let whole = self.terms.ite(hit, new, old);
+                                    state.cells.insert(key, Cell { whole, at: 0 });
+                                }
                             }
                         }
                     }
@@ -303,6 +342,7 @@ impl<'a> Walk<'a> {
         match self.graph.regions[region].contents {
             Contents::Packet => state.mems[region] = None,
             Contents::Private => {
+                state.lost = true;
                 let (from, to) = (self.graph.regions[region].base, self.graph.regions[region].size);
                 let (from, to) = (from.max(span.0), (from + to).min(span.1));
                 let terms = &mut *self.terms;
