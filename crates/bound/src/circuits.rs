@@ -284,6 +284,8 @@ impl Circuits {
     }
 
     fn load(&mut self, terms: &Terms, mem: Mem, address: Term, term: Term) -> Vec<Lit> {
+        // Reads inside the address come first, so that this one is tied to them too.
+        self.bits(terms, address);
         let value: Vec<Lit> = (0..8).map(|_| self.fresh()).collect();
         // Resolved loads are from initial contents; stores have become choices.
         if let MemNode::Init(region) = terms.mem(mem) {
