@@ -195,9 +195,7 @@ pub fn prepare(graph: &mut Graph, program: &Program, around: &Surroundings) -> S
     let unchecked = regions.unchecked;
     let code = program.code.base();
     graph.unchecked = Some(unchecked);
-    for number in 1..32 {
-        graph.start.push((regs[number], Expr::Fresh(32)));
-    }
+    graph.start.extend(regs[1..].iter().map(|slot| (*slot, Expr::Fresh(32))));
     start(graph, &regs, program.handler, around);
     graph.start.push((regs[1], Expr::add(Expr::Base(base::CODE), word(RETURN.into()))));
     graph.start.push((regs[2], Expr::Base(base::STACK)));
@@ -354,14 +352,12 @@ impl Regions<'_> {
 
     fn sections(&mut self, program: &Program) {
         for section in program.image.sections.iter().filter(|section| section.size > 0) {
-            let contents = if section.writable { Contents::Shared } else { Contents::Table };
-            let wait = self.around.wait(section.address);
-            let region =
-                self.region(&section.name, section.address.into(), section.size.into(), contents, wait);
-            if contents == Contents::Table {
-                let zeros = std::iter::repeat(&0).take(section.size as usize);
-                let bytes = section.bytes.iter().chain(zeros.skip(section.bytes.len()));
-                let given = bytes.take(section.size as usize).zip(u64::from(section.address)..);
+            let known = !section.writable && section.bytes.len() == section.size as usize;
+            let contents = if known { Contents::Table } else { Contents::Shared };
+            let (at, wait) = (u64::from(section.address), self.around.wait(section.address));
+            let region = self.region(&section.name, at, section.size.into(), contents, wait);
+            if known {
+                let given = section.bytes.iter().zip(at..);
                 self.graph.given.extend(given.map(|(byte, at)| (region, at, *byte)));
             }
         }

@@ -201,7 +201,7 @@ impl World<'_> {
             }
             let mut constant = self.program.image.sections.iter().filter(|section| !section.writable);
             let section = constant.find(|section| at.wrapping_sub(section.address) < section.size)?;
-            Some(section.bytes.get((at - section.address) as usize).copied().unwrap_or(0))
+            section.bytes.get((at - section.address) as usize).copied()
         };
         let mut value = 0;
         for by in 0..bytes {

@@ -23,8 +23,8 @@ impl Walk<'_> {
             Expr::Size => self.terms.packet_size(),
             Expr::Fresh(bits) => self.terms.fresh(*bits),
             Expr::Base(index) => {
-                let bases = self.graph.unchecked.iter().flat_map(|unchecked| &unchecked.bases);
-                match bases.skip(*index as usize).next() {
+                let unchecked = self.graph.unchecked.as_ref();
+                match unchecked.and_then(|unchecked| unchecked.bases.get(*index as usize)) {
                     Some(base) => self.terms.base(*index, (base.low, base.high), base.aligned),
                     None => self.terms.fresh(32),
                 }

@@ -115,6 +115,13 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
     }
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
     if object::is_elf(&bytes) {
+        // 243 is RISC-V.
+        if bytes.get(18..20) == Some(&[243, 0]) {
+            return Err(Failure::usage(format!(
+                "{}: RISC-V handlers run on --target pspin or fpspin",
+                path.display()
+            )));
+        }
         return from_object(args, &bytes);
     }
     let text = std::str::from_utf8(&bytes).ok();
