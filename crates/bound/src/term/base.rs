@@ -7,6 +7,8 @@ use super::{Facts, Node, Op, Term, Terms, Var, ones};
 
 /// Offsets of addresses that are compared lie in `-REACH..REACH`, for [`Terms::offsets`].
 const REACH: u64 = 1 << 20;
+/// Summands that are looked at.
+const MOST_SUMMANDS: usize = 8;
 
 impl Terms {
     /// Where a memory begins, 32 bits: in `low..=high`, with so many low bits zero.
@@ -17,9 +19,14 @@ impl Terms {
         term
     }
 
+    /// Whether there are bases: those programs are unchecked.
+    pub fn based(&self) -> bool {
+        !self.bases.is_empty()
+    }
+
     /// An address as a base and an offset.
     pub fn strip(&mut self, term: Term) -> Option<(u32, Term)> {
-        if self.bases.is_empty() {
+        if !self.based() {
             return None;
         }
         match self.node(term) {
@@ -63,5 +70,35 @@ impl Terms {
         let (x, y) = (self.binary(Op::Add, x, reach), self.binary(Op::Add, y, reach));
         let near = |term: Term| self.facts(term).high <= 2 * REACH;
         (facts.low >= REACH && facts.high + REACH <= ones(32) && near(x) && near(y)).then_some((x, y))
+    }
+
+    /// Two sums without what they have in common; they are equal if these are.
+    pub(super) fn without_common(&mut self, a: Term, b: Term) -> Option<(Term, Term)> {
+        if !self.based() {
+            return None;
+        }
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        self.summands(a, &mut x);
+        self.summands(b, &mut y);
+        let common = x.iter().position(|term| self.value(*term).is_none() && y.contains(term))?;
+        let term = x.swap_remove(common);
+        let other = y.iter().position(|other| *other == term)?;
+        y.swap_remove(other);
+        let bits = self.bits(a);
+        let mut sum = |list: Vec<Term>| {
+            let zero = self.constant(bits, 0);
+            list.into_iter().fold(zero, |sum, term| self.binary(Op::Add, sum, term))
+        };
+        Some((sum(x), sum(y)))
+    }
+
+    fn summands(&self, term: Term, into: &mut Vec<Term>) {
+        match self.node(term) {
+            Node::Op(Op::Add, a, b) if into.len() < MOST_SUMMANDS => {
+                self.summands(a, into);
+                self.summands(b, into);
+            }
+            _ => into.push(term),
+        }
     }
 }

@@ -105,6 +105,13 @@ impl Terms {
                     }
                 }
             }
+            // Rounding down shifts out and back, so that tests against multiples count one by one.
+            let low = (!value & ones(bits)).trailing_ones() as u8;
+            if self.based() && op == Op::And && low > 0 && low < bits && value == !ones(low) & ones(bits) {
+                let part = self.extract(a, low, bits - low);
+                let (part, by) = (self.zext(part, bits), self.constant(bits, low.into()));
+                return self.binary(Op::Shl, part, by);
+            }
             // A mask of low bits is an extract, which passes through what is inside.
             if op == Op::And && value & value.wrapping_add(1) == 0 {
                 let part = self.extract(a, 0, value.trailing_ones() as u8);
@@ -207,6 +214,9 @@ impl Terms {
             return self.boolean(false);
         }
         if let Some((x, y)) = self.same_base(a, b) {
+            return self.eq(x, y);
+        }
+        if let Some((x, y)) = self.without_common(a, b) {
             return self.eq(x, y);
         }
         let (a, b) =

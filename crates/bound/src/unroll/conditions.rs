@@ -1,6 +1,7 @@
 //! What conditions say: about each other, about intervals of terms, and about the packet's size.
 
 use super::State;
+use super::locate::range;
 use crate::term::{Node as TermNode, Op, Term, Terms, Var, ones};
 
 /// What a condition is where other conditions hold.
@@ -11,6 +12,14 @@ pub(super) fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
     let not = terms.not(cond);
     if state.assumed.binary_search(&not).is_ok() {
         return terms.boolean(false);
+    }
+    if let Some((a, b, holds)) = compared(terms, cond)
+        && terms.based()
+    {
+        let ((least, most), (low, high)) = (range(terms, state, a), range(terms, state, b));
+        if most < low || least >= high {
+            return terms.boolean((most < low) == holds);
+        }
     }
     let Some((term, low, high)) = interval(terms, cond) else { return cond };
     let (least, most) = bounds(terms, state, term);
@@ -31,7 +40,47 @@ pub(super) fn decide(terms: &mut Terms, state: &State, cond: Term) -> Term {
     }
 }
 
+/// An unsigned comparison, and whether it or its negation is meant.
+fn compared(terms: &Terms, cond: Term) -> Option<(Term, Term, bool)> {
+    match terms.node(cond) {
+        TermNode::Op(Op::Ult, a, b) => Some((a, b, true)),
+        TermNode::Op(Op::Xor, not, one) if terms.value(one) == Some(1) => match terms.node(not) {
+            TermNode::Op(Op::Ult, a, b) => Some((a, b, false)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Leaves an interval to a term and to what it is made of; false if that leaves nothing.
+fn narrow(terms: &Terms, state: &mut State, term: Term, low: u64, high: u64) -> bool {
+    if terms.value(term).is_some() {
+        return true;
+    }
+    let (least, most) = range(terms, state, term);
+    let (low, high) = (low.max(least), high.min(most));
+    if low > high {
+        return false;
+    }
+    state.bounds.insert(term, (low, high));
+    match terms.node(term) {
+        TermNode::Op(Op::Zext, inner, _) => narrow(terms, state, inner, low, high),
+        TermNode::Op(Op::Add, inner, by) => {
+            let mask = ones(terms.bits(term));
+            let back = |value: u64, by: u64| value.wrapping_sub(by) & mask;
+            match terms.value(by).map(|by| (back(low, by), back(high, by))) {
+                Some((low, high)) if low <= high => narrow(terms, state, inner, low, high),
+                _ => true,
+            }
+        }
+        _ => true,
+    }
+}
+
 fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
+    if terms.based() {
+        return range(terms, state, term);
+    }
     let facts = terms.facts(term);
     state.bounds.get(&term).copied().unwrap_or((facts.low, facts.high))
 }
@@ -44,7 +93,20 @@ pub(super) fn assume(terms: &Terms, state: &mut State, cond: Term) -> bool {
     if let Err(at) = state.assumed.binary_search(&cond) {
         state.assumed.insert(at, cond);
     }
+    if let Some((a, b, holds)) = compared(terms, cond)
+        && terms.based()
+    {
+        let ((least, most), (low, high)) = (range(terms, state, a), range(terms, state, b));
+        let (x, y) = match holds {
+            true => ((0, high.saturating_sub(1)), (least.saturating_add(1), u64::MAX)),
+            false => ((low, u64::MAX), (0, most)),
+        };
+        return narrow(terms, state, a, x.0, x.1) && narrow(terms, state, b, y.0, y.1);
+    }
     if let Some((term, low, high)) = interval(terms, cond) {
+        if terms.based() {
+            return narrow(terms, state, term, low, high);
+        }
         let (least, most) = bounds(terms, state, term);
         let left = (least.max(low), most.min(high));
         state.bounds.insert(term, left);
@@ -93,16 +155,16 @@ fn excluded(terms: &Terms, cond: Term) -> Option<(Term, u64)> {
 /// The packet sizes a condition can hold for, by the intervals of what the size is compared with.
 pub(super) fn allowed_sizes(terms: &Terms, cond: Term) -> (u64, u64) {
     let anything = (0, u64::MAX);
-    let compared = |term: Term| match terms.node(term) {
+    let comparison = |term: Term| match terms.node(term) {
         TermNode::Op(op @ (Op::Ult | Op::Eq), a, b) => Some((op, a, b)),
         _ => None,
     };
     let (op, a, b, holds) = match terms.node(cond) {
-        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => match compared(a) {
+        TermNode::Op(Op::Xor, a, b) if terms.value(b) == Some(1) => match comparison(a) {
             Some((op, a, b)) => (op, a, b, false),
             None => return anything,
         },
-        _ => match compared(cond) {
+        _ => match comparison(cond) {
             Some((op, a, b)) => (op, a, b, true),
             None => return anything,
         },

@@ -6,7 +6,7 @@
 
 use super::{State, Walk};
 use crate::graph::{Graph, Unchecked};
-use crate::term::{Node as TermNode, Op, Term, ones};
+use crate::term::{Node as TermNode, Op, Term, Terms, ones};
 
 /// Deepest nesting that intervals are looked for in.
 const DEPTH: u32 = 24;
@@ -37,66 +37,110 @@ fn absolute(graph: &Graph, unchecked: &Unchecked, low: u64, high: u64) -> Option
         .position(|(index, region)| !based(index) && low >= region.base && high < region.base + region.size)
 }
 
-impl Walk<'_> {
-    /// The values a term can have where the state is.
-    pub(super) fn range(&self, state: &State, term: Term) -> (u64, u64) {
-        self.range_below(state, term, DEPTH)
-    }
+/// The values a term can have where the state is.
+pub(super) fn range(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
+    range_below(terms, state, term, DEPTH)
+}
 
-    fn range_below(&self, state: &State, term: Term, depth: u32) -> (u64, u64) {
-        let facts = self.terms.facts(term);
-        let (mut low, mut high) = (facts.low, facts.high);
-        if let Some((least, most)) = state.bounds.get(&term) {
-            (low, high) = (low.max(*least), high.min(*most));
+fn range_below(terms: &Terms, state: &State, term: Term, depth: u32) -> (u64, u64) {
+    let facts = terms.facts(term);
+    let (mut low, mut high) = (facts.low, facts.high);
+    if let Some((least, most)) = state.bounds.get(&term) {
+        (low, high) = (low.max(*least), high.min(*most));
+    }
+    if depth == 0 || low >= high {
+        return (low, high.max(low));
+    }
+    let mask = ones(facts.bits);
+    let inner = |inner: Term| range_below(terms, state, inner, depth - 1);
+    let derived = match terms.node(term) {
+        TermNode::Op(Op::Zext, a, _) => Some(inner(a)),
+        TermNode::Op(Op::Add, a, b) if difference(terms, a, b).is_some() => {
+            let (x, y) = difference(terms, a, b).unwrap_or((a, b));
+            let ((a, b), (c, d)) = (inner(x), inner(y));
+            // x - y - 1
+            let least = known_difference(terms, state, x, y).max(a.saturating_sub(d));
+            (least > 0).then(|| (least - 1, b.saturating_sub(c + 1)))
         }
-        if depth == 0 || low >= high {
-            return (low, high.max(low));
-        }
-        let mask = ones(facts.bits);
-        let inner = |inner: Term| self.range_below(state, inner, depth - 1);
-        let derived = match self.terms.node(term) {
-            TermNode::Op(Op::Zext, a, _) => Some(inner(a)),
-            TermNode::Op(Op::Add, a, b) => {
-                let ((a, b), (c, d)) = (inner(a), inner(b));
-                let (low, high) = (a + c, b.checked_add(d));
-                match high {
-                    Some(high) if high <= mask => Some((low, high)),
-                    // All values wrap.
-                    Some(high) if low > mask && high - low <= mask && high <= 2 * mask + 1 => {
-                        Some((low & mask, high & mask)).filter(|(low, high)| low <= high)
-                    }
-                    _ => None,
+        TermNode::Op(Op::Add, a, b) => {
+            let ((a, b), (c, d)) = (inner(a), inner(b));
+            let (low, high) = (a + c, b.checked_add(d));
+            match high {
+                Some(high) if high <= mask => Some((low, high)),
+                // All values wrap.
+                Some(high) if low > mask && high - low <= mask && high <= 2 * mask + 1 => {
+                    Some((low & mask, high & mask)).filter(|(low, high)| low <= high)
                 }
+                _ => None,
             }
-            TermNode::Op(Op::Shl, a, n) => {
-                let n = self.terms.value(n).filter(|n| *n < facts.bits.into());
-                let (a, b) = inner(a);
-                n.filter(|n| b <= mask >> n).map(|n| (a << n, b << n))
-            }
-            TermNode::Op(Op::Mul, a, b) => {
-                let ((a, b), (c, d)) = (inner(a), inner(b));
-                b.checked_mul(d).filter(|high| *high <= mask).map(|high| (a * c, high))
-            }
-            TermNode::Op(Op::And, a, b) => Some((0, inner(a).1.min(inner(b).1))),
-            TermNode::Op(Op::Concat, a, b) => {
-                let width = self.terms.bits(b);
-                let ((a, b), (c, d)) = (inner(a), inner(b));
-                Some((a << width | c, b << width | d))
-            }
-            TermNode::Extract(a, from) => {
-                let (a, b) = inner(a);
-                (b >> from <= mask).then_some((a >> from, b >> from))
-            }
-            TermNode::Ite(_, a, b) => {
-                let ((a, b), (c, d)) = (inner(a), inner(b));
-                Some((a.min(c), b.max(d)))
-            }
-            _ => None,
-        };
-        if let Some((least, most)) = derived {
-            (low, high) = (low.max(least), high.min(most));
         }
-        (low, high.max(low))
+        TermNode::Op(Op::Shl, a, n) => {
+            let n = terms.value(n).filter(|n| *n < facts.bits.into());
+            let (a, b) = inner(a);
+            n.filter(|n| b <= mask >> n).map(|n| (a << n, b << n))
+        }
+        TermNode::Op(Op::Mul, a, b) => {
+            let ((a, b), (c, d)) = (inner(a), inner(b));
+            b.checked_mul(d).filter(|high| *high <= mask).map(|high| (a * c, high))
+        }
+        TermNode::Op(Op::And, a, b) => Some((0, inner(a).1.min(inner(b).1))),
+        TermNode::Op(Op::Concat, a, b) => {
+            let width = terms.bits(b);
+            let ((a, b), (c, d)) = (inner(a), inner(b));
+            Some((a << width | c, b << width | d))
+        }
+        TermNode::Extract(a, from) => {
+            let (a, b) = inner(a);
+            (b >> from <= mask).then_some((a >> from, b >> from))
+        }
+        TermNode::Ite(_, a, b) => {
+            let ((a, b), (c, d)) = (inner(a), inner(b));
+            Some((a.min(c), b.max(d)))
+        }
+        _ => None,
+    };
+    if let Some((least, most)) = derived {
+        (low, high) = (low.max(least), high.min(most));
+    }
+    (low, high.max(low))
+}
+
+/// A sum that is `x - y - 1`, as what is subtracted from what.
+fn difference(terms: &Terms, a: Term, b: Term) -> Option<(Term, Term)> {
+    let inverted = |term: Term| match terms.node(term) {
+        TermNode::Op(Op::Xor, y, all) if terms.value(all) == Some(ones(terms.bits(term))) => Some(y),
+        _ => None,
+    };
+    match (inverted(a), inverted(b)) {
+        (None, Some(y)) => Some((a, y)),
+        (Some(y), None) => Some((b, y)),
+        _ => None,
+    }
+}
+
+/// How much larger than `y` the term `x` is at least, by a condition `x >= y + n` or `y + n < x` that holds.
+fn known_difference(terms: &Terms, state: &State, x: Term, y: Term) -> u64 {
+    let above = |term: Term| match terms.linear(term) {
+        (Some(rest), by) if rest == y => Some(by),
+        _ => None,
+    };
+    // The sum must not wrap for the difference to be one.
+    let fits =
+        |by: &u64| range(terms, state, y).1.checked_add(*by).is_some_and(|sum| sum <= ones(terms.bits(y)));
+    let of = |cond: &Term| match terms.node(*cond) {
+        TermNode::Op(Op::Ult, a, b) if b == x => above(a).filter(fits).map(|by| by + 1),
+        TermNode::Op(Op::Xor, not, one) if terms.value(one) == Some(1) => match terms.node(not) {
+            TermNode::Op(Op::Ult, a, b) if a == x => above(b).filter(fits),
+            _ => None,
+        },
+        _ => None,
+    };
+    state.assumed.iter().filter_map(of).max().unwrap_or(0)
+}
+
+impl Walk<'_> {
+    fn range(&self, state: &State, term: Term) -> (u64, u64) {
+        range(self.terms, state, term)
     }
 
     /// Where `bytes` bytes at an address are.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::locate::Found;
+use super::locate::{Found, range};
 use super::{Cell, Node, Read, State, UnrollError, Walk};
 use crate::graph::{Contents, Effect, Unchecked, Wait};
 use crate::term::{Node as TermNode, Op, Term};
@@ -81,7 +81,7 @@ impl<'a> Walk<'a> {
 
     /// Counts cycles that may depend on values.
     pub(super) fn delay(&mut self, state: &State, cycles: Term, node: &mut Node) {
-        let most = self.range(state, cycles).1;
+        let most = range(self.terms, state, cycles).1;
         node.waits += most;
         if self.terms.value(cycles).is_none() {
             node.delays.push((cycles, most));
