@@ -12,11 +12,12 @@
 
 mod conditions;
 mod effects;
+mod group;
 mod locate;
 mod state;
 mod unchecked;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::cells::{self, Cells};
@@ -25,13 +26,12 @@ use crate::liveness::{self, Slots};
 use crate::loops::{Loops, Position};
 use crate::term::{Mem, Term, Terms};
 use conditions::{allowed_sizes, assume, decide};
-use state::merge;
+use group::Apart;
+use state::{Cell, merge};
 use unchecked::Flow;
 
 /// Nodes of one position that may be told apart by constants that steer nothing.
 const SPLIT_LIMIT: usize = 24;
-/// Most that the unknown part of an offset into a packet adds to it.
-const MOST_OFFSET: u64 = 1 << 16;
 /// Most conditions that a state keeps in unchecked programs, whose loops may have no end; the oldest go first.
 const MOST_ASSUMED: usize = 1024;
 /// States that wait at one position with what they know; more wait without, so that memory stays bounded.
@@ -128,19 +128,6 @@ pub struct Limits<'a> {
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they were, which their bytes do not.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Cell {
-    whole: Term,
-    at: u8,
-}
-
-impl Cell {
-    fn byte(self, terms: &mut Terms) -> Term {
-        terms.extract(self.whole, 8 * self.at, 8)
-    }
-}
-
 #[derive(Clone)]
 struct State {
     slots: Vec<Option<Term>>,
@@ -152,17 +139,6 @@ struct State {
     bounds: BTreeMap<Term, (u64, u64)>,
     /// Conditions that hold, sorted.
     assumed: Vec<Term>,
-}
-
-/// What keeps the nodes of a position apart, from most to least.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Apart {
-    /// Constants, and the least values of offsets that are not constant: how large a packet must be follows from them.
-    Offsets,
-    /// Constants.
-    Constants,
-    /// Constants of slots that reach addresses or leave loops.
-    Steering,
 }
 
 struct Walk<'a> {
@@ -308,59 +284,6 @@ impl Walk<'_> {
             self.node(BlockId(block as u32), position, &states)?;
         }
         Ok(())
-    }
-
-    /// Indices of states that agree on what keeps nodes apart, in order of arrival.
-    fn group(&mut self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
-        for (index, (_, state)) in arrivals.iter().enumerate() {
-            let mut key = Vec::new();
-            for (slot, value) in state.slots.iter().enumerate() {
-                let steers = self.steering.contains(Slot(slot as u32));
-                let Some(term) = *value else { continue };
-                match self.terms.value(term) {
-                    Some(value) if apart != Apart::Steering || steers => key.push((slot as u64, value)),
-                    None => {
-                        let (base, term) = match self.terms.strip(term) {
-                            Some((base, rest)) => (u64::from(base) + 1, rest),
-                            None => (0, term),
-                        };
-                        // An address at a constant offset is as good as a constant.
-                        if let (Some(offset), true) =
-                            (self.terms.value(term), apart != Apart::Steering || steers)
-                        {
-                            key.push((slot as u64 | 1 << 61, base << 32 | offset));
-                            continue;
-                        }
-                        if apart != Apart::Offsets || !steers {
-                            continue;
-                        }
-                        let facts = self.terms.facts(term);
-                        if facts.low > 0 && facts.high - facts.low <= MOST_OFFSET {
-                            key.push((slot as u64 | 1 << 62, facts.low));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            for (address, cell) in &state.cells {
-                let byte = cell.byte(self.terms);
-                if let Some(value) = self.terms.value(byte) {
-                    key.push((*address | 1 << 63, value));
-                } else if let Some((base, rest)) = self.terms.strip(cell.whole)
-                    && let Some(offset) = self.terms.value(rest)
-                {
-                    key.push((*address | 1 << 60, u64::from(base) << 32 | offset));
-                }
-            }
-            let group = *known.entry(key).or_insert_with(|| {
-                groups.push(Vec::new());
-                groups.len() - 1
-            });
-            groups[group].push(index);
-        }
-        groups
     }
 
     fn node(

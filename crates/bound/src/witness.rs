@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use crate::check::leaves;
 use crate::graph::{Contents, Graph, Next};
 use crate::resolve::Resolver;
 use crate::search::Found;
-use crate::term::{MemNode, Node, Terms, Var};
+use crate::term::{MemNode, Node, Term, Terms, Var};
 use crate::timing::Work;
 use crate::unroll::Dag;
 
@@ -120,7 +121,15 @@ pub fn witness(graph: &Graph, dag: &Dag, terms: &mut Terms, found: &Found, base:
         let block = &graph.blocks[node.block.0 as usize];
         for (term, counted) in &node.delays {
             let (term, _) = resolver.term(terms, *term);
-            result.spare += counted.saturating_sub(found.model.value(terms, term));
+            // A byte at an address that the packet decides, and no condition mentions, may be any of the packet's.
+            let open = |leaf: &Term| {
+                matches!(terms.node(*leaf), Node::Load(..)) && !found.model.values.contains_key(leaf)
+            };
+            let least = match leaves(terms, &[term]).iter().any(open) {
+                true => 0,
+                false => found.model.value(terms, term),
+            };
+            result.spare += counted.saturating_sub(least);
         }
         result.spare += node.uncertain;
         let steps = block.steps.iter().take(node.steps).map(|step| step.place);

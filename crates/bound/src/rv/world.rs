@@ -280,7 +280,9 @@ impl Bus for World<'_> {
         if value.is_none() && self.faults && self.nowhere(access.at) {
             return Err(Refusal::Fault("no memory at this address"));
         }
-        let value = value.or(known).unwrap_or(0);
+        // Bytes that nobody gave are zero, those beside them are what they are.
+        let byte = |by: u32| self.known(access.at.wrapping_add(by), 1).unwrap_or(0) << (8 * by);
+        let value = value.or(known).unwrap_or_else(|| (0..access.size).map(byte).sum());
         if self.owned(access.at) {
             self.own.extend((access.at..).zip(value.to_le_bytes()).take(access.size as usize));
         }

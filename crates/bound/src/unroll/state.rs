@@ -2,8 +2,21 @@
 
 use std::collections::HashMap;
 
-use super::{Cell, Node, State};
+use super::{Node, State};
 use crate::term::{Mem, Op, Term, Terms};
+
+/// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they were, which their bytes do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub whole: Term,
+    pub at: u8,
+}
+
+impl Cell {
+    pub fn byte(self, terms: &mut Terms) -> Term {
+        terms.extract(self.whole, 8 * self.at, 8)
+    }
+}
 
 /// One state from several: equal values stay, others become phis.
 pub(super) fn merge(
