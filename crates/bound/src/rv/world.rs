@@ -276,7 +276,7 @@ impl Bus for World<'_> {
         }
         let known = self.known(access.at, access.size);
         let asked = Asked { step: self.step, at: access.at, bytes: access.size, known, outside: false };
-        let value = (self.values)(asked);
+        let value = (self.values)(asked).map(|value| value & (u32::MAX >> (32 - 8 * access.size)));
         if value.is_none() && self.faults && self.nowhere(access.at) {
             return Err(Refusal::Fault("no memory at this address"));
         }
