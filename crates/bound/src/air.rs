@@ -400,6 +400,7 @@ impl<'p> Front<'p> {
                     renamed(taken);
                     renamed(fall);
                 }
+                Next::Switch { targets, .. } => targets.iter_mut().for_each(|(_, to)| renamed(to)),
                 Next::Exit => {}
             }
             blocks.push(block);

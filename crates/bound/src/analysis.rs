@@ -84,6 +84,8 @@ pub struct Report {
     pub nodes: usize,
     /// Iterations were cut off by `--unroll`: the answer holds for packets that stay below.
     pub cut: bool,
+    /// What an unchecked program does that had to be taken as unknown: place and what.
+    pub notes: Vec<(u32, &'static str)>,
     pub seconds: f64,
 }
 
@@ -246,6 +248,7 @@ fn run(
         clauses: clauses.learned,
         nodes: dag.nodes.len(),
         cut: dag.cut,
+        notes: dag.notes.iter().copied().collect(),
         seconds: start.elapsed().as_secs_f64(),
         graph,
     })

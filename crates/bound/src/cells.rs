@@ -29,56 +29,124 @@ impl Cells {
     }
 }
 
-/// What a slot holds on all ways; `None` is not one constant.
-type Known = Vec<Option<u64>>;
-
-fn constant(expr: &Expr, known: &Known) -> Option<u64> {
-    width(expr, known).map(|(value, _)| value)
+/// What a slot holds on all ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Is(u64),
+    /// An address made from one of this region.
+    Within(usize),
+    Any,
 }
 
-/// Value and bits of a constant expression.
-fn width(expr: &Expr, known: &Known) -> Option<(u64, u8)> {
+type Known = Vec<Value>;
+
+fn region(graph: &Graph, address: u64) -> Option<usize> {
+    graph.regions.iter().position(|region| address >= region.base && address - region.base < region.size)
+}
+
+/// What holds where either value may be.
+fn join(graph: &Graph, a: Value, b: Value) -> Value {
+    let within = |value| match value {
+        Value::Is(address) if graph.unchecked.is_some() => region(graph, address),
+        Value::Within(region) => Some(region),
+        _ => None,
+    };
+    match (within(a), within(b)) {
+        _ if a == b => a,
+        (Some(one), Some(other)) if one == other => Value::Within(one),
+        _ => Value::Any,
+    }
+}
+
+fn constant(expr: &Expr, known: &Known, graph: &Graph) -> Option<u64> {
+    width(expr, known, graph).map(|(value, _)| value)
+}
+
+/// Value and bits of a constant expression; a base is where the graph has it.
+fn width(expr: &Expr, known: &Known, graph: &Graph) -> Option<(u64, u8)> {
+    let width = |expr| width(expr, known, graph);
     Some(match expr {
         Expr::Const(bits, value) => (value & ones(*bits), *bits),
+        Expr::Base(base) => (graph.unchecked.as_ref()?.bases.get(*base as usize)?.home, 32),
         // Slots are extended to 64 bits here; operations cut off again.
-        Expr::Slot(Slot(slot)) => (known[*slot as usize]?, 64),
+        Expr::Slot(Slot(slot)) => match known[*slot as usize] {
+            Value::Is(value) => (value, 64),
+            _ => return None,
+        },
         Expr::Binary(op @ (Op::Add | Op::And | Op::Or), a, b) => {
-            let ((x, bits), (y, other)) = (width(a, known)?, width(b, known)?);
+            let ((x, bits), (y, other)) = (width(a)?, width(b)?);
             let bits = bits.min(other);
             (evaluate(*op, x, y, bits), bits)
         }
         Expr::Sub(a, b) => {
-            let ((x, bits), (y, other)) = (width(a, known)?, width(b, known)?);
+            let ((x, bits), (y, other)) = (width(a)?, width(b)?);
             let bits = bits.min(other);
             (x.wrapping_sub(y) & ones(bits), bits)
         }
-        Expr::Zext(a, bits) => (width(a, known)?.0, *bits),
+        Expr::Zext(a, bits) => (width(a)?.0, *bits),
         Expr::Sext(a, bits) => {
-            let (value, have) = width(a, known)?;
+            let (value, have) = width(a)?;
             (signed(value, have) as u64 & ones(*bits), *bits)
         }
-        Expr::Extract(a, low, bits) => (width(a, known)?.0 >> low & ones(*bits), *bits),
+        Expr::Extract(a, low, bits) => (width(a)?.0 >> low & ones(*bits), *bits),
         _ => return None,
     })
+}
+
+/// The region that an expression is an address in, if it is a sum with one.
+fn within(expr: &Expr, known: &Known, graph: &Graph) -> Option<usize> {
+    graph.unchecked.as_ref()?;
+    if let Some(address) = constant(expr, known, graph) {
+        return region(graph, address);
+    }
+    match expr {
+        Expr::Slot(Slot(slot)) => match known[*slot as usize] {
+            Value::Within(region) => Some(region),
+            _ => None,
+        },
+        Expr::Binary(Op::Add, a, b) => match (within(a, known, graph), within(b, known, graph)) {
+            (Some(region), None) | (None, Some(region)) => Some(region),
+            _ => None,
+        },
+        Expr::Sub(a, _) => within(a, known, graph),
+        _ => None,
+    }
+}
+
+/// What a load gives from memory that stays as it is given.
+fn loaded(address: &Expr, known: &Known, graph: &Graph) -> Value {
+    let fixed = |address: u64| {
+        let wait = graph.unchecked.as_ref()?.waits.get(region(graph, address)?)?;
+        let (_, value) = graph.bytes.iter().find(|(at, _)| *at == address).filter(|_| wait.fixed)?;
+        constant(value, known, graph)
+    };
+    constant(address, known, graph).and_then(fixed).map_or(Value::Any, Value::Is)
 }
 
 fn forward(effect: &Effect, graph: &Graph, known: &mut Known) {
     match effect {
         Effect::Set(slot, value) => {
             let bits = graph.slots[slot.0 as usize];
-            known[slot.0 as usize] = constant(value, known).map(|value| value & ones(bits));
+            let value = match constant(value, known, graph) {
+                Some(value) => Value::Is(value & ones(bits)),
+                None => within(value, known, graph).map_or(Value::Any, Value::Within),
+            };
+            known[slot.0 as usize] = value;
         }
-        Effect::Load { slot, .. } => known[slot.0 as usize] = None,
-        Effect::Store { .. } => {}
+        Effect::Load { slot, address, bytes } => {
+            let value = if *bytes == 4 { loaded(address, known, graph) } else { Value::Any };
+            known[slot.0 as usize] = value;
+        }
+        Effect::Store { .. } | Effect::Access { .. } | Effect::Delay(_) | Effect::Returns(..) => {}
     }
 }
 
 /// Constants at the start of every block; `None` where control does not come.
 fn constants(graph: &Graph) -> Vec<Option<Known>> {
     let mut at: Vec<Option<Known>> = vec![None; graph.blocks.len()];
-    let mut start: Known = vec![None; graph.slots.len()];
+    let mut start: Known = vec![Value::Any; graph.slots.len()];
     for (slot, value) in &graph.start {
-        start[slot.0 as usize] = constant(value, &start);
+        start[slot.0 as usize] = constant(value, &start, graph).map_or(Value::Any, Value::Is);
     }
     let mut queue = vec![(graph.entry, start)];
     while let Some((block, incoming)) = queue.pop() {
@@ -86,7 +154,7 @@ fn constants(graph: &Graph) -> Vec<Option<Known>> {
         let merged = match slot {
             None => incoming,
             Some(old) => {
-                let merged: Known = old.iter().zip(&incoming).map(|(a, b)| a.filter(|_| a == b)).collect();
+                let merged: Known = old.iter().zip(&incoming).map(|(a, b)| join(graph, *a, *b)).collect();
                 if merged == *old {
                     continue;
                 }
@@ -112,11 +180,8 @@ enum Access {
 /// Live bytes at the start of every block.
 pub fn live(graph: &Graph) -> Vec<Cells> {
     let known = constants(graph);
-    let private = |address: u64| {
-        let region =
-            graph.regions.iter().find(|region| address >= region.base && address - region.base < region.size);
-        region.is_some_and(|region| region.contents == Contents::Private)
-    };
+    let is_private = |region: usize| graph.regions[region].contents == Contents::Private;
+    let private = |address: u64| region(graph, address).is_some_and(is_private);
     let mut accesses: Vec<Vec<Access>> = Vec::new();
     for (block, known) in graph.blocks.iter().zip(known) {
         let mut list = Vec::new();
@@ -126,19 +191,20 @@ pub fn live(graph: &Graph) -> Vec<Cells> {
         };
         for effect in block.steps.iter().flat_map(|step| &step.effects) {
             match effect {
-                Effect::Load { address, bytes, .. } => match constant(address, &known) {
+                Effect::Load { address, bytes, .. } => match constant(address, &known, graph) {
                     Some(at) if private(at) => list.push(Access::Read(Some((at, (*bytes).into())))),
                     Some(_) => {}
+                    None if within(address, &known, graph).is_some_and(|region| !is_private(region)) => {}
                     // With the base of another region inside it is no private address.
                     None if !names_other_region(address, &private) => list.push(Access::Read(None)),
                     None => {}
                 },
                 Effect::Store { address, bytes, .. } => {
-                    if let Some(at) = constant(address, &known).filter(|at| private(*at)) {
+                    if let Some(at) = constant(address, &known, graph).filter(|at| private(*at)) {
                         list.push(Access::Write(at, (*bytes).into()));
                     }
                 }
-                Effect::Set(..) => {}
+                Effect::Set(..) | Effect::Access { .. } | Effect::Delay(_) | Effect::Returns(..) => {}
             }
             forward(effect, graph, &mut known);
         }

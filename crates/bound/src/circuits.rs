@@ -207,7 +207,7 @@ impl Circuits {
             Node::Var(var) => {
                 let lits: Vec<Lit> = (0..width).map(|_| self.fresh()).collect();
                 match terms.var_info(var) {
-                    Var::Size => self.bound(terms, term, &lits),
+                    Var::Size | Var::Base(_) => self.bound(terms, term, &lits),
                     Var::Byte { region, .. } => self.read(terms, region, None, term, &lits),
                     Var::Fresh(_) => {}
                 }
@@ -266,7 +266,7 @@ impl Circuits {
         }
     }
 
-    /// The packet's size lies in its interval.
+    /// A value from outside lies in its interval and has its certain zeros.
     fn bound(&mut self, terms: &Terms, term: Term, lits: &[Lit]) {
         let facts = terms.facts(term);
         let number = |me: &Self, value: u64| {
@@ -276,9 +276,16 @@ impl Circuits {
         let (below, above) = (self.less(lits, &low), self.less(&high, lits));
         self.clause(&[!below]);
         self.clause(&[!above]);
+        for (bit, lit) in lits.iter().enumerate() {
+            if facts.zeros >> bit & 1 != 0 {
+                self.clause(&[!*lit]);
+            }
+        }
     }
 
     fn load(&mut self, terms: &Terms, mem: Mem, address: Term, term: Term) -> Vec<Lit> {
+        // Reads inside the address come first, so that this one is tied to them too.
+        self.bits(terms, address);
         let value: Vec<Lit> = (0..8).map(|_| self.fresh()).collect();
         // Resolved loads are from initial contents; stores have become choices.
         if let MemNode::Init(region) = terms.mem(mem) {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use nicforge_isa::object::{self, Map, Program};
+use nicforge_isa::object::{self, Map, Program, riscv};
 use nicforge_isa::{ebpf as code, lower, nfp as listing};
 
 use crate::analysis::{Options, analyse};
 use crate::graph::Graph;
 use crate::method::Method;
 use crate::search::{By, Machine};
-use crate::{ebpf, nfp, replay};
+use crate::{ebpf, nfp, replay, rv};
 
 /// Time for the analysis of what a fuzzer made.
 const PATIENCE: Duration = Duration::from_millis(30);
@@ -54,6 +54,19 @@ pub fn text(bytes: &[u8]) {
             });
         }
     }
+}
+
+/// Bytes as an RV32 ELF file, for the cores of a target.
+pub fn handlers(bytes: &[u8], around: &rv::Surroundings) {
+    let Ok(image) = riscv::parse(bytes) else { return };
+    let named = rv::entry(&image, None).ok();
+    let Some(entry) = named.or_else(|| image.symbols.first().cloned()) else { return };
+    let Ok(program) = rv::Program::new(image, entry) else { return };
+    let Ok(graph) = rv::graph(&program, around) else { return };
+    let whole = graph.clone();
+    analyse_graph(graph, |witness| {
+        let _ = rv::replay::replay(&program, around, &whole, witness);
+    });
 }
 
 fn analyse_program(program: &Program, maps: &[Map]) {

@@ -8,7 +8,7 @@
 use crate::term::Op;
 
 /// Names a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
 /// Names a block.
@@ -24,6 +24,8 @@ pub enum Expr {
     Size,
     /// A new unknown value each time it is evaluated.
     Fresh(u8),
+    /// Where memory [`Unchecked::bases`] of this index begins, 32 bits: unknown within an interval.
+    Base(u32),
     Binary(Op, Box<Expr>, Box<Expr>),
     Sub(Box<Expr>, Box<Expr>),
     Not(Box<Expr>),
@@ -79,7 +81,7 @@ impl Expr {
     pub fn slots(&self, f: &mut dyn FnMut(Slot)) {
         match self {
             Expr::Slot(slot) => f(*slot),
-            Expr::Const(..) | Expr::Size | Expr::Fresh(_) => {}
+            Expr::Const(..) | Expr::Size | Expr::Fresh(_) | Expr::Base(_) => {}
             Expr::Binary(_, a, b) | Expr::Sub(a, b) | Expr::Concat(a, b) => {
                 a.slots(f);
                 b.slots(f);
@@ -132,6 +134,16 @@ pub enum Effect {
         bytes: u8,
         value: Expr,
     },
+    /// The time of an access, which depends on the memory it goes to; for unchecked programs.
+    Access {
+        address: Expr,
+        bytes: u8,
+        write: bool,
+    },
+    /// So many cycles pass; the most there may be, if the number is not known on this way.
+    Delay(Expr),
+    /// A call returns to this address. Where memory may have been overwritten that is taken for granted, and noted.
+    Returns(Expr, u64),
 }
 
 /// What an instruction costs.
@@ -175,7 +187,16 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Goto(BlockId),
-    Branch { cond: Expr, taken: BlockId, fall: BlockId },
+    Branch {
+        cond: Expr,
+        taken: BlockId,
+        fall: BlockId,
+    },
+    /// To the block whose number the value is. It must be decided by constants which numbers there are.
+    Switch {
+        value: Expr,
+        targets: Vec<(u64, BlockId)>,
+    },
     Exit,
 }
 
@@ -214,6 +235,58 @@ pub struct Graph {
     pub entry: BlockId,
     /// Source line of each place, where known.
     pub lines: Vec<Option<Place>>,
+    /// Names of places without a line.
+    pub names: Vec<String>,
+    /// Set if nobody has checked that addresses stay in the region their constant part is in.
+    pub unchecked: Option<Unchecked>,
+}
+
+/// What the addresses of unchecked programs may be, and what accesses cost.
+#[derive(Clone, Debug, Default)]
+pub struct Unchecked {
+    pub bases: Vec<Base>,
+    /// By region.
+    pub waits: Vec<Wait>,
+    /// Slots that devices use.
+    pub kept: Vec<Slot>,
+    /// What a device register's load gives and what is stored to it.
+    pub port: Slot,
+    pub devices: Vec<Device>,
+    /// Region that accesses to unknown addresses are listed under.
+    pub anywhere: u32,
+    /// The base that return addresses have.
+    pub code: u32,
+    /// Cycles of what follows an access to no memory at all.
+    pub fault_cycles: u64,
+}
+
+/// Memory that lies somewhere: addresses in it are this base and an offset. In the graph's own space it is the region.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    pub region: u32,
+    /// The graph's own address of what the base points to.
+    pub home: u64,
+    /// Where it may be, and how many low bits are zero.
+    pub low: u64,
+    pub high: u64,
+    pub aligned: u8,
+}
+
+/// Cycles of accesses to a region beyond those of the instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    pub load: u64,
+    pub store: u64,
+    /// Stores change nothing.
+    pub fixed: bool,
+}
+
+/// A register that does something when it is loaded or stored.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub region: u32,
+    pub load: Vec<Effect>,
+    pub store: Vec<Effect>,
 }
 
 /// A line of a file.
@@ -235,6 +308,7 @@ impl Graph {
         match &self.blocks[block.0 as usize].next {
             Next::Goto(to) => vec![*to],
             Next::Branch { taken, fall, .. } => vec![*taken, *fall],
+            Next::Switch { targets, .. } => targets.iter().map(|(_, to)| *to).collect(),
             Next::Exit => Vec::new(),
         }
     }
@@ -243,7 +317,10 @@ impl Graph {
     pub fn describe(&self, place: u32) -> String {
         match self.lines.get(place as usize) {
             Some(Some(line)) => format!("{}:{}", line.file, line.line),
-            _ => format!("instruction {place}"),
+            _ => match self.names.get(place as usize) {
+                Some(name) => name.clone(),
+                None => format!("instruction {place}"),
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Worst-case throughput: how slow can one packet make a program?
 //!
-//! A front end ([`nfp`], [`ebpf`], [`air`]) compiles a program to the block language ([`graph`]). [`unroll`] turns that into a graph
+//! A front end ([`nfp`], [`ebpf`], [`rv`], [`air`]) compiles a program to the block language ([`graph`]). [`unroll`] turns that into a graph
 //! without loops whose values are terms ([`term`]) and whose joins are phis; [`timing`] puts exact costs on its edges;
 //! [`search`] finds the slowest path that some packet takes, with what [`check`] learns about impossible combinations of
 //! edges ([`clauses`]). [`analysis`] is the whole of it, with a [`witness`] that [`replay`] runs.
@@ -26,6 +26,7 @@ pub mod nfp;
 pub mod plan;
 pub mod replay;
 pub mod resolve;
+pub mod rv;
 pub mod sat;
 pub mod search;
 pub mod shared;

@@ -43,7 +43,8 @@ impl Slots {
 fn reads(effect: &Effect, f: &mut dyn FnMut(Slot)) {
     match effect {
         Effect::Set(_, value) => value.slots(f),
-        Effect::Load { address, .. } => address.slots(f),
+        Effect::Load { address, .. } | Effect::Access { address, .. } => address.slots(f),
+        Effect::Delay(value) | Effect::Returns(value, _) => value.slots(f),
         Effect::Store { address, value, .. } => {
             address.slots(f);
             value.slots(f);
@@ -54,8 +55,11 @@ fn reads(effect: &Effect, f: &mut dyn FnMut(Slot)) {
 /// Goes backwards over a block; `keep` hears for every effect whether its result is read.
 fn backwards(graph: &Graph, block: usize, live: &mut Slots, keep: &mut dyn FnMut(usize, usize, bool)) {
     let block = &graph.blocks[block];
-    if let Next::Branch { cond, .. } = &block.next {
-        cond.slots(&mut |slot| {
+    for slot in graph.unchecked.iter().flat_map(|unchecked| &unchecked.kept) {
+        live.insert(*slot);
+    }
+    if let Next::Branch { cond: value, .. } | Next::Switch { value, .. } = &block.next {
+        value.slots(&mut |slot| {
             live.insert(slot);
         });
     }
@@ -63,11 +67,13 @@ fn backwards(graph: &Graph, block: usize, live: &mut Slots, keep: &mut dyn FnMut
         for (e, effect) in step.effects.iter().enumerate().rev() {
             let wanted = match effect {
                 Effect::Set(slot, _) | Effect::Load { slot, .. } => {
-                    let wanted = live.contains(*slot);
+                    // Loads of devices do something.
+                    let acts = graph.unchecked.is_some() && matches!(effect, Effect::Load { .. });
+                    let wanted = live.contains(*slot) || acts;
                     live.remove(*slot);
                     wanted
                 }
-                Effect::Store { .. } => true,
+                _ => true,
             };
             keep(s, e, wanted);
             if wanted {
@@ -126,8 +132,10 @@ pub fn steering(graph: &Graph, deciding: &[bool]) -> Slots {
         });
     };
     for (block, deciding) in graph.blocks.iter().zip(deciding) {
-        if let (Next::Branch { cond, .. }, true) = (&block.next, deciding) {
-            mark(cond, &mut set);
+        match &block.next {
+            Next::Branch { cond, .. } if *deciding => mark(cond, &mut set),
+            Next::Switch { value, .. } => mark(value, &mut set),
+            _ => {}
         }
         for effect in block.steps.iter().flat_map(|step| &step.effects) {
             if let Effect::Load { address, .. } | Effect::Store { address, .. } = effect {

@@ -7,11 +7,15 @@
 //!
 //! Phis stand for values that differ between the ways into a node of the unrolled program; resolving a path replaces them.
 
+mod base;
 mod memory;
 mod rules;
 mod shape;
+mod value;
 
 use std::collections::HashMap;
+
+pub use value::{evaluate, ones, signed};
 
 /// A term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +85,8 @@ pub enum Var {
     Size,
     /// Byte of a region's initial contents, by its address.
     Byte { region: u32, address: u64 },
+    /// Where a memory begins: a number in an interval, of which addresses in that memory are sums.
+    Base(u32),
     /// A value nothing is known about: undefined registers, table contents that others may change, helpers' results.
     Fresh(u32),
 }
@@ -113,21 +119,11 @@ pub struct Terms {
     size: (u64, u64),
     /// Bytes of initial contents that are given.
     given: HashMap<(u32, u64), u8>,
+    bases: HashMap<u32, Term>,
 }
 
 /// Most places of given contents one load may choose from.
 const MOST_CHOICES: u64 = 2048;
-
-/// The lowest `bits` bits.
-pub fn ones(bits: u8) -> u64 {
-    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
-}
-
-/// A value's sign extended from `bits`.
-pub fn signed(value: u64, bits: u8) -> i64 {
-    let shift = 64 - u32::from(bits);
-    (value << shift) as i64 >> shift
-}
 
 impl Terms {
     /// No terms yet; the packet's size lies in this interval.
@@ -294,6 +290,9 @@ impl Terms {
             let bits = self.bits(a);
             return self.constant(bits, 0);
         }
+        if let Some((x, y)) = self.same_base(a, b) {
+            return self.sub(x, y);
+        }
         let negative = match self.value(b) {
             Some(value) => {
                 let bits = self.bits(b);
@@ -363,37 +362,4 @@ impl Facts {
         }
         self
     }
-}
-
-/// An operation on constants.
-pub fn evaluate(op: Op, x: u64, y: u64, bits: u8) -> u64 {
-    let mask = ones(bits);
-    (match op {
-        Op::Add => x.wrapping_add(y),
-        Op::Mul => x.wrapping_mul(y),
-        Op::UDiv => x.checked_div(y).unwrap_or(mask),
-        Op::URem => x.checked_rem(y).unwrap_or(x),
-        Op::And => x & y,
-        Op::Or => x | y,
-        Op::Xor => x ^ y,
-        Op::Shl => {
-            if y >= bits.into() {
-                0
-            } else {
-                x << y
-            }
-        }
-        Op::Lshr => {
-            if y >= bits.into() {
-                0
-            } else {
-                x >> y
-            }
-        }
-        Op::Ashr => (signed(x, bits) >> y.min(u64::from(bits) - 1)) as u64,
-        Op::Eq => (x == y).into(),
-        Op::Ult => (x < y).into(),
-        Op::Slt => (signed(x, bits) < signed(y, bits)).into(),
-        Op::Concat | Op::Zext | Op::Sext => x,
-    }) & mask
 }

@@ -72,7 +72,7 @@ fn way_out(block: &Block, taken: bool, fresh: bool) -> u64 {
     match block.next {
         Next::Branch { .. } if taken => block.branch.taken + if fresh { block.branch.fresh } else { 0 },
         Next::Branch { .. } => block.branch.fall,
-        Next::Goto(_) | Next::Exit => block.branch.taken,
+        Next::Goto(_) | Next::Switch { .. } | Next::Exit => block.branch.taken,
     }
 }
 
@@ -124,11 +124,15 @@ pub fn timed(graph: &Graph, dag: &Dag) -> Timed {
             ids.insert((id as u32, since, fresh), timed);
             result.node.push(id as u32);
             let mut edges = Vec::new();
-            let passed = through(&block.steps, since);
+            let steps = &block.steps[..node.steps.min(block.steps.len())];
+            let mut passed = through(steps, since);
+            passed.work.milli += 1000 * node.waits;
             let fresh = if block.steps.is_empty() { fresh } else { passed.fresh };
             for edge in &node.out {
                 let info = &dag.edges[*edge as usize];
-                let out = way_out(block, info.taken, fresh);
+                // A fault in the middle of a block is no way out of it.
+                let whole = node.steps >= block.steps.len();
+                let out = if whole { way_out(block, info.taken, fresh) } else { 0 };
                 let work = passed.work.plus(Work { milli: out, micro: 0 });
                 let to = info.to.map(|to| {
                     let since = (passed.since + out / 1000).min(slack[to as usize]);

@@ -12,9 +12,12 @@
 
 mod conditions;
 mod effects;
+mod group;
+mod locate;
 mod state;
+mod unchecked;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::cells::{self, Cells};
@@ -23,12 +26,18 @@ use crate::liveness::{self, Slots};
 use crate::loops::{Loops, Position};
 use crate::term::{Mem, Term, Terms};
 use conditions::{allowed_sizes, assume, decide};
-use state::merge;
+use group::Apart;
+use state::{Cell, merge};
+use unchecked::Flow;
 
 /// Nodes of one position that may be told apart by constants that steer nothing.
 const SPLIT_LIMIT: usize = 24;
-/// Most that the unknown part of an offset into a packet adds to it.
-const MOST_OFFSET: u64 = 1 << 16;
+/// Most conditions that a state keeps in unchecked programs, whose loops may have no end; the oldest go first.
+const MOST_ASSUMED: usize = 1024;
+/// States that wait at one position with what they know; more wait without, so that memory stays bounded.
+const MOST_KNOWING: usize = 2048;
+/// Most states that may wait at one position in unchecked programs: exits of a loop.
+const MOST_WAITING: usize = 20_000;
 /// Most nodes of the unrolled program.
 const NODE_LIMIT: usize = 400_000;
 
@@ -43,6 +52,14 @@ pub struct Node {
     pub mem_phis: Vec<Vec<Mem>>,
     /// Table reads, in order.
     pub reads: Vec<Read>,
+    /// Steps of its block that are executed: fewer than there are if one of them ends the program.
+    pub steps: usize,
+    /// Cycles besides those of the steps: accesses to memory and what depends on values.
+    pub waits: u64,
+    /// Parts of them that may be less: what they are, and what is counted.
+    pub delays: Vec<(Term, u64)>,
+    /// Cycles of accesses to unknown addresses, which may be fewer.
+    pub uncertain: u64,
 }
 
 /// A read of a table.
@@ -73,6 +90,10 @@ pub struct Edge {
 pub struct Dag {
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
+    /// What was taken as unknown: place and what.
+    pub notes: BTreeSet<(u32, &'static str)>,
+    /// What slots held at the start.
+    pub start: Vec<(Slot, Term)>,
     /// Iterations that `--unroll` cut off.
     pub cut: bool,
 }
@@ -86,6 +107,10 @@ pub enum UnrollError {
     Irreducible { place: String },
     #[error("{place}: no end of this loop was found within {limit} nodes; give a bound with --unroll N")]
     Unbounded { place: String, limit: usize },
+    #[error(
+        "{place}: where this goes is not decided by constants; indirect jumps are followed through tables of constants only"
+    )]
+    Jump { place: String },
     #[error("{place}: address {detail}")]
     Address { place: String, detail: String },
     #[error("stopped before the program was unrolled")]
@@ -106,23 +131,14 @@ pub struct Limits<'a> {
 #[derive(Clone)]
 struct State {
     slots: Vec<Option<Term>>,
-    cells: BTreeMap<u64, Term>,
+    cells: BTreeMap<u64, Cell>,
     mems: Vec<Option<Mem>>,
+    /// Private bytes that are not listed may have been overwritten; else they are as at the start.
+    lost: bool,
     /// Intervals that conditions have left to terms.
     bounds: BTreeMap<Term, (u64, u64)>,
     /// Conditions that hold, sorted.
     assumed: Vec<Term>,
-}
-
-/// What keeps the nodes of a position apart, from most to least.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Apart {
-    /// Constants, and the least values of offsets that are not constant: how large a packet must be follows from them.
-    Offsets,
-    /// Constants.
-    Constants,
-    /// Constants of slots that reach addresses or leave loops.
-    Steering,
 }
 
 struct Walk<'a> {
@@ -135,6 +151,10 @@ struct Walk<'a> {
     dag: Dag,
     pending: BTreeMap<Position, Vec<(Option<u32>, State)>>,
     limits: Limits<'a>,
+    /// More states wait somewhere than may.
+    crowded: bool,
+    /// Phis of the node that is being walked.
+    joined: Vec<Vec<Term>>,
 }
 
 /// Unrolls a program; the graph loses its dead assignments.
@@ -150,8 +170,21 @@ pub fn unroll(graph: &mut Graph, terms: &mut Terms, limits: Limits) -> Result<Da
     let deciding: Vec<bool> =
         blocks.map(|block| graph.successors(block).iter().any(|to| loops.leaves(block, *to))).collect();
     let steering = liveness::steering(graph, &deciding);
-    let dag = Dag { nodes: Vec::new(), edges: Vec::new(), cut: false };
-    let mut walk = Walk { graph, loops, live, cells, steering, terms, dag, pending: BTreeMap::new(), limits };
+    let dag =
+        Dag { nodes: Vec::new(), edges: Vec::new(), notes: BTreeSet::new(), start: Vec::new(), cut: false };
+    let mut walk = Walk {
+        graph,
+        loops,
+        live,
+        cells,
+        steering,
+        terms,
+        dag,
+        pending: BTreeMap::new(),
+        limits,
+        joined: Vec::new(),
+        crowded: false,
+    };
     walk.start()?;
     while let Some((position, arrivals)) = walk.pending.pop_first() {
         walk.check(&position)?;
@@ -174,11 +207,11 @@ impl Walk<'_> {
         if late || (self.limits.stop)() {
             return Err(UnrollError::Stopped);
         }
-        if self.dag.nodes.len() > NODE_LIMIT {
+        if self.dag.nodes.len() > NODE_LIMIT || self.crowded {
             let header = position[0];
             let block = self.loops.order.iter().position(|place| *place == header).unwrap_or(0);
             let place = first_place(self.graph, BlockId(block as u32));
-            return Err(UnrollError::Unbounded { place, limit: NODE_LIMIT });
+            return Err(UnrollError::Unbounded { place, limit: self.dag.nodes.len() });
         }
         Ok(())
     }
@@ -188,23 +221,28 @@ impl Walk<'_> {
             slots: vec![None; self.graph.slots.len()],
             cells: BTreeMap::new(),
             mems: Vec::new(),
+            lost: false,
             bounds: BTreeMap::new(),
             assumed: Vec::new(),
         };
         for (index, region) in self.graph.regions.iter().enumerate() {
             let whole = matches!(region.contents, Contents::Packet | Contents::Table);
+            // Copies of the packet begin as the packet.
+            let first = self.graph.regions.iter().position(|other| other.contents == Contents::Packet);
+            let index = if region.contents == Contents::Packet { first.unwrap_or(index) } else { index };
             state.mems.push(whole.then(|| self.terms.initial(index as u32)));
         }
         for (slot, value) in &self.graph.start {
             let value = self.evaluate(&mut state, value);
             state.slots[slot.0 as usize] = Some(value);
+            self.dag.start.push((*slot, value));
         }
         for (address, value) in &self.graph.bytes {
             let value = self.evaluate(&mut state, value);
             let bytes = self.terms.bits(value) / 8;
             for byte in 0..bytes {
-                let part = self.terms.extract(value, 8 * byte, 8);
-                state.cells.insert(address + u64::from(byte), part);
+                let cell = self.cell(value, byte);
+                state.cells.insert(address + u64::from(byte), cell);
             }
         }
         self.pending.insert(self.loops.first(self.graph.entry), vec![(None, state)]);
@@ -231,6 +269,9 @@ impl Walk<'_> {
         for (_, state) in &mut arrivals {
             state.cells.retain(|address, _| cells.contains(*address));
         }
+        if self.graph.unchecked.is_some() && arrivals.len() > 1 {
+            self.fill(&mut arrivals);
+        }
         let mut groups = self.group(&arrivals, Apart::Offsets);
         for less in [Apart::Constants, Apart::Steering] {
             if groups.len() > SPLIT_LIMIT {
@@ -243,40 +284,6 @@ impl Walk<'_> {
             self.node(BlockId(block as u32), position, &states)?;
         }
         Ok(())
-    }
-
-    /// Indices of states that agree on what keeps nodes apart, in order of arrival.
-    fn group(&self, arrivals: &[(Option<u32>, State)], apart: Apart) -> Vec<Vec<usize>> {
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut known: HashMap<Vec<(u64, u64)>, usize> = HashMap::new();
-        for (index, (_, state)) in arrivals.iter().enumerate() {
-            let mut key = Vec::new();
-            for (slot, value) in state.slots.iter().enumerate() {
-                let steers = self.steering.contains(Slot(slot as u32));
-                let Some(term) = *value else { continue };
-                match self.terms.value(term) {
-                    Some(value) if apart != Apart::Steering || steers => key.push((slot as u64, value)),
-                    None if apart == Apart::Offsets && steers => {
-                        let facts = self.terms.facts(term);
-                        if facts.low > 0 && facts.high - facts.low <= MOST_OFFSET {
-                            key.push((slot as u64 | 1 << 62, facts.low));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            for (address, value) in &state.cells {
-                if let Some(value) = self.terms.value(*value) {
-                    key.push((*address | 1 << 63, value));
-                }
-            }
-            let group = *known.entry(key).or_insert_with(|| {
-                groups.push(Vec::new());
-                groups.len() - 1
-            });
-            groups[group].push(index);
-        }
-        groups
     }
 
     fn node(
@@ -293,6 +300,10 @@ impl Walk<'_> {
             phis: Vec::new(),
             mem_phis: Vec::new(),
             reads: Vec::new(),
+            steps: usize::MAX,
+            waits: 0,
+            delays: Vec::new(),
+            uncertain: 0,
         };
         for (edge, _) in arrivals {
             if let Some(edge) = edge {
@@ -302,17 +313,45 @@ impl Walk<'_> {
             }
         }
         let mut state = merge(self.terms, id, &mut node, arrivals);
-        for step in &self.graph.blocks[block.0 as usize].steps {
+        self.joined.clone_from(&node.phis);
+        let graph = self.graph;
+        for (index, step) in graph.blocks[block.0 as usize].steps.iter().enumerate() {
             for effect in &step.effects {
-                self.effect(&mut state, effect, step.place, &mut node)?;
+                if let Flow::Fault = self.effect(&mut state, effect, step.place, &mut node)? {
+                    node.steps = index + 1;
+                    self.dag.nodes.push(node);
+                    self.exit(id);
+                    return Ok(());
+                }
             }
         }
+        let place = graph.blocks[block.0 as usize].place.unwrap_or(0);
+        let cases = match &graph.blocks[block.0 as usize].next {
+            Next::Switch { value, .. } => {
+                let value = self.evaluate(&mut state, value);
+                let cases = self.cases(value);
+                Some(cases.ok_or_else(|| UnrollError::Jump { place: graph.describe(place) })?)
+            }
+            _ => None,
+        };
         self.dag.nodes.push(node);
         match &self.graph.blocks[block.0 as usize].next {
             Next::Exit => self.exit(id),
             Next::Goto(to) => {
                 let cond = self.terms.boolean(true);
                 self.follow(id, position, *to, cond, true, state);
+            }
+            Next::Switch { targets, .. } => {
+                for (value, cond) in cases.unwrap_or_default() {
+                    let cond = decide(self.terms, &state, cond);
+                    let mut next = state.clone();
+                    if self.terms.value(cond) == Some(0) || !assume(self.terms, &mut next, cond) {
+                        continue;
+                    }
+                    let to = targets.iter().find(|(number, _)| *number == value);
+                    let (_, to) = to.ok_or_else(|| UnrollError::Jump { place: graph.describe(place) })?;
+                    self.follow(id, position, *to, cond, true, next);
+                }
             }
             Next::Branch { cond, taken, fall } => {
                 let cond = self.evaluate(&mut state, cond);
@@ -332,6 +371,14 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// A byte of a value as it is kept; where addresses are constants anyway, bytes are bytes.
+    fn cell(&mut self, whole: Term, at: u8) -> Cell {
+        match self.graph.unchecked {
+            Some(_) => Cell { whole, at },
+            None => Cell { whole: self.terms.extract(whole, 8 * at, 8), at: 0 },
+        }
+    }
+
     fn exit(&mut self, from: u32) {
         let cond = self.terms.boolean(true);
         let edge = self.dag.edges.len() as u32;
@@ -339,7 +386,15 @@ impl Walk<'_> {
         self.dag.nodes[from as usize].out.push(edge);
     }
 
-    fn follow(&mut self, from: u32, position: &Position, to: BlockId, cond: Term, taken: bool, state: State) {
+    fn follow(
+        &mut self,
+        from: u32,
+        position: &Position,
+        to: BlockId,
+        cond: Term,
+        taken: bool,
+        mut state: State,
+    ) {
         let block = self.dag.nodes[from as usize].block;
         let next = self.loops.advance(block, position, to);
         if let Some(limit) = self.limits.unroll
@@ -352,6 +407,15 @@ impl Walk<'_> {
         let size = if self.limits.undecided { (0, u64::MAX) } else { allowed_sizes(self.terms, cond) };
         self.dag.edges.push(Edge { from, to: None, slot: 0, cond, taken, size });
         self.dag.nodes[from as usize].out.push(edge);
-        self.pending.entry(next).or_default().push((Some(edge), state));
+        let waiting = self.pending.entry(next).or_default();
+        if self.graph.unchecked.is_some() {
+            let most = if waiting.len() > MOST_KNOWING { 0 } else { MOST_ASSUMED };
+            state.assumed.drain(..state.assumed.len().saturating_sub(most));
+            while state.bounds.len() > most {
+                state.bounds.pop_first();
+            }
+        }
+        self.crowded |= self.graph.unchecked.is_some() && waiting.len() > MOST_WAITING;
+        waiting.push((Some(edge), state));
     }
 }

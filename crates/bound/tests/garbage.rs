@@ -1,5 +1,7 @@
 //! Damaged objects, programs and listings end cleanly: a few good ones with random bytes changed.
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -77,7 +79,7 @@ impl Drop for Round {
 }
 
 /// Rounds of damage to some bytes: 60, or as many as there are in NICFORGE_FUZZ_SECONDS, from NICFORGE_FUZZ_SEED on.
-fn rounds(good: &[u8], run: fn(&[u8])) {
+fn rounds(good: &[u8], run: impl Fn(&[u8])) {
     let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let seconds = number("NICFORGE_FUZZ_SECONDS").map(Duration::from_secs);
     let first = number("NICFORGE_FUZZ_SEED").unwrap_or(0x0123_4567_89ab_cdef);
@@ -112,4 +114,15 @@ fn damaged_programs_end_cleanly() {
 #[test]
 fn damaged_listings_end_cleanly() {
     rounds(good().2.as_bytes(), fuzz::text);
+}
+
+#[test]
+fn damaged_handlers_end_cleanly() {
+    let cases = include_str!("rv/handlers.txt");
+    let around = common::surroundings("pspin");
+    for case in cases.split("\n== ").skip(1).take(6) {
+        let (_, rest) = case.split_once('\n').unwrap();
+        let source = rest.split("\n=> ").next().unwrap();
+        rounds(&common::assembled(source), |bytes| fuzz::handlers(bytes, &around));
+    }
 }

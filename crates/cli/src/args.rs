@@ -531,18 +531,22 @@ pub enum BoundEmit {
 
 #[derive(ClapArgs)]
 pub struct Bound {
-    /// eBPF object (.o), XDP source in C, or NFP listing; with the name of a target, a Nicforge program (.c, .air or folder)
+    /// eBPF object (.o), XDP source in C, or NFP listing; with the name of a target, a Nicforge program (.c, .air or folder) or, on
+    /// pspin and fpspin, RISC-V handlers (ELF)
     pub file: PathBuf,
     /// Further argument for clang, such as -DHASHES=10
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     pub define: Vec<String>,
     /// agilio-xdp (Agilio CX, 50 cores at 800 MHz; costs checked against hardware), xdp (eBPF instructions in Linux, one core, a
-    /// nanosecond each), or the name or .toml file of a target, for Nicforge programs
+    /// nanosecond each), or the name or .toml file of a target, for Nicforge programs and handlers
     #[arg(long, value_name = "TARGET", value_parser = bound_target, default_value = "agilio-xdp")]
     pub target: BoundTarget,
     /// Function to analyse, if the object has several programs
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
+    /// RISC-V function to analyse; default: the only payload handler (*_ph)
+    #[arg(long, value_name = "SYMBOL")]
+    pub entry: Option<String>,
     /// What the guarantee is about; both are reported
     #[arg(long, value_enum, default_value = "bit-rate")]
     pub by: BoundBy,

@@ -269,6 +269,58 @@ fn bounds_name_the_packet_and_what_limits_it() {
     place.run(&["bound", &xdp("dos_filter.c"), "--what-if", "eth.type=0x86dd"]).ok();
 }
 
+/// Two handlers in assembly: one reads the EtherType and maybe a word more, the other follows a pointer from memory.
+const HANDLERS: &str = "
+.text
+.globl parse_ph
+.type parse_ph, @function
+parse_ph:
+    lw a5,0(a0)
+    lw a4,8(a5)
+    lhu a3,12(a4)
+    li a2,0x81
+    bne a3,a2,1f
+    lw a5,60(a5)
+    lw a0,16(a5)
+1:  ret
+.size parse_ph, .-parse_ph
+.type chase, @function
+chase:
+    lw a0,0(a0)
+    ret
+.size chase, .-chase
+";
+
+#[test]
+fn handlers_are_bounded_on_spin_targets() {
+    let place = Place::new();
+    place.file("a.s", HANDLERS);
+    let script = "riscv64-unknown-elf-as -march=rv32imac -mabi=ilp32 a.s -o a.o && \
+        riscv64-unknown-elf-ld -m elf32lriscv -e 0 -Ttext=0x1d000000 a.o -o a.elf";
+    finish(place.prepare("bash", &["-c", script])).ok();
+    let bound = |more: &[&str]| place.run(&[&["bound", "a.elf"], more].concat());
+    let said = json(bound(&["--target", "pspin", "--json", "--pcap", "worst.pcap"]).ok());
+    assert_eq!((&said["status"], &said["limit"]), (&"exact".into(), &"port".into()));
+    // Runtime 9; loads 2 with a use right behind, else 1: 2, 2, 1; 1, 1; 2 of the task, 22 of L2; return 2.
+    assert_eq!((&said["cycles"], &said["min_packet_bytes"]), (&42.0.into(), &60.into()), "{said}");
+    assert_eq!(&said["witness"]["packet"].as_str().unwrap()[24..28], "8100");
+    assert_eq!(said["path"][0]["line"], "parse_ph+0x0");
+    let other = json(bound(&["--target", "pspin", "--json", "--what-if", "eth.type=0x0800"]).ok());
+    assert!(other["cycles"].as_f64() < said["cycles"].as_f64());
+    bound(&["--target", "fpspin", "--require", "10Mpps"]).ok();
+    bound(&["--target", "fpspin", "--require", "1000Mpps"]).fails(1, &["the required rate does not hold"]);
+    let text = bound(&["--target", "pspin", "--entry", "chase"]).ok().to_string();
+    assert!(text.contains("chase+0x0: a load from an address that is not known"), "{text}");
+    bound(&["--target", "pspin", "--entry", "chse"])
+        .fails(1, &["no function `chse` in this file; there are chase, parse_ph"]);
+    bound(&[]).fails(2, &["RISC-V handlers run on --target pspin or fpspin"]);
+    bound(&["--target", "bluefield2"]).fails(2, &["bluefield2 has no RISC-V cores"]);
+    place.run(&["bound", "a.o", "--target", "pspin"]).fails(1, &["the file is not linked"]);
+    place.run(&["bound", &xdp("alaw.c"), "--entry", "f"]).fails(2, &["--entry is for RISC-V handlers"]);
+    place.file("fake.elf", "\x7fELF and so on");
+    place.run(&["bound", "fake.elf", "--target", "pspin"]).fails(1, &["not a readable 32-bit ELF file"]);
+}
+
 #[test]
 fn nicforge_programs_are_bounded_on_described_targets() {
     let place = Place::new();

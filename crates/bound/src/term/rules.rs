@@ -95,6 +95,23 @@ impl Terms {
                     }
                 }
             }
+            // Rounding down passes by a summand that is round.
+            if let (Op::And, Node::Op(Op::Add, x, y)) = (op, self.node(a)) {
+                let low = !value & ones(bits);
+                for (round, other) in [(x, y), (y, x)] {
+                    if low & low.wrapping_add(1) == 0 && self.facts(round).zeros & low == low {
+                        let other = self.binary(Op::And, other, b);
+                        return self.binary(Op::Add, round, other);
+                    }
+                }
+            }
+            // Rounding down shifts out and back, so that tests against multiples count one by one.
+            let low = (!value & ones(bits)).trailing_ones() as u8;
+            if self.based() && op == Op::And && low > 0 && low < bits && value == !ones(low) & ones(bits) {
+                let part = self.extract(a, low, bits - low);
+                let (part, by) = (self.zext(part, bits), self.constant(bits, low.into()));
+                return self.binary(Op::Shl, part, by);
+            }
             // A mask of low bits is an extract, which passes through what is inside.
             if op == Op::And && value & value.wrapping_add(1) == 0 {
                 let part = self.extract(a, 0, value.trailing_ones() as u8);
@@ -196,6 +213,12 @@ impl Terms {
         if self.differ(a, b) {
             return self.boolean(false);
         }
+        if let Some((x, y)) = self.same_base(a, b) {
+            return self.eq(x, y);
+        }
+        if let Some((x, y)) = self.without_common(a, b) {
+            return self.eq(x, y);
+        }
         let (a, b) =
             if self.value(a).is_some() || (self.value(b).is_none() && a > b) { (b, a) } else { (a, b) };
         let bits = self.bits(a);
@@ -262,6 +285,9 @@ impl Terms {
             return self.boolean(false);
         }
         let bits = f.bits;
+        if let Some((x, y)) = self.offsets(a, b) {
+            return self.less(x, y);
+        }
         // A difference hidden by one base: x + c < x + d without wrapping.
         if let ((Some(x), c), (Some(y), d)) = (self.linear(a), self.linear(b))
             && x == y

@@ -1,6 +1,7 @@
 //! Expressions and effects of instructions on a state.
 
-use super::{Node, Read, State, UnrollError, Walk};
+use super::unchecked::{Access, Flow};
+use super::{Cell, Node, Read, State, UnrollError, Walk};
 use crate::graph::{Contents, Effect, Expr};
 use crate::term::{Op, Term};
 
@@ -21,6 +22,13 @@ impl Walk<'_> {
             }
             Expr::Size => self.terms.packet_size(),
             Expr::Fresh(bits) => self.terms.fresh(*bits),
+            Expr::Base(index) => {
+                let unchecked = self.graph.unchecked.as_ref();
+                match unchecked.and_then(|unchecked| unchecked.bases.get(*index as usize)) {
+                    Some(base) => self.terms.base(*index, (base.low, base.high), base.aligned),
+                    None => self.terms.fresh(32),
+                }
+            }
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.evaluate(state, a), self.evaluate(state, b));
                 self.terms.binary(*op, a, b)
@@ -63,11 +71,34 @@ impl Walk<'_> {
         effect: &Effect,
         place: u32,
         node: &mut Node,
-    ) -> Result<(), UnrollError> {
+    ) -> Result<Flow, UnrollError> {
         match effect {
             Effect::Set(slot, value) => {
                 let value = self.evaluate(state, value);
                 state.slots[slot.0 as usize] = Some(value);
+            }
+            Effect::Load { slot, address, bytes } if self.graph.unchecked.is_some() => {
+                let access = Access { address: self.evaluate(state, address), bytes: *bytes, place };
+                let value = self.load_unchecked(state, access, node)?;
+                let value = self.terms.zext(value, self.graph.slots[slot.0 as usize]);
+                state.slots[slot.0 as usize] = Some(value);
+            }
+            Effect::Store { address, bytes, value } if self.graph.unchecked.is_some() => {
+                let access = Access { address: self.evaluate(state, address), bytes: *bytes, place };
+                let value = self.evaluate(state, value);
+                self.store_unchecked(state, access, value, node)?;
+            }
+            Effect::Access { address, bytes, write } => {
+                let access = Access { address: self.evaluate(state, address), bytes: *bytes, place };
+                return Ok(self.time(state, access, *write, node));
+            }
+            Effect::Delay(cycles) => {
+                let cycles = self.evaluate(state, cycles);
+                self.delay(state, cycles, node);
+            }
+            Effect::Returns(to, expected) => {
+                let to = self.evaluate(state, to);
+                self.returns(to, *expected, place)?;
             }
             Effect::Load { slot, address, bytes } => {
                 let address = self.evaluate(state, address);
@@ -90,7 +121,7 @@ impl Walk<'_> {
                     match (self.graph.regions[region].contents, state.mems[region]) {
                         (Contents::Private, _) => {
                             let at = self.private(at, place)?;
-                            state.cells.insert(at, part);
+                            state.cells.insert(at, Cell { whole: part, at: 0 });
                         }
                         (Contents::Packet, Some(mem)) => {
                             state.mems[region] = Some(self.terms.store(mem, at, part))
@@ -101,7 +132,7 @@ impl Walk<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(Flow::On)
     }
 
     fn load(
@@ -123,10 +154,10 @@ impl Walk<'_> {
                 (Contents::Private, _) => {
                     let at = self.private(at, place)?;
                     match state.cells.get(&at) {
-                        Some(part) => *part,
+                        Some(cell) => cell.whole,
                         None => {
                             let part = self.terms.fresh(8);
-                            state.cells.insert(at, part);
+                            state.cells.insert(at, Cell { whole: part, at: 0 });
                             part
                         }
                     }
@@ -142,7 +173,7 @@ impl Walk<'_> {
         Ok(value.unwrap_or_else(|| self.terms.constant(8, 0)))
     }
 
-    fn offset(&mut self, address: Term, by: u64) -> Term {
+    pub(super) fn offset(&mut self, address: Term, by: u64) -> Term {
         let by = self.terms.constant(self.terms.bits(address), by);
         self.terms.binary(Op::Add, address, by)
     }

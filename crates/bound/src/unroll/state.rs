@@ -3,7 +3,20 @@
 use std::collections::HashMap;
 
 use super::{Node, State};
-use crate::term::{Mem, Term, Terms};
+use crate::term::{Mem, Op, Term, Terms};
+
+/// A byte of private memory: byte `at` of a value. Addresses come back from memory as what they were, which their bytes do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub whole: Term,
+    pub at: u8,
+}
+
+impl Cell {
+    pub fn byte(self, terms: &mut Terms) -> Term {
+        terms.extract(self.whole, 8 * self.at, 8)
+    }
+}
 
 /// One state from several: equal values stay, others become phis.
 pub(super) fn merge(
@@ -24,12 +37,24 @@ pub(super) fn merge(
         if let Some(phi) = made.get(&values) {
             return *phi;
         }
+        // Addresses in one memory stay addresses in it.
+        let parts: Option<Vec<_>> = values.iter().map(|value| terms.strip(*value)).collect();
+        let parts = parts.filter(|parts| parts.iter().all(|(base, _)| *base == parts[0].0));
+        let original = values.clone();
+        let (base, values) = match parts {
+            Some(parts) => (terms.base_of(values[0]), parts.into_iter().map(|(_, rest)| rest).collect()),
+            None => (None, values),
+        };
         let facts: Vec<_> = values.iter().map(|value| terms.facts(*value)).collect();
         let low = facts.iter().map(|facts| facts.low).min().unwrap_or(0);
         let high = facts.iter().map(|facts| facts.high).max().unwrap_or(u64::MAX);
         let phi = terms.phi(id, node.phis.len() as u32, facts[0].bits, (low, high));
         node.phis.push(values.clone());
-        made.insert(values, phi);
+        let phi = match base {
+            Some(base) => terms.binary(Op::Add, base, phi),
+            None => phi,
+        };
+        made.insert(original, phi);
         phi
     };
     let mut state = first.clone();
@@ -38,14 +63,24 @@ pub(super) fn merge(
         let values: Option<Vec<Term>> = arrivals.iter().map(|(_, state)| state.slots[slot]).collect();
         *value = values.map(|values| join(terms, node, values));
     }
+    state.lost = arrivals.iter().any(|(_, state)| state.lost);
     state.cells.retain(|address, _| arrivals.iter().all(|(_, state)| state.cells.contains_key(address)));
-    for (address, value) in &mut state.cells {
-        let values = arrivals.iter().map(|(_, state)| state.cells[address]).collect();
-        *value = join(terms, node, values);
+    for (address, cell) in &mut state.cells {
+        let cells: Vec<Cell> = arrivals.iter().map(|(_, state)| state.cells[address]).collect();
+        let alike = |other: &Cell| other.at == cell.at && terms.bits(other.whole) == terms.bits(cell.whole);
+        if cells.iter().all(alike) {
+            cell.whole = join(terms, node, cells.iter().map(|cell| cell.whole).collect());
+        } else {
+            let bytes = cells.iter().map(|cell| cell.byte(terms)).collect();
+            *cell = Cell { whole: join(terms, node, bytes), at: 0 };
+        }
     }
     for (region, mem) in state.mems.iter_mut().enumerate() {
         let mems: Vec<Mem> = arrivals.iter().filter_map(|(_, state)| state.mems[region]).collect();
-        if mems.len() == arrivals.len() && mems.iter().any(|other| Some(*other) != *mem) {
+        if mems.len() < arrivals.len() {
+            // Unknown on one way is unknown.
+            *mem = None;
+        } else if mems.iter().any(|other| Some(*other) != *mem) {
             *mem = Some(terms.mem_phi(id, node.mem_phis.len() as u32, mems.clone()));
             node.mem_phis.push(mems);
         }

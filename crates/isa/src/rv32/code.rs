@@ -76,6 +76,13 @@ impl Code {
         self.steps.is_empty()
     }
 
+    /// Cycles of the instruction at an address, as far as they do not depend on values and memories, and those of a branch that is
+    /// taken.
+    pub fn cycles(&self, at: u32) -> Option<(u8, u16)> {
+        let step = self.steps.get((at.wrapping_sub(self.base) >> 1) as usize)?;
+        Some((step.cost, step.extra))
+    }
+
     /// Makes one instruction ready. `peek` gives words at other addresses.
     pub(super) fn step(&self, word: u32, at: u32, peek: &mut dyn FnMut(u32) -> Option<u32>) -> Step {
         let (decoder, timing) = (&self.decoder, &self.timing);

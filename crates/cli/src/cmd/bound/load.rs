@@ -7,12 +7,12 @@ use nicforge_bound::graph::{Graph, Place};
 use nicforge_bound::search::Machine;
 use nicforge_bound::unit::Unit;
 use nicforge_bound::witness::Witness;
-use nicforge_bound::{ebpf, nfp, replay};
+use nicforge_bound::{ebpf, nfp, replay, rv};
 use nicforge_ir::{self as ir, Verified};
 use nicforge_isa::lower;
 use nicforge_isa::nfp::cost;
 use nicforge_isa::nfp::{self as isa, Insn};
-use nicforge_isa::object::{self, Map, Program};
+use nicforge_isa::object::{self, Map, Program, riscv};
 use nicforge_run::compile;
 use nicforge_target::Target;
 
@@ -41,6 +41,8 @@ pub struct Subject {
     pub engine: &'static str,
     /// The αIR program, where there is one.
     pub air: Option<(Verified<ir::Program>, Lowered)>,
+    /// RISC-V handlers and what is around the cores that run them.
+    pub handler: Option<(rv::Program, rv::Surroundings)>,
 }
 
 impl Subject {
@@ -54,6 +56,9 @@ impl Subject {
 
     /// Runs a witness on the interpreter.
     pub fn replay(&self, witness: &Witness) -> Result<(), String> {
+        if let Some((program, around)) = &self.handler {
+            return rv::replay::replay(program, around, &self.graph, witness);
+        }
         if let Some((program, lowered)) = &self.air {
             return replay::air(program, lowered, witness);
         }
@@ -86,7 +91,18 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
     let path = &args.file;
     let fail = |message: String| Failure::user(format!("{}: {message}", path.display()));
     if let BoundTarget::Described(target) = &args.target {
-        return from_program(args, &matrix::find(target)?);
+        let target = matrix::find(target)?;
+        let start = std::fs::File::open(path).and_then(|file| {
+            let mut start = Vec::new();
+            std::io::Read::read_to_end(&mut std::io::Read::take(file, 4), &mut start).map(|_| start)
+        });
+        if start.is_ok_and(|start| object::is_elf(&start)) {
+            return from_handlers(args, &target);
+        }
+        return from_program(args, &target);
+    }
+    if args.entry.is_some() {
+        return Err(Failure::usage("--entry is for RISC-V handlers: --target pspin or fpspin".to_string()));
     }
     let described = || {
         Failure::usage(format!(
@@ -99,6 +115,13 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
     }
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
     if object::is_elf(&bytes) {
+        // 243 is RISC-V.
+        if bytes.get(18..20) == Some(&[243, 0]) {
+            return Err(Failure::usage(format!(
+                "{}: RISC-V handlers run on --target pspin or fpspin",
+                path.display()
+            )));
+        }
         return from_object(args, &bytes);
     }
     let text = std::str::from_utf8(&bytes).ok();
@@ -113,6 +136,36 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
         return from_object(args, &object);
     }
     Err(fail("neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)".to_string()))
+}
+
+/// Handlers in an RV32 ELF file, on all cores of a target.
+fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
+    let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
+    if args.program.is_some() {
+        return Err(Failure::usage(
+            "--program is for eBPF objects; handlers are chosen with --entry".to_string(),
+        ));
+    }
+    let around = rv::Surroundings::of(target, args.mtu)
+        .map_err(|reason| Failure::usage(format!("{reason}; RISC-V handlers run on pspin and fpspin")))?;
+    let bytes = std::fs::read(&args.file).map_err(|e| fail(e.to_string()))?;
+    let image = riscv::parse(&bytes).map_err(|e| fail(e.to_string()))?;
+    let entry = rv::entry(&image, args.entry.as_deref()).map_err(fail)?;
+    let program = rv::Program::new(image, entry).map_err(|e| fail(e.to_string()))?;
+    let graph = rv::graph(&program, &around).map_err(|e| fail(e.to_string()))?;
+    Ok(Subject {
+        graph,
+        machine: around.machine,
+        listing: None,
+        program: None,
+        object: Vec::new(),
+        label: "modelled: RI5CY's cycles with instructions in the cache and memory banks free",
+        margin: None,
+        target: target.name.clone(),
+        engine: "commands",
+        air: None,
+        handler: Some((program, around)),
+    })
 }
 
 /// A Nicforge program alone on a target's units.
@@ -150,6 +203,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         target: target.name.clone(),
         engine: "threads",
         air: Some((program, lowered)),
+        handler: None,
     })
 }
 
@@ -183,6 +237,7 @@ fn on_agilio(graph: Graph, listing: Vec<Insn>, program: Option<(Program, Vec<Map
         target: "agilio-xdp".to_string(),
         engine: "DRAM",
         air: None,
+        handler: None,
     }
 }
 
@@ -253,6 +308,7 @@ fn from_object(args: &Bound, bytes: &[u8]) -> Result<Subject, Failure> {
             target: "xdp".to_string(),
             engine: "DRAM",
             air: None,
+            handler: None,
         });
     }
     lowered(path, program, object.maps)

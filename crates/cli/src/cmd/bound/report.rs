@@ -163,6 +163,12 @@ impl View<'_> {
                 .map(|(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }));
             value["unknown"] = Value::Array(places.collect());
         }
+        if self.subject.handler.is_some() {
+            let notes = self.report.notes.iter();
+            let notes = notes
+                .map(|(place, what)| json!({ "line": self.report.graph.describe(*place), "what": what }));
+            value["unknown"] = Value::Array(notes.collect());
+        }
         value["margin"] = json!(self.subject.margin);
         value["cut_by_unroll"] = json!(self.report.cut);
         value["paths_checked"] = json!(self.report.paths_checked);
@@ -237,6 +243,12 @@ impl View<'_> {
                 "  taken as unknown, so that they may be anything on the slowest path: {}",
                 kinds.join(", ")
             );
+        }
+        for (place, what) in self.report.notes.iter().take(8) {
+            let _ = writeln!(text, "  {}: {what}", self.report.graph.describe(*place));
+        }
+        if self.report.notes.len() > 8 {
+            let _ = writeln!(text, "  and {} more such places (--json)", self.report.notes.len() - 8);
         }
         if self.report.cut {
             text.push_str(
