@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
- * Alkali's third application with the keys that the paper names (section 6): four tables by 5-tuple, two by address. The public
- * prototype, and so `nf_chain.c`, keys them by a sum of fields, source address and source port. */
+ * Alkali's third application with the keys that the paper names (section 6): four tables by 5-tuple, two by address.
+ * The public prototype, and so `nf_chain.c`, keys them by a sum of fields, source address and source port. */
 #include "headers.h"
 
 NF_PORTS(1);
