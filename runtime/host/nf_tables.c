@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "nf_lpm.h"
+#include "nf_masks.h"
 
 #define NF_MAX_KEY 256
 
@@ -61,9 +62,9 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
     if (kind == NF_TERNARY)
         table->order = calloc(capacity ? capacity : 1, sizeof(*table->order));
     bool arrays = kind == NF_LPM && key_size == 4;
-    bool lacking = (arrays && !lpm_new(table)) || !table->entries || (indexed && !table->index) ||
-                   (kind == NF_LPM && !table->of_length) || (kind == NF_LRU && !table->uses) ||
-                   ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
+    bool lacking = (arrays && !lpm_new(table)) || (kind == NF_TERNARY && !masks_new(table)) || !table->entries ||
+                   (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
+                   (kind == NF_LRU && !table->uses) || ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
     if (lacking || key_size > NF_MAX_KEY) {
         nf_table_free(table);
         return NULL;
@@ -81,6 +82,7 @@ void nf_table_free(struct nf_table *table)
     free(table->of_length);
     free(table->order);
     lpm_free(table);
+    masks_free(table);
     free(table);
 }
 
@@ -299,6 +301,10 @@ static bool masked_equal(const unsigned char *key, const unsigned char *want, co
 
 void *nf_ternary_find(struct nf_table *table, const void *key)
 {
+    if (table->fitting) {
+        uint32_t first = masks_first(table, key);
+        return first == NF_NONE ? NULL : nf_value_of(table, nf_entry_at(table, table->order[first]));
+    }
     for (uint32_t i = 0; i < table->ordered; i++) {
         struct nf_entry *entry = nf_entry_at(table, table->order[i]);
         const unsigned char *want = nf_key_of(entry);
@@ -334,6 +340,7 @@ static void *ternary_put(struct nf_table *table, const unsigned char *masked, co
     for (; at > 0 && nf_entry_at(table, table->order[at - 1])->detail < priority; at--)
         table->order[at] = table->order[at - 1];
     table->order[at] = number;
+    masks_change(table, at, masked, mask, true);
     return nf_value_of(table, entry);
 }
 
@@ -438,6 +445,7 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
         uint32_t row = ternary_row(table, own, mask, detail);
         if (row == NF_NONE)
             return false;
+        masks_change(table, row, own, mask, false);
         give_back(table, table->order[row]);
         table->ordered--;
         memmove(table->order + row, table->order + row + 1, (table->ordered - row) * sizeof(*table->order));

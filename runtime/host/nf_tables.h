@@ -11,7 +11,8 @@
  * too late. The top is brought up to date until it is right; then no other can be older. Each use makes one entry out
  * of date at most, so that is O(log n) per use, paid by evictions. A longest prefix is found through one such index for
  * all lengths (the length is part of the key), asked for the lengths in use from the longest, but for keys of four
- * bytes, which have arrays (nf_lpm.h); ternary entries are a list by falling priority, then age.
+ * bytes, which have arrays (nf_lpm.h); ternary entries are a list by falling priority, then age, and as long as the
+ * list is short enough there are bits for it (nf_masks.h).
  *
  * No locks: whoever needs a table from several threads gives each its own, or stops them first.
  */
@@ -88,6 +89,9 @@ struct nf_table {
     uint32_t *of_length;
     uint32_t *order;
     uint32_t ordered;
+    /* TERNARY: see nf_masks.h; null if they would be too large. */
+    uint64_t *fitting;
+    uint32_t *cares;
     /* LPM of four bytes: see nf_lpm.h. */
     struct nf_root *roots;
     uint32_t (*nodes)[256];
