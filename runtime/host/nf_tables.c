@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+#include "nf_lpm.h"
+#include "nf_masks.h"
+
 #define NF_MAX_KEY 256
 
 static uint32_t round8(uint32_t size) { return (size + 7) & ~7u; }
@@ -58,7 +61,9 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
         table->uses = calloc(capacity ? capacity : 1, sizeof(*table->uses));
     if (kind == NF_TERNARY)
         table->order = calloc(capacity ? capacity : 1, sizeof(*table->order));
-    bool lacking = !table->entries || (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
+    bool arrays = kind == NF_LPM && key_size == 4;
+    bool lacking = (arrays && !lpm_new(table)) || (kind == NF_TERNARY && !masks_new(table)) || !table->entries ||
+                   (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
                    (kind == NF_LRU && !table->uses) || ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
     if (lacking || key_size > NF_MAX_KEY) {
         nf_table_free(table);
@@ -76,6 +81,8 @@ void nf_table_free(struct nf_table *table)
     free(table->uses);
     free(table->of_length);
     free(table->order);
+    lpm_free(table);
+    masks_free(table);
     free(table);
 }
 
@@ -252,35 +259,8 @@ static void count_length(struct nf_table *table, uint32_t bits, uint32_t by)
             table->order[table->ordered++] = length;
 }
 
-/* The same for keys of four bytes, IPv4 addresses as a rule: a prefix and its length are one word, hashed and compared
- * without being stored. Entries keep eight bytes for such a key, of which the last three are zero. */
-static void *find_address(struct nf_table *table, const void *key)
+void *nf_prefix_find(struct nf_table *table, const void *key)
 {
-    uint32_t address;
-    memcpy(&address, key, sizeof(address));
-    address = __builtin_bswap32(address);
-    for (uint32_t i = 0; i < table->ordered; i++) {
-        uint32_t bits = table->order[i], masked = bits ? __builtin_bswap32(address & ~0u << (32 - bits)) : 0;
-        uint64_t prefix = (uint64_t)bits << 32 | masked;
-        /* As nf_key_hash of these five bytes. */
-        uint32_t hash = nf_hash_end(0x9e3779b97f4a7c15u ^ 5, prefix >> 8 << 32 | masked);
-        for (uint32_t at = hash & table->mask; table->index[at].entry; at = (at + 1) & table->mask) {
-            struct nf_entry *entry = nf_entry_at(table, table->index[at].entry - 1);
-            uint64_t stored;
-            if (table->index[at].hash != hash)
-                continue;
-            memcpy(&stored, nf_key_of(entry), sizeof(stored));
-            if (stored == prefix)
-                return nf_value_of(table, entry);
-        }
-    }
-    return NULL;
-}
-
-void *nf_lpm_find(struct nf_table *table, const void *key)
-{
-    if (table->key_size == 4)
-        return find_address(table, key);
     unsigned char prefix[NF_MAX_KEY + 2];
     for (uint32_t i = 0; i < table->ordered; i++) {
         uint32_t hash = prefix_key(table, key, table->order[i], prefix);
@@ -289,6 +269,24 @@ void *nf_lpm_find(struct nf_table *table, const void *key)
             return value;
     }
     return NULL;
+}
+
+/* Takes a prefix out of the arrays, while it is still in the index. */
+static void forget_address(struct nf_table *table, const unsigned char *own, uint32_t bits, uint32_t hash)
+{
+    uint32_t address, hidden = 0, entry = nf_locate(table, own, indexed_size(table), hash);
+    if (!entry)
+        return;
+    memcpy(&address, own, sizeof(address));
+    /* All shorter prefixes of this address have all places of this one, if they are of the same array. */
+    uint32_t least = bits <= 16 ? 0 : bits <= 24 ? 17 : 25;
+    unsigned char shorter[sizeof(address) + 1];
+    for (uint32_t i = 0; i < table->ordered && !hidden; i++) {
+        uint32_t length = table->order[i];
+        if (length < bits && length >= least)
+            hidden = nf_locate(table, shorter, indexed_size(table), prefix_key(table, own, length, shorter));
+    }
+    lpm_remove(table, __builtin_bswap32(address), bits, entry, hidden);
 }
 
 /* ---- Masks ---------------------------------------------------------------------------------------------------- */
@@ -303,6 +301,10 @@ static bool masked_equal(const unsigned char *key, const unsigned char *want, co
 
 void *nf_ternary_find(struct nf_table *table, const void *key)
 {
+    if (table->fitting) {
+        uint32_t first = masks_first(table, key);
+        return first == NF_NONE ? NULL : nf_value_of(table, nf_entry_at(table, table->order[first]));
+    }
     for (uint32_t i = 0; i < table->ordered; i++) {
         struct nf_entry *entry = nf_entry_at(table, table->order[i]);
         const unsigned char *want = nf_key_of(entry);
@@ -338,6 +340,7 @@ static void *ternary_put(struct nf_table *table, const unsigned char *masked, co
     for (; at > 0 && nf_entry_at(table, table->order[at - 1])->detail < priority; at--)
         table->order[at] = table->order[at - 1];
     table->order[at] = number;
+    masks_change(table, at, masked, mask, true);
     return nf_value_of(table, entry);
 }
 
@@ -392,11 +395,17 @@ void *nf_table_put(struct nf_table *table, const void *key, const void *mask, ui
     case NF_LRU:
         return insert_indexed(table, key, nf_key_hash(key, size));
     case NF_LPM: {
-        uint32_t hash = prefix_key(table, key, detail, own);
+        uint32_t hash = prefix_key(table, key, detail, own), address;
+        if (table->roots && !lpm_reserve(table))
+            return NULL;
         value = insert_indexed(table, own, hash);
         if (value) {
             ((struct nf_entry *)(void *)((unsigned char *)value - table->value_at))->detail = detail;
             count_length(table, detail, 1);
+        }
+        if (value && table->roots) {
+            memcpy(&address, own, sizeof(address));
+            lpm_add(table, __builtin_bswap32(address), detail, nf_locate(table, own, size, hash));
         }
         return value;
     }
@@ -425,6 +434,8 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
         return nf_remove(table, key, nf_key_hash(key, size));
     case NF_LPM:
         hash = prefix_key(table, key, detail, own);
+        if (table->roots)
+            forget_address(table, own, detail, hash);
         if (!nf_remove(table, own, hash))
             return false;
         count_length(table, detail, (uint32_t)-1);
@@ -434,6 +445,7 @@ bool nf_table_remove(struct nf_table *table, const void *key, const void *mask, 
         uint32_t row = ternary_row(table, own, mask, detail);
         if (row == NF_NONE)
             return false;
+        masks_change(table, row, own, mask, false);
         give_back(table, table->order[row]);
         table->ordered--;
         memmove(table->order + row, table->order + row + 1, (table->ordered - row) * sizeof(*table->order));

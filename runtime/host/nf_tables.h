@@ -10,8 +10,9 @@
  * is only asked when one must go: a heap holds for each a time at which it was used, maybe not the last one, so never
  * too late. The top is brought up to date until it is right; then no other can be older. Each use makes one entry out
  * of date at most, so that is O(log n) per use, paid by evictions. A longest prefix is found through one such index for
- * all lengths (the length is part of the key), asked for the lengths in use from the longest; ternary entries are a
- * list by falling priority, then age.
+ * all lengths (the length is part of the key), asked for the lengths in use from the longest, but for keys of four
+ * bytes, which have arrays (nf_lpm.h); ternary entries are a list by falling priority, then age, and as long as the
+ * list is short enough there are bits for it (nf_masks.h).
  *
  * No locks: whoever needs a table from several threads gives each its own, or stops them first.
  */
@@ -50,6 +51,23 @@ struct nf_slot {
     uint32_t entry;
 };
 
+/* LPM: by the first 16 bits of an address, the entry of the longest prefix up to there plus one, and the node for
+ * longer ones. */
+struct nf_root {
+    uint32_t entry;
+    uint32_t node;
+};
+
+/* LPM: the entry of the prefix that leads to a node plus one, or the next free node; prefixes that end in or below it.
+ */
+struct nf_node {
+    uint32_t own;
+    uint32_t users;
+};
+
+/* LPM: marks a place of a node that has a deeper one instead of an entry. */
+#define NF_DEEPER 0x80000000u
+
 struct nf_table {
     enum nf_table_kind kind;
     uint32_t capacity;
@@ -71,6 +89,16 @@ struct nf_table {
     uint32_t *of_length;
     uint32_t *order;
     uint32_t ordered;
+    /* TERNARY: see nf_masks.h; null if they would be too large. */
+    uint64_t *fitting;
+    uint32_t *cares;
+    /* LPM of four bytes: see nf_lpm.h. */
+    struct nf_root *roots;
+    uint32_t (*nodes)[256];
+    struct nf_node *node_state;
+    uint32_t node_count;
+    uint32_t node_room;
+    uint32_t free_node;
     /* Insertions that were refused, entries that were evicted, for whoever reads them. */
     uint64_t refused;
     uint64_t evicted;
@@ -103,7 +131,7 @@ uint64_t nf_table_evicted(const struct nf_table *table);
 /* Inserts a key that is not there, with a zero value; null if the table is full. LRU tables evict. */
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash);
 bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
-void *nf_lpm_find(struct nf_table *table, const void *key);
+void *nf_prefix_find(struct nf_table *table, const void *key);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 
 NF_SIZED struct nf_entry *nf_entry_at(const struct nf_table *table, uint32_t number)
@@ -193,6 +221,24 @@ NF_SIZED void *nf_lru_find(struct nf_table *table, const void *key, uint32_t siz
     struct nf_entry *entry = nf_entry_at(table, found - 1);
     entry->used = ++table->clock;
     return nf_value_of(table, entry);
+}
+
+NF_SIZED void *nf_lpm_find(struct nf_table *table, const void *key)
+{
+    if (table->key_size != 4)
+        return nf_prefix_find(table, key);
+    uint32_t address;
+    memcpy(&address, key, sizeof(address));
+    address = __builtin_bswap32(address);
+    struct nf_root root = table->roots[address >> 16];
+    uint32_t found = root.entry, place = table->nodes[root.node][address >> 8 & 255];
+    if (place & NF_DEEPER) {
+        uint32_t node = place & ~NF_DEEPER, own = table->node_state[node].own;
+        found = own ? own : found;
+        place = table->nodes[node][address & 255];
+    }
+    found = place ? place : found;
+    return found ? nf_value_of(table, nf_entry_at(table, found - 1)) : NULL;
 }
 
 NF_SIZED void *nf_array_find(struct nf_table *table, uint32_t index)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The tables of generated code beside DPDK's own: lookups that hit in 64k entries, one after the other as a handler
- * does them, and for rte_hash and rte_lpm in bulk as well, which a handler that runs per packet has no use for. Rounds
- * take turns; a line per kind: name and cycles per lookup of each round.
+ * The tables of generated code beside DPDK's own: lookups that hit in 64k entries, and by masks in 16 and in 256, one
+ * after the other as a handler does them, and for DPDK's in bulk as well, which a handler that runs per packet has no
+ * use for. Rounds take turns; a line per kind: name and cycles per lookup of each round.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <rte_acl.h>
+#include <rte_byteorder.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_hash.h>
@@ -59,6 +61,117 @@ static void fill_lpm(void)
     }
 }
 
+/* ---- Masks: rules over one byte and three words, as rte_acl wants them ---------------------------------------- */
+
+#define FEW 16u
+#define MANY 256u
+
+/* Big endian, as frames have it. */
+struct packed_flow {
+    uint8_t protocol;
+    uint8_t unused[3];
+    uint32_t src;
+    uint32_t dst;
+    uint16_t sport;
+    uint16_t dport;
+};
+
+RTE_ACL_RULE_DEF(rule, 5);
+
+static const struct rte_acl_field_def fields[5] = {
+    {RTE_ACL_FIELD_TYPE_BITMASK, 1, 0, 0, offsetof(struct packed_flow, protocol)},
+    {RTE_ACL_FIELD_TYPE_BITMASK, 4, 1, 1, offsetof(struct packed_flow, src)},
+    {RTE_ACL_FIELD_TYPE_BITMASK, 4, 2, 2, offsetof(struct packed_flow, dst)},
+    {RTE_ACL_FIELD_TYPE_BITMASK, 2, 3, 3, offsetof(struct packed_flow, sport)},
+    {RTE_ACL_FIELD_TYPE_BITMASK, 2, 4, 3, offsetof(struct packed_flow, dport)},
+};
+
+static struct masks {
+    struct nf_table *own;
+    struct rte_acl_ctx *theirs;
+    struct packed_flow asked[LOOKUPS];
+} few, many;
+
+static struct packed_flow packed(uint32_t protocol, uint32_t src, uint32_t dst, uint32_t dport)
+{
+    return (struct packed_flow){
+        .protocol = (uint8_t)protocol,
+        .src = rte_cpu_to_be_32(src),
+        .dst = rte_cpu_to_be_32(dst),
+        .dport = rte_cpu_to_be_16((uint16_t)dport),
+    };
+}
+
+/* Rules like a firewall's: a source prefix, sometimes a destination prefix, sometimes a port. Half of what is asked
+ * fits some rule. */
+static bool fill_masks(struct masks *masks, const char *name, uint32_t count)
+{
+    struct rte_acl_param param = {.name = name, .rule_size = sizeof(struct rule), .max_rule_num = count};
+    struct rte_acl_config config = {.num_categories = 1, .num_fields = 5};
+    memcpy(config.defs, fields, sizeof(fields));
+    masks->own = nf_table_new(NF_TERNARY, count, sizeof(struct packed_flow), 4);
+    masks->theirs = rte_acl_create(&param);
+    if (!masks->own || !masks->theirs)
+        return false;
+    struct packed_flow *fits = calloc(count, sizeof(*fits));
+    for (uint32_t i = 0; fits && i < count; i++) {
+        uint32_t src_mask = ~0u << (8 + number() % 17), dst_mask = number() % 2 ? ~0u << 16 : 0;
+        uint32_t port_mask = number() % 2 ? 0xffff : 0, src = number() & src_mask, dst = number() & dst_mask;
+        uint32_t port = number() & port_mask, priority = count - i, hit = i + 1;
+        struct rule rule = {.data = {.category_mask = 1, .priority = (int32_t)priority, .userdata = hit}};
+        rule.field[0].value.u8 = 6;
+        rule.field[0].mask_range.u8 = 0xff;
+        rule.field[1].value.u32 = src;
+        rule.field[1].mask_range.u32 = src_mask;
+        rule.field[2].value.u32 = dst;
+        rule.field[2].mask_range.u32 = dst_mask;
+        rule.field[4].value.u16 = (uint16_t)port;
+        rule.field[4].mask_range.u16 = (uint16_t)port_mask;
+        struct packed_flow key = packed(6, src, dst, port), mask = packed(0xff, src_mask, dst_mask, port_mask);
+        void *value = nf_table_put(masks->own, &key, &mask, priority);
+        if (!value || rte_acl_add_rules(masks->theirs, (struct rte_acl_rule *)&rule, 1))
+            return false;
+        memcpy(value, &hit, sizeof(hit));
+        fits[i] = packed(6, src | (number() & ~src_mask), dst | (number() & ~dst_mask), port | (number() & ~port_mask));
+    }
+    for (uint32_t i = 0; fits && i < LOOKUPS; i++)
+        masks->asked[i] = number() % 2 ? fits[number() % count] : packed(6, number(), number(), number());
+    free(fits);
+    return fits && rte_acl_build(masks->theirs, &config) == 0;
+}
+
+static uint64_t masks_own(const struct masks *masks)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < LOOKUPS; i++) {
+        uint32_t *value = nf_ternary_find(masks->own, &masks->asked[i]);
+        sum += value ? *value : 0;
+    }
+    return sum;
+}
+
+static uint64_t masks_theirs(const struct masks *masks, uint32_t bulk)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < LOOKUPS; i += bulk) {
+        const uint8_t *keys[BULK];
+        uint32_t hits[BULK];
+        for (uint32_t k = 0; k < bulk; k++)
+            keys[k] = (const uint8_t *)&masks->asked[i + k];
+        rte_acl_classify(masks->theirs, keys, hits, bulk, 1);
+        for (uint32_t k = 0; k < bulk; k++)
+            sum += hits[k];
+    }
+    return sum;
+}
+
+static uint64_t few_own(void) { return masks_own(&few); }
+static uint64_t many_own(void) { return masks_own(&many); }
+static uint64_t few_theirs(void) { return masks_theirs(&few, 1); }
+static uint64_t many_theirs(void) { return masks_theirs(&many, 1); }
+static uint64_t few_theirs_bulk(void) { return masks_theirs(&few, BULK); }
+static uint64_t many_theirs_bulk(void) { return masks_theirs(&many, BULK); }
+
 static bool prepare(void)
 {
     struct rte_hash_parameters hash = {
@@ -84,6 +197,8 @@ static bool prepare(void)
         flows[kept++] = flow;
     }
     fill_lpm();
+    if (!fill_masks(&few, "few", FEW) || !fill_masks(&many, "many", MANY))
+        return false;
     for (uint32_t i = 0; i < LOOKUPS; i++) {
         asked[i] = flows[number() % kept];
         addresses[i] = number();
@@ -174,9 +289,19 @@ static uint64_t lpm_theirs_bulk(void)
 static const struct {
     const char *name;
     uint64_t (*run)(void);
-} kinds[] = {
-    {"hash", hash_own}, {"lru", lru_own},        {"rte_hash", hash_theirs},        {"rte_hash_bulk", hash_theirs_bulk},
-    {"lpm", lpm_own},   {"rte_lpm", lpm_theirs}, {"rte_lpm_bulk", lpm_theirs_bulk}};
+} kinds[] = {{"hash", hash_own},
+             {"lru", lru_own},
+             {"rte_hash", hash_theirs},
+             {"rte_hash_bulk", hash_theirs_bulk},
+             {"lpm", lpm_own},
+             {"rte_lpm", lpm_theirs},
+             {"rte_lpm_bulk", lpm_theirs_bulk},
+             {"masks16", few_own},
+             {"rte_acl16", few_theirs},
+             {"rte_acl16_bulk", few_theirs_bulk},
+             {"masks256", many_own},
+             {"rte_acl256", many_theirs},
+             {"rte_acl256_bulk", many_theirs_bulk}};
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
@@ -193,7 +318,8 @@ int main(int argc, char **argv)
         return 3;
     /* Both sides of a pair must find the same, or their times mean nothing. */
     if (hash_own() != hash_theirs() || lru_own() != hash_theirs_bulk() || lpm_own() != lpm_theirs() ||
-        lpm_theirs() != lpm_theirs_bulk()) {
+        lpm_theirs() != lpm_theirs_bulk() || few_own() != few_theirs() || few_own() != few_theirs_bulk() ||
+        many_own() != many_theirs() || many_own() != many_theirs_bulk()) {
         fprintf(stderr, "the tables disagree\n");
         return 1;
     }

@@ -187,6 +187,10 @@ fn compare_tables() -> Result<(), Failure> {
         ("lru", "rte_hash"),
         ("lpm", "rte_lpm"),
         ("lpm", "rte_lpm_bulk"),
+        ("masks16", "rte_acl16"),
+        ("masks16", "rte_acl16_bulk"),
+        ("masks256", "rte_acl256"),
+        ("masks256", "rte_acl256_bulk"),
     ] {
         let (a, b) = (of(ours), of(theirs));
         println!("tables         {ours} {a:.1} cycles/lookup, {theirs} {b:.1}, ratio {:.3}", a / b);

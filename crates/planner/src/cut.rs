@@ -28,6 +28,7 @@
 mod choose;
 mod crossing;
 mod cursor;
+mod cutter;
 mod flow;
 mod graph;
 mod nodes;
@@ -35,16 +36,14 @@ mod project;
 mod restart;
 mod weigh;
 
-use nicforge_ir::{
-    Body, Direction, Event, EventId, Handler, HandlerId, InstId, Op, Program, Type, Verified, verify,
-};
-use nicforge_passes::registry::{MAX_ROUNDS, PREPARE, pass_named};
+use nicforge_ir::{Body, EventId, HandlerId, InstId, Program, Verified};
+use nicforge_passes::registry::PREPARE;
 use nicforge_passes::{PassError, PassManager};
 
 pub use crossing::{Crossing, crossing};
 pub use cursor::{Cursor, cursor_at_event};
+pub use cutter::Cutter;
 
-use graph::{Reread, Rules};
 use nodes::Work;
 
 /// How nodes are weighed when the two parts are balanced.
@@ -122,7 +121,7 @@ pub struct Cut {
 }
 
 /// Why a handler is not cut.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum NoCut {
     #[error("handler `{handler}` calls functions; prepare the program first (`cut::prepare` inlines them)")]
     Calls { handler: String },
@@ -151,7 +150,7 @@ pub fn prepare(program: &Verified<Program>) -> Result<Verified<Program>, PassErr
     manager.simplify(program)
 }
 
-/// Cuts a handler in two.
+/// Cuts a handler in two. Who cuts it in several ways keeps a [`Cutter`].
 ///
 /// # Errors
 ///
@@ -162,150 +161,7 @@ pub fn cut(
     weights: &Weights,
     options: &Options,
 ) -> Result<Cut, NoCut> {
-    let name = program.handlers[handler].name.clone();
-    let body = working_body(program, handler)?;
-    let work = Work::new(program, body);
-    let weight = weigh::weigh(program, &work, weights, options.objective);
-    let mut found = Vec::new();
-    for pending_emits in [false, true] {
-        for rules in rule_sets(program, handler, &work, options, pending_emits) {
-            found.extend(choose::candidates(program, &work, &weight, options, rules));
-        }
-        if !found.is_empty() {
-            break;
-        }
-    }
-    let ranked = choose::ranked(found, options);
-    let Some(first) = ranked.first() else {
-        return Err(no_cut(program, name, &work, options.objective));
-    };
-    // Divisions that hardly carry more are as good, and a constant cursor is worth that.
-    let close = |choice: &&choose::Choice| {
-        let within = (choice.share - options.balance).abs() <= options.tolerance;
-        within && choice.cost <= first.cost + CURSOR_WORTH * graph::BYTE
-    };
-    let close = ranked.iter().skip(1).take(MOST_TRIED - 1).filter(close);
-    let mut tried =
-        std::iter::once(first).chain(close).map(|choice| (choice, stages(program, handler, &work, choice)));
-    let best = tried.next();
-    let constant = |(_, stages): &(&choose::Choice, Stages)| {
-        let event = &stages.program.events[stages.event];
-        let carries = event.params.iter().any(|param| param.ty == Type::Packet);
-        !carries || cursor_at_event(&stages.program, stages.event).is_some()
-    };
-    let found = match best {
-        Some(best) if constant(&best) => Some(best),
-        best => tried.find(constant).or(best),
-    };
-    let Some((choice, stages)) = found else {
-        return Err(no_cut(program, name, &work, options.objective));
-    };
-    let broken = |error: String| NoCut::Broken { handler: name.clone(), error };
-    let verified = verify(stages.program).map_err(|errors| broken(errors[0].to_string()))?;
-    let cleaned = if options.clean { clean_up(verified) } else { Ok(verified) };
-    let program = cleaned.map_err(|error| broken(error.to_string()))?;
-    let event = stages.event;
-    let params = &program.events[event].params;
-    let bytes = params.iter().map(|param| program.size_of(param.ty)).sum();
-    let shares = (choice.share, 1.0 - choice.share);
-    Ok(Cut { program, upstream: handler, downstream: stages.downstream, event, bytes, shares })
-}
-
-/// Ways for the packet to go that are tried; of equal divisions the first wins.
-fn rule_sets(
-    program: &Program,
-    handler: HandlerId,
-    work: &Work,
-    options: &Options,
-    pending_emits: bool,
-) -> Vec<Rules> {
-    let plain = Rules { packet_crosses: false, pending_emits, reread: None };
-    if work.packet.is_none() {
-        return vec![plain];
-    }
-    let mut sets = Vec::new();
-    if options.without_packet {
-        sets.push(plain);
-    }
-    sets.push(Rules { packet_crosses: true, ..plain });
-    let start = cursor_at_event(program, program.handlers[handler].event);
-    if let (Some(bytes_each), Some(Cursor { consumed: from, emitted: 0 }), false) =
-        (options.reread_bytes, start, pending_emits)
-    {
-        sets.push(Rules { packet_crosses: true, reread: Some(Reread { from, bytes_each }), ..plain });
-    }
-    sets
-}
-
-/// Divisions that are looked at for a constant cursor, and the bytes that one is worth: an offset of two bytes in
-/// the event and the bounds checks of a variable one, in every stage behind.
-const MOST_TRIED: usize = 4;
-const CURSOR_WORTH: i64 = 4;
-
-/// A program whose handler was divided, before it is verified.
-struct Stages {
-    program: Program,
-    event: EventId,
-    downstream: HandlerId,
-}
-
-fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &choose::Choice) -> Stages {
-    let mut program = program.clone();
-    let down = project::downstream(&program, work, &choice.division);
-    let (event_name, name) = stage_names(&program, handler);
-    let params = down.params.clone();
-    let event = program.events.push(Event { name: event_name, direction: Direction::Internal, params });
-    program.handlers[handler].body = project::upstream(work, &choice.division, &down, event);
-    let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
-    let downstream = program.handlers.push(second);
-    let resets = restart::resets_first(&program.handlers[downstream].body);
-    if let Some(packet) = work.packet.filter(|_| resets && cursor_at_event(&program, event).is_none()) {
-        // Nobody looks at the cursor, so it may as well be the same everywhere.
-        restart::reset_before(&mut program.handlers[handler].body, packet, event);
-    }
-    // What earlier cuts and passes left behind would be copied with every candidate.
-    for handler in program.handlers.values_mut() {
-        handler.body.compact();
-    }
-    Stages { program, event, downstream }
-}
-
-/// The handler's body, simplified as the analysis expects it: no unreachable regions.
-fn working_body(program: &Verified<Program>, handler: HandlerId) -> Result<Body, NoCut> {
-    let data = &program.handlers[handler];
-    let name = data.name.clone();
-    let mut calls = false;
-    data.body.for_each_inst(data.body.entry(), &mut |inst| {
-        calls |= matches!(data.body.insts[inst].op, Op::Call { .. });
-    });
-    if calls {
-        return Err(NoCut::Calls { handler: name });
-    }
-    let packets = program.events[data.event].params.iter().filter(|param| param.ty == Type::Packet);
-    if packets.count() > 1 {
-        return Err(NoCut::Packets { handler: name });
-    }
-    Ok(project::simplified(program, data.body.clone()))
-}
-
-/// Simplifies, drops needless parameters, and so on until nothing changes.
-fn clean_up(mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
-    let mut manager = PassManager::new();
-    program = manager.simplify(program)?;
-    let Some(pass) = pass_named("event-params") else { return Ok(program) };
-    for _ in 0..MAX_ROUNDS {
-        let mut inner = program.clone().into_inner();
-        if !pass.run(&mut inner) {
-            break;
-        }
-        program = verify(inner).map_err(|errors| PassError::Broken {
-            pass: pass.name(),
-            errors,
-            program: Box::new(program.into_inner()),
-        })?;
-        program = manager.simplify(program)?;
-    }
-    Ok(program)
+    Cutter::new(program, handler, weights)?.cut(options)
 }
 
 /// Names for the new event and handler: the handler's, numbered as stages are, from 2.

@@ -14,7 +14,7 @@ use nicforge_ir::{HandlerId, Program, Verified, text, verify};
 use nicforge_plan::Step;
 use nicforge_target::{LinkKind, Reorder, Target, cost};
 
-use crate::cut::{self, Objective, Options, Weights};
+use crate::cut::{self, Cutter, Objective, Options, Weights};
 use crate::instance::{self, Config};
 use crate::mapping::{self, Goal, Instance, Limit, Mapping, Score, better};
 use crate::shard::{self, Steer};
@@ -198,6 +198,7 @@ impl Search<'_> {
             instance::op_weight(program, body, inst, target, traffic)
         };
         let weights = Weights { op: &op };
+        let Ok(mut cutter) = Cutter::new(&candidate.program, handler, &weights) else { return vec![] };
         let mut fresh = Vec::new();
         for objective in Objective::ALL {
             for balance in BALANCES {
@@ -215,7 +216,7 @@ impl Search<'_> {
                     clean: on.clean,
                     ..Options::default()
                 };
-                let Ok(cut) = cut::cut(&candidate.program, handler, &weights, &options) else { continue };
+                let Ok(cut) = cutter.cut(&options) else { continue };
                 let action =
                     format!("cut `{name}` by {}, {:.0} % upstream", objective.name(), balance * 100.0);
                 fresh.extend(self.add(cut.program, Some(number), action));

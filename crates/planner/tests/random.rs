@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{behaviour, cut_with, difference, shared_table, text};
+use common::{behaviour, cut_with, cycles, difference, shared_table, text};
 use nicforge_ir::generate::{Options, decisions, events, generate_from, shrink};
 use nicforge_ir::io::random;
-use nicforge_planner::cut::{self, NoCut, Objective, prepare};
+use nicforge_planner::cut::{self, Cut, Cutter, NoCut, Objective, Weights, prepare};
 
 /// Cuts up to three times; what is wrong, and how many cuts there were.
 fn check(list: &[u32], seed: u64) -> (Option<String>, usize) {
@@ -69,4 +69,32 @@ fn cut_random_programs_mean_the_same() {
         }
     }
     assert!(cuts as u64 >= seeds() / 2, "only {cuts} cuts in {} programs", seeds());
+}
+
+#[test]
+fn one_cutter_for_many_questions_answers_as_one_for_each() {
+    let weights = Weights { op: &cycles };
+    let mut answers = 0;
+    for seed in 0..40 {
+        let program = prepare(&generate_from(&decisions(seed), Options::ALL)).unwrap();
+        let handler = program.handlers.keys().next().unwrap();
+        let Ok(mut cutter) = Cutter::new(&program, handler, &weights) else { continue };
+        for n in 0..36 {
+            let options = cut::Options {
+                objective: Objective::ALL[n % 3],
+                balance: [0.2, 0.5, 0.8][n / 3 % 3],
+                without_packet: n / 9 % 2 == 0,
+                reread_bytes: [None, Some(2)][n / 18],
+                ..cut::Options::default()
+            };
+            let whole = |cut: Result<Cut, NoCut>| match cut {
+                Ok(cut) => format!("{:?} {} {}", cut.shares, cut.bytes, text(&cut.program)),
+                Err(error) => error.to_string(),
+            };
+            let alone = cut_with(&program, handler, &options);
+            answers += usize::from(alone.is_ok());
+            assert_eq!(whole(cutter.cut(&options)), whole(alone), "seed {seed}, {options:?}");
+        }
+    }
+    assert!(answers > 200, "only {answers} cuts");
 }

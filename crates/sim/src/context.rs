@@ -83,6 +83,9 @@ impl Context {
                 Step::Line(number) => {
                     let price = &model.lines[number as usize];
                     player.cycles += price.cycles + price.byte_cycles * bytes;
+                    if price.only_cycles {
+                        continue;
+                    }
                     for one in &price.served {
                         let server = model.accelerators[one.accelerator];
                         self.accelerated(&mut player, one, one.busy_ns(bytes), server);
@@ -121,23 +124,31 @@ impl Context {
 
     fn entry(&mut self, player: &mut Player, table: TableId, key: Option<u32>, write: bool) {
         let Some(price) = &player.stage.tables[table.as_u32() as usize] else { return };
-        let last = self.seen.iter().rev().find(|(known, _)| *known == table).map(|(_, key)| *key);
-        let key = key.or(last).unwrap_or(0);
-        if !self.seen.contains(&(table, key)) {
+        // Without a key it is the table's last one, which was looked for already.
+        let known = match key {
+            Some(key) => self.seen.contains(&(table, key)).then_some(key),
+            None => self.last_key(table),
+        };
+        let key = known.or(key).unwrap_or(0);
+        if known.is_none() {
             self.seen.push((table, key));
             // The second access with one key finds the entry where the first one did.
             player.cycles += price.search;
         }
-        let ns = if write { price.write_ns } else { price.read_ns };
-        self.access(player, table, price, key, ns, price.operations);
+        let ps = if write { price.write_ps } else { price.read_ps };
+        self.access(player, table, price, key, ps, price.operations);
+    }
+
+    fn last_key(&self, table: TableId) -> Option<u32> {
+        self.seen.iter().rev().find(|(known, _)| *known == table).map(|(_, key)| *key)
     }
 
     /// Bytes moved between packet and byte string.
     fn buffer(&mut self, player: &mut Player, table: TableId, bytes: f64) {
         let Some(price) = &player.stage.tables[table.as_u32() as usize] else { return };
         if bytes > 0.0 {
-            let key = self.seen.iter().rev().find(|(known, _)| *known == table).map_or(0, |(_, key)| *key);
-            self.access(player, table, price, key, price.byte_ns * bytes, price.byte_operations * bytes);
+            let key = self.last_key(table).unwrap_or(0);
+            self.access(player, table, price, key, price.byte_ps * bytes, price.byte_operations * bytes);
         }
     }
 
@@ -147,7 +158,7 @@ impl Context {
         table: TableId,
         price: &TablePrice,
         key: u32,
-        ns: f64,
+        ps: f64,
         operations: f64,
     ) {
         let gated = player.stage.gated[table.as_u32() as usize];
@@ -155,7 +166,7 @@ impl Context {
         let alone = player.stage.threads == 1;
         if !gated && server.is_none() && (alone || price.blocking) {
             // Nobody sees where processing ends and waiting begins.
-            player.wait_ps += ns * 1e3;
+            player.wait_ps += ps;
             return;
         }
         if !price.blocking {
@@ -164,7 +175,7 @@ impl Context {
         let key = if player.stage.whole[table.as_u32() as usize] { 0 } else { key };
         let gate = if gated { self.hold(u64::from(table.as_u32()) << 32 | u64::from(key)) } else { NO_GATE };
         let access = Access {
-            latency_ps: (ns * 1e3).round() as u64,
+            latency_ps: rounded(ps),
             server,
             operations: operations as f32,
             gate,
@@ -177,7 +188,7 @@ impl Context {
     fn accelerated(&mut self, player: &mut Player, price: &ServedPrice, busy_ns: f64, server: u32) {
         player.cycles += price.issue_cycles + player.stage.switch_cycles;
         let access = Access {
-            latency_ps: ((price.latency_ns + busy_ns) * 1e3).round() as u64,
+            latency_ps: rounded((price.latency_ns + busy_ns) * 1e3),
             server: Some(server),
             operations: busy_ns as f32,
             gate: NO_GATE,
@@ -232,6 +243,11 @@ impl Player<'_> {
     fn take(&mut self) -> u64 {
         let ps = self.cycles * self.stage.cycle_ps + self.wait_ps;
         (self.cycles, self.wait_ps) = (0.0, 0.0);
-        ps.round() as u64
+        rounded(ps)
     }
+}
+
+/// To the nearest number; `f64::round` is a function call on processors of the common kind.
+fn rounded(ps: f64) -> u64 {
+    (ps + 0.5) as u64
 }

@@ -18,15 +18,15 @@
 //!
 //! # Cost
 //!
-//! A binary heap of 16-byte keys; contexts, messages and packets come from free lists. Nothing is allocated per event once the busiest
+//! A calendar of 16-byte keys; contexts, messages and packets come from free lists. Nothing is allocated per event once the busiest
 //! moment has been seen. Segments that nobody else can see the borders of are merged: a unit with one thread and memories without a
-//! bandwidth limit takes one heap event per packet.
+//! bandwidth limit takes one event of the calendar per packet.
 
 mod ways;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
+use crate::calendar::{Calendar, Key};
 use crate::context::{Access, Context, NO_GATE, Segment};
 use crate::handlers::{Handlers, Message, Trace};
 use crate::keys::Keys;
@@ -37,10 +37,7 @@ use crate::steer::Turns;
 use crate::workload::{Arrival, Workload};
 use crate::{Options, price};
 
-/// What the heap holds: time in picoseconds, then order of scheduling, then what happens.
-type Key = u128;
-
-/// What happens: the processor is done with a segment of a context; a context's access is over; a pipeline takes the next event; a
+/// What happens, in a key of the calendar below the time in picoseconds and the order of scheduling: the processor is done with a segment of a context; a context's access is over; a pipeline takes the next event; a
 /// pipeline's event is over; a message arrives at its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
@@ -105,7 +102,7 @@ pub struct Engine<'a> {
     options: &'a Options<'a>,
     now: u64,
     order: u64,
-    heap: BinaryHeap<Reverse<Key>>,
+    calendar: Calendar,
     units: Vec<Unit>,
     turns: Vec<Turns>,
     contexts: Vec<Context>,
@@ -151,7 +148,7 @@ impl<'a> Engine<'a> {
             options,
             now: 0,
             order: 0,
-            heap: BinaryHeap::new(),
+            calendar: Calendar::default(),
             units: model.units.iter().map(unit).collect(),
             turns: vec![Turns::new(options.evenly); model.events.len()],
             contexts: Vec::new(),
@@ -188,7 +185,7 @@ impl<'a> Engine<'a> {
                 self.stats.interrupted = true;
                 break;
             }
-            let next_event = self.heap.peek().map(|key| (key.0 >> 64) as u64);
+            let next_event = self.calendar.peek().map(|key| (key >> 64) as u64);
             let next_frame = pending.map(|(at, _)| at);
             let frame_first = match (next_frame, next_event) {
                 (None, None) => break,
@@ -213,7 +210,7 @@ impl<'a> Engine<'a> {
                     self.accept(&arrival, workload.frame())?;
                 }
                 pending = self.fetch(workload);
-            } else if let Some(Reverse(key)) = self.heap.pop() {
+            } else if let Some(key) = self.calendar.pop() {
                 self.happen(key)?;
             }
         }
@@ -298,7 +295,7 @@ impl<'a> Engine<'a> {
         let low = (self.order & ((1 << ORDER_BITS) - 1)) << (INDEX_BITS + WHAT_BITS)
             | u64::from(index) << WHAT_BITS
             | what as u64;
-        self.heap.push(Reverse(u128::from(at) << 64 | u128::from(low)));
+        self.calendar.push(u128::from(at) << 64 | u128::from(low));
     }
 
     fn happen(&mut self, key: Key) -> Result<(), SimError> {

@@ -7,6 +7,7 @@
 //! Architecture invariant: `sim` generates and compiles nothing, and depends neither on `codegen` nor on `run`.
 //! Architecture invariant: costs come from `target::cost` and the plan; there is no second price list.
 
+mod calendar;
 mod context;
 mod engine;
 pub mod find;

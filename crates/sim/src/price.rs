@@ -21,6 +21,8 @@ const LONGER: u32 = SHORTEST + 1024;
 pub struct LinePrice {
     pub cycles: f64,
     pub byte_cycles: f64,
+    /// There is nothing else.
+    pub only_cycles: bool,
     /// Table, constant bytes, bytes per byte of payload.
     pub stored: Option<(TableId, f64, f64)>,
     /// A table whose byte string is sent: every byte is read once.
@@ -84,6 +86,7 @@ impl LinePrice {
             price.cycles += short - slope * payload(SHORTEST);
             price.note_buffers(program, body, *inst);
         }
+        price.only_cycles = price.served.is_empty() && price.stored.is_none() && price.read_back.is_none();
         price
     }
 
@@ -107,12 +110,13 @@ impl LinePrice {
 pub struct TablePrice {
     /// Index of the target's memory.
     pub memory: usize,
-    pub read_ns: f64,
-    pub write_ns: f64,
+    /// Picoseconds of an access.
+    pub read_ps: f64,
+    pub write_ps: f64,
     /// Operations of the memory that one access is.
     pub operations: f64,
-    /// Nanoseconds and operations per byte of byte strings.
-    pub byte_ns: f64,
+    /// Picoseconds and operations per byte of byte strings.
+    pub byte_ps: f64,
     pub byte_operations: f64,
     /// Cycles of the search, once per key.
     pub search: f64,
@@ -128,10 +132,10 @@ impl TablePrice {
         let (burst, _) = cost::access_time(memory, chunk, true);
         TablePrice {
             memory: at,
-            read_ns,
-            write_ns,
+            read_ps: read_ns * 1e3,
+            write_ps: write_ns * 1e3,
             operations,
-            byte_ns: burst / chunk,
+            byte_ps: burst / chunk * 1e3,
             byte_operations: memory.operation_bytes.map_or(0.0, |width| 1.0 / f64::from(width)),
             search: if memory.associative { 0.0 } else { costs.table },
             blocking: memory.blocking,

@@ -14,7 +14,7 @@ use nicforge_target::{OpCosts, Target, Traffic};
 
 use super::matrix;
 use super::validate::Row;
-use super::validate_alkali::{delivered, frames, greatest, load, row};
+use super::validate_alkali::{WITHIN, delivered, frames, greatest, load, row};
 use crate::context::Failure;
 use crate::interrupt;
 
@@ -157,53 +157,69 @@ const CLASSES: [Class; 8] = [
     }),
 ];
 
-/// Planned with wrong costs, simulated with the right ones.
-fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
-    let program = load("nf_chain")?;
-    let target = matrix::find("bluefield2")?;
-    let traffic = frames("nf_chain", FLOWS);
-    let mut known: BTreeMap<String, f64> = BTreeMap::new();
-    let mut measure = |wrong: &Target| -> Result<f64, Failure> {
-        let (plan, line) = planned(&program, wrong, &config())?;
-        let key = format!(
-            "{:?}",
-            (&plan.air, plan.stages.iter().map(|s| s.replicas).collect::<Vec<u32>>(), memories(&plan))
-        );
-        if let Some(pps) = known.get(&key) {
-            return Ok(*pps);
-        }
-        let pps = greatest(&target, &plan, &traffic, line)?.0;
-        known.insert(key, pps);
-        Ok(pps)
-    };
-    let right = measure(&target)?;
-    let mut push = |what: String, published: f64, pps: f64| {
-        let case = format!("nf_chain on bluefield2, {what}");
-        rows.push(row(case, "rate over that of the right costs' plan", published, pps / right));
-    };
-    let mut least = f64::INFINITY;
+/// What is changed, and the target with it: every class of costs alone, then all, every other one in the other direction.
+fn wrong_targets(right: &Target) -> Vec<(String, Target)> {
+    let mut list = Vec::new();
     for (name, change) in CLASSES {
         for by in [0.5, 1.5] {
-            if interrupt::stopped() {
-                return Ok(());
-            }
-            let mut wrong = target.clone();
+            let mut wrong = right.clone();
             change(&mut wrong, by);
-            let pps = measure(&wrong)?;
-            least = least.min(pps);
-            push(format!("{name} taken {by} times"), UNKNOWN, pps);
+            list.push((format!("{name} taken {by} times"), wrong));
         }
     }
     for odd in [0.5, 1.5] {
-        let mut wrong = target.clone();
+        let mut wrong = right.clone();
         for (n, (_, change)) in CLASSES.iter().enumerate() {
             change(&mut wrong, if n % 2 == 1 { odd } else { 2.0 - odd });
         }
-        let pps = measure(&wrong)?;
-        least = least.min(pps);
-        push(format!("all wrong, every other one taken {odd} times"), UNKNOWN, pps);
+        list.push((format!("all wrong, every other one taken {odd} times"), wrong));
     }
-    push("the worst of them".to_string(), 1.0 - 0.013, least);
+    list
+}
+
+/// Planned with wrong costs, simulated with the right ones. The paper gives one figure and does not say of what: it stands beside the mean
+/// and beside the worst. Single cases are listed where units are scarce; elsewhere ports limit whatever is believed.
+fn wrong_costs(rows: &mut Vec<Row>) -> Result<(), Failure> {
+    const PUBLISHED: f64 = 1.0 - 0.013;
+    /// Plans differ by a few parts in a thousand.
+    const EXACT: f64 = 0.002;
+    let program = load("nf_chain")?;
+    let traffic = frames("nf_chain", FLOWS);
+    for nic in ["bluefield2", "agilio-cx"] {
+        let target = matrix::find(nic)?;
+        let mut known: BTreeMap<String, f64> = BTreeMap::new();
+        let mut measure = |wrong: &Target| -> Result<f64, Failure> {
+            let (plan, line) = planned(&program, wrong, &config())?;
+            let key = format!(
+                "{:?}",
+                (&plan.air, plan.stages.iter().map(|s| s.replicas).collect::<Vec<u32>>(), memories(&plan))
+            );
+            if let Some(pps) = known.get(&key) {
+                return Ok(*pps);
+            }
+            let pps = greatest(&target, &plan, &traffic, line, EXACT)?.0;
+            known.insert(key, pps);
+            Ok(pps)
+        };
+        let right = measure(&target)?;
+        let mut push = |what: &str, published: f64, share: f64| {
+            let case = format!("nf_chain on {nic}, {what}");
+            rows.push(row(case, "rate over that of the right costs' plan", published, share));
+        };
+        let mut shares: Vec<f64> = Vec::new();
+        for (what, wrong) in wrong_targets(&target) {
+            if interrupt::stopped() {
+                return Ok(());
+            }
+            let share = measure(&wrong)? / right;
+            if nic == "bluefield2" {
+                push(&what, UNKNOWN, share);
+            }
+            shares.push(share);
+        }
+        push("the mean of them", PUBLISHED, shares.iter().sum::<f64>() / shares.len() as f64);
+        push("the worst of them", PUBLISHED, shares.iter().copied().fold(f64::INFINITY, f64::min));
+    }
     Ok(())
 }
 
@@ -239,7 +255,7 @@ fn switches(rows: &mut Vec<Row>) -> Result<(), Failure> {
             switch(&mut config);
         }
         let (plan, line) = planned(&program, &target, &config)?;
-        Ok(greatest(&target, &plan, &traffic, line)?.0)
+        Ok(greatest(&target, &plan, &traffic, line, WITHIN)?.0)
     };
     let usual = of(None)?;
     for (name, switch) in SWITCHES {

@@ -18,6 +18,8 @@
 //! sets are few. Work: for each of at most three sets of rules [`MOST_CUTS`] maximum flows and [`MOST_SETS`] times
 //! groups steps.
 
+use std::rc::Rc;
+
 use super::Options;
 use super::flow::SOURCE;
 use super::graph::{Division, Graph, Rules};
@@ -31,7 +33,7 @@ pub const MOST_CUTS: usize = 24;
 /// A division with what decides between divisions.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    pub division: Division,
+    pub division: Rc<Division>,
     /// Upstream's part of the weight.
     pub share: f64,
     /// In [`super::graph::BYTE`]s and parts of it.
@@ -227,50 +229,78 @@ fn components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// The candidates under one set of rules.
-pub fn candidates(
-    program: &nicforge_ir::Program,
-    work: &Work,
-    weight: &[f64],
-    options: &Options,
-    rules: Rules,
-) -> Vec<Choice> {
-    let mut graph = Graph::new(program, work, rules);
-    let groups = Groups::new(&graph, work);
-    let total: f64 = weight.iter().sum();
-    let share = |nodes: &Bits| nodes.iter().map(|node| weight[node]).sum::<f64>() / total;
-    let all = groups.nodes.len();
-    let sets = groups.sets(work.nodes.len());
-    let mut near: Vec<(f64, usize)> = sets
-        .iter()
-        .enumerate()
-        .filter(|(_, (up, _))| !up.is_empty() && up.iter().count() < all)
-        .map(|(at, (_, nodes))| (share(nodes), at))
-        .filter(|(share, _)| *share > 0.0 && *share < 1.0)
-        .map(|(share, at)| ((share - options.balance).abs(), at))
-        .collect();
-    near.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let best = near.first().map_or(0.0, |(distance, _)| *distance);
-    let mut found = Vec::new();
-    for (rank, (distance, at)) in near.into_iter().take(MOST_CUTS).enumerate() {
-        // The estimate leaves out pure nodes that may go either way, so some more than the closest are tried.
-        if rank >= 4 && distance > options.tolerance.max(best) {
-            break;
-        }
-        let mut up = vec![false; work.nodes.len()];
-        sets[at].0.iter().flat_map(|group| &groups.nodes[group]).for_each(|node| up[*node] = true);
-        let divisions = graph.divide(&|node| up[node], rules);
-        for (cost, division) in divisions.into_iter().flatten() {
-            let upstream: f64 = weight.iter().zip(&division.up).filter(|(_, up)| **up).map(|(w, _)| w).sum();
-            let downstream: f64 =
-                weight.iter().zip(&division.down).filter(|(_, down)| **down).map(|(w, _)| w).sum();
-            if upstream > 0.0 && downstream > 0.0 {
-                let share = upstream / (upstream + downstream);
-                found.push(Choice { division, share, cost });
+/// Of the cheapest divisions those with the least and the most upstream, with what they cost.
+type Cheapest = [(i64, Rc<Division>); 2];
+
+/// The divisions under one set of rules: closed sets are listed once, and the smallest cut of a set is found when it is first wanted.
+pub struct Divider {
+    pub rules: Rules,
+    graph: Graph,
+    groups: Groups,
+    /// Closed sets, as (groups, nodes needed), that leave something on either side.
+    sets: Vec<(Bits, Bits)>,
+    /// By set, cheapest divisions: none if there is no cut.
+    cuts: Vec<Option<Option<Cheapest>>>,
+}
+
+impl Divider {
+    pub fn new(program: &nicforge_ir::Program, work: &Work, rules: Rules) -> Divider {
+        let graph = Graph::new(program, work, rules);
+        let groups = Groups::new(&graph, work);
+        let all = groups.nodes.len();
+        let mut sets = groups.sets(work.nodes.len());
+        sets.retain(|(up, _)| !up.is_empty() && up.iter().count() < all);
+        let cuts = sets.iter().map(|_| None).collect();
+        Divider { rules, graph, groups, sets, cuts }
+    }
+
+    /// The divisions near the wanted share of `weight`, by node.
+    pub fn choices(&mut self, weight: &[f64], options: &Options) -> Vec<Choice> {
+        let total: f64 = weight.iter().sum();
+        let heavy: Vec<usize> = (0..weight.len()).filter(|node| weight[*node] != 0.0).collect();
+        let share = |nodes: &Bits| {
+            heavy.iter().filter(|node| nodes.has(**node)).map(|node| weight[*node]).sum::<f64>() / total
+        };
+        let mut near: Vec<(f64, usize)> = self
+            .sets
+            .iter()
+            .enumerate()
+            .map(|(at, (_, nodes))| (share(nodes), at))
+            .filter(|(share, _)| *share > 0.0 && *share < 1.0)
+            .map(|(share, at)| ((share - options.balance).abs(), at))
+            .collect();
+        near.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let best = near.first().map_or(0.0, |(distance, _)| *distance);
+        let mut found = Vec::new();
+        for (rank, (distance, at)) in near.into_iter().take(MOST_CUTS).enumerate() {
+            // The estimate leaves out pure nodes that may go either way, so some more than the closest are tried.
+            if rank >= 4 && distance > options.tolerance.max(best) {
+                break;
+            }
+            for (cost, division) in self.divisions(at).iter().flatten() {
+                let sum = |side: &[bool]| -> f64 {
+                    weight.iter().zip(side).filter(|(_, on)| **on).map(|(w, _)| w).sum()
+                };
+                let (upstream, downstream) = (sum(&division.up), sum(&division.down));
+                if upstream > 0.0 && downstream > 0.0 {
+                    let share = upstream / (upstream + downstream);
+                    found.push(Choice { division: division.clone(), share, cost: *cost });
+                }
             }
         }
+        found
     }
-    found
+
+    /// The cheapest divisions with a set upstream.
+    fn divisions(&mut self, set: usize) -> &Option<Cheapest> {
+        let Divider { rules, graph, groups, sets, cuts } = self;
+        cuts[set].get_or_insert_with(|| {
+            let mut up = vec![false; graph.x.len()];
+            sets[set].0.iter().flat_map(|group| &groups.nodes[group]).for_each(|node| up[*node] = true);
+            let divisions = graph.divide(&|node| up[node], *rules)?;
+            Some(divisions.map(|(cost, division)| (cost, Rc::new(division))))
+        })
+    }
 }
 
 /// The candidates, best first: the closest shares if none is within the tolerance.

@@ -10,9 +10,11 @@ use super::ffi::{Dispatch, TableFunctions};
 use crate::compile::CLANG;
 
 /// What generated C includes and links.
-pub const RUNTIME: [(&str, &str); 3] = [
+pub const RUNTIME: [(&str, &str); 5] = [
     ("nf_rt.h", include_str!("../../../../runtime/host/nf_rt.h")),
     ("nf_tables.h", include_str!("../../../../runtime/host/nf_tables.h")),
+    ("nf_lpm.h", include_str!("../../../../runtime/host/nf_lpm.h")),
+    ("nf_masks.h", include_str!("../../../../runtime/host/nf_masks.h")),
     ("nf_tables.c", include_str!("../../../../runtime/host/nf_tables.c")),
 ];
 

@@ -46,15 +46,15 @@ impl Handlers for Compiled<'_> {
     fn run(&mut self, message: Message, trace: &mut Trace) -> Result<(), HandlerError> {
         let effects = self.stepper.run(message.0).iter().map(effect);
         trace.effects.extend(effects);
-        for item in self.stepper.trace() {
+        trace.steps.extend(self.stepper.trace().iter().filter_map(|item| {
             let table = TableId::from_u32(item.id.into());
-            trace.steps.push(match item.kind {
-                1 => Step::Line(item.id.into()),
-                2 => Step::Read { table, key: item.amount },
-                3 => Step::Write { table, key: (item.amount != 0).then_some(item.amount) },
-                _ => continue,
-            });
-        }
+            match item.kind {
+                1 => Some(Step::Line(item.id.into())),
+                2 => Some(Step::Read { table, key: item.amount }),
+                3 => Some(Step::Write { table, key: (item.amount != 0).then_some(item.amount) }),
+                _ => None,
+            }
+        }));
         Ok(())
     }
 
