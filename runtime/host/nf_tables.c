@@ -262,8 +262,7 @@ static void *find_address(struct nf_table *table, const void *key)
     for (uint32_t i = 0; i < table->ordered; i++) {
         uint32_t bits = table->order[i], masked = bits ? __builtin_bswap32(address & ~0u << (32 - bits)) : 0;
         uint64_t prefix = (uint64_t)bits << 32 | masked;
-        /* As nf_key_hash of these five bytes. */
-        uint32_t hash = nf_hash_end(0x9e3779b97f4a7c15u ^ 5, prefix >> 8 << 32 | masked);
+        uint32_t hash = nf_prefix_hash(masked, bits);
         for (uint32_t at = hash & table->mask; table->index[at].entry; at = (at + 1) & table->mask) {
             struct nf_entry *entry = nf_entry_at(table, table->index[at].entry - 1);
             uint64_t stored;

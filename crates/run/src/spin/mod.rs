@@ -1,5 +1,13 @@
-//! sPIN handlers: C becomes images for RISC-V handler units.
+//! sPIN handlers: C becomes images for RISC-V handler units. Planned programs become such images, too, or those of cores behind a
+//! scheduler, and run on simulated machines.
 
 mod build;
+mod panic;
+mod program;
+mod steer;
+mod tables;
+mod verify;
 
 pub use build::{Api, BuildError, Built, ImageOptions, build};
+pub use program::{CoresError, CoresProgram, CoresRun};
+pub use verify::fills_tables;
