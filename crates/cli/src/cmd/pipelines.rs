@@ -9,7 +9,7 @@ use nicforge_plan::Plan;
 use nicforge_planner::assemble;
 use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
 use nicforge_run::nfp::EnginesProgram;
-use nicforge_run::spin::{CoresError, CoresProgram, fills_tables};
+use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
 
 use super::{matrix, plan};
 use crate::args::{Planned, Target};
@@ -99,7 +99,8 @@ impl Job {
             .map_err(|e| failure(&self.program, e))
     }
 
-    /// The same on simulated cores. Room is made only where tables are full: memories on a chip have none to give away.
+    /// The same on simulated cores. Room is made only for tables that are full: memories on a chip have
+    /// none to give away.
     fn compare_bare(
         &mut self,
         target: Target,
@@ -107,8 +108,19 @@ impl Job {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
-        let full = fills_tables(source, entries, events);
-        let reference = if full { self.make_room(source)? } else { source.clone() };
+        // One replica finds a table full exactly when the interpreter does.
+        let mut reference = source.clone();
+        if self.plan.stages.iter().any(|stage| stage.replicas > 1) {
+            let capacities = roomy_capacities(source, entries, events);
+            let widen = |program: &Verified<Program>| {
+                let mut program = program.clone().into_inner();
+                let tables = program.tables.values_mut();
+                tables.zip(&capacities).for_each(|(table, capacity)| table.capacity = *capacity);
+                program::check(program)
+            };
+            reference = widen(source)?;
+            self.program = widen(&self.program)?;
+        }
         let ran = self.cores(target)?.verify(&reference, entries, events);
         let (run, differences) = ran.map_err(|e| bare_failure(&self.program, e))?;
         Ok((run.run, differences))

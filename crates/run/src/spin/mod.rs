@@ -9,5 +9,5 @@ mod tables;
 mod verify;
 
 pub use build::{Api, BuildError, Built, ImageOptions, build};
-pub use program::{CoresError, CoresProgram, CoresRun};
-pub use verify::fills_tables;
+pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
+pub use verify::roomy_capacities;

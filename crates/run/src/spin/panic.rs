@@ -3,14 +3,13 @@
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId};
 use nicforge_spin::panic::{Config, Message, Panic, Service, map};
 
-use super::program::{CoresError, CoresProgram, CoresRun, Outputs};
+use super::program::{CoresError, CoresProgram, CoresRun, Outputs, takes};
 use super::steer::Steering;
 use super::tables::{Room, Rooms, Source, Worker, place, word};
 use crate::dpdk::Departure;
 
-/// Bytes in front of every message, and the longest frame a core has room for (`runtime/riscv/panic/nf_port.h`).
+/// Bytes in front of every message (`runtime/riscv/panic/nf_port.h`).
 const HEAD: usize = 64;
-const FRAME: usize = 2048;
 /// What a core's stack may take.
 const STACK: u32 = 8 << 10;
 
@@ -81,7 +80,12 @@ pub fn run(
             });
         }
     }
-    let mut rooms = Rooms { near, far: None, is_near: Vec::new() };
+    let far = |core| Room {
+        name: format!("the DRAM of core {core}"),
+        free: map::DRAM..map::DRAM + config.dram_bytes,
+    };
+    let far = if config.dram_bytes > 0 { (0..near.len()).map(far).collect() } else { Vec::new() };
+    let mut rooms = Rooms { near, far, is_near: app.is_near() };
     let source = Source { program: app.program(), artifact: base, workers: &workers, entries };
     let placed = place(&source, &layouts, &mut rooms)
         .map_err(|source| CoresError::Place { target: app.target().name.clone(), source })?;
@@ -102,9 +106,8 @@ pub fn run(
             Input::Net { frame, .. } => frame,
             Input::Host { message } => message,
         };
-        if bytes.len() > FRAME {
-            let (target, bytes) = (app.target().name.clone(), bytes.len());
-            return Err(CoresError::Long { target, event: number + 1, bytes, most: FRAME });
+        if !takes(event) {
+            return Err(CoresError::Long { event: number + 1, bytes: bytes.len() });
         }
         let service = stage as u32;
         let packed = message(app.program(), base.pipeline.context.bytes, service, number, event);

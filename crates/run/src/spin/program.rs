@@ -17,7 +17,7 @@ use nicforge_spin::matching::Matched;
 use nicforge_spin::nic::{
     Arrival, Context, Full, Handlers, HostRegion, Nic, NicError, Options, Out, SparseMemory, Until,
 };
-use nicforge_target::{Scope, Target};
+use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, picolibc};
 use super::panic;
@@ -66,11 +66,20 @@ const PANIC: &[(&str, &str)] = runtime!(
 /// Where the host's memory for outputs begins, and how much of it there is: a ring that no run here goes around.
 const HOST: u64 = 0x1_0000_0000;
 const HOST_BYTES: u32 = 0xc000_0000;
-/// Bytes that the path into the NIC puts behind a frame.
-const ARRIVAL: usize = 32;
 /// Bytes in front of every output to the host, and behind every frame that leaves.
 const RECORD: usize = 32;
 const DEPARTURE: usize = 16;
+
+/// The longest frame, or message, that these machines take: what a core has room for, less what comes with it.
+pub const LONGEST: usize = 1984;
+
+/// Whether they take an event.
+pub fn takes(event: &InputEvent) -> bool {
+    match &event.input {
+        Input::Net { frame, .. } => frame.len() <= LONGEST,
+        Input::Host { message } => message.len() <= LONGEST,
+    }
+}
 
 /// Why a program cannot be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -91,8 +100,8 @@ pub enum CoresError {
     Queues { target: String, wanted: usize, have: usize },
     #[error("internal error: {0}")]
     Internal(String),
-    #[error("event {event}: {bytes} bytes; {target} takes frames of at most {most}")]
-    Long { target: String, event: usize, bytes: usize, most: usize },
+    #[error("event {event}: {bytes} bytes; these cores have room for {LONGEST}, so leave longer frames out")]
+    Long { event: usize, bytes: usize },
 }
 
 impl CoresError {
@@ -202,13 +211,10 @@ impl CoresProgram {
         self.images().map(layout).collect()
     }
 
-    /// By table number: the plan has it in memory beside the cores.
-    fn is_near(&self) -> Vec<bool> {
-        let near = |name: &String| {
-            let memory = self.target.memories.iter().find(|memory| memory.name.replace('-', "_") == *name);
-            memory.is_none_or(|memory| memory.scope != Scope::Device)
-        };
-        self.memories.iter().map(near).collect()
+    /// By table number: the plan has it in memory beside the cores, which a target names first.
+    pub(super) fn is_near(&self) -> Vec<bool> {
+        let near = self.target.memories.first().map(|memory| memory.name.replace('-', "_"));
+        self.memories.iter().map(|name| name.is_empty() || near.as_ref() == Some(name)).collect()
     }
 
     fn run_spin(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> Result<CoresRun, CoresError> {
@@ -242,7 +248,7 @@ impl CoresProgram {
         };
         let far = Room { name: "handler memory".to_string(), free: data_end..map::L2 + machine.l2_bytes };
         let mut rooms =
-            Rooms { near: (0..clusters).map(near).collect(), far: Some(far), is_near: self.is_near() };
+            Rooms { near: (0..clusters).map(near).collect(), far: vec![far], is_near: self.is_near() };
         let source = Source { program: &self.program, artifact: base, workers: &workers, entries };
         let placed = place(&source, &layouts, &mut rooms)
             .map_err(|source| CoresError::Place { target: self.target.name.clone(), source })?;
@@ -283,11 +289,8 @@ impl CoresProgram {
             for word in [number as u32, port, worker, from_host] {
                 frame.extend(word.to_le_bytes());
             }
-            let most = machine.max_send as usize;
-            if frame.len() > most {
-                let target = self.target.name.clone();
-                let (bytes, most) = (bytes.len(), most - ARRIVAL);
-                return Err(CoresError::Long { target, event: number + 1, bytes, most });
+            if !takes(event) {
+                return Err(CoresError::Long { event: number + 1, bytes: bytes.len() });
             }
             let matched = Some(Matched { context: 0, message: worker, last: false });
             nic.arrive(Arrival { time: time as u64, frame, matched, copied: None, user: number as u64 });

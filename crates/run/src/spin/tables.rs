@@ -116,8 +116,8 @@ pub struct Worker {
 pub struct Rooms {
     /// Memory beside workers.
     pub near: Vec<Room>,
-    /// Memory that all share, where there is any.
-    pub far: Option<Room>,
+    /// Larger memory farther away: one that all share, one for each piece of near memory, or none.
+    pub far: Vec<Room>,
     /// By table number: it is to be in near memory.
     pub is_near: Vec<bool>,
 }
@@ -196,7 +196,7 @@ pub fn place(source: &Source, layouts: &[Layout], rooms: &mut Rooms) -> Result<P
     for table in source.program.tables.keys() {
         let index = table.as_u32() as usize;
         let (stages, written) = source.users(table);
-        let near = rooms.is_near.get(index).copied().unwrap_or(true) || rooms.far.is_none();
+        let near = rooms.is_near.get(index).copied().unwrap_or(true) || rooms.far.is_empty();
         let image = TableImage::new(source, table)?;
         // Copies by whom they are for.
         let mut copies: BTreeMap<usize, u32> = BTreeMap::new();
@@ -210,14 +210,16 @@ pub fn place(source: &Source, layouts: &[Layout], rooms: &mut Rooms) -> Result<P
             }
             let whose = match (source.artifact.sharded[index], written, near) {
                 (true, ..) => number,
-                (false, true, _) | (false, false, false) => 0,
-                (false, false, true) => worker.near,
+                (false, true, _) => 0,
+                (false, false, false) if rooms.far.len() == 1 => 0,
+                (false, false, _) => worker.near,
             };
             let at = match copies.get(&whose) {
                 Some(at) => *at,
                 None => {
-                    let room = match &mut rooms.far {
-                        Some(far) if !near => far,
+                    let room = match &mut rooms.far[..] {
+                        [far] if !near => far,
+                        far if !near => &mut far[worker.near],
                         _ => &mut rooms.near[worker.near],
                     };
                     let name = &source.program.tables[table].name;

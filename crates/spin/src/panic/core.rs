@@ -5,13 +5,18 @@ use std::collections::VecDeque;
 use nicforge_isa::object::riscv::Image;
 use nicforge_isa::rv32::{Access, Bus, Code, Hart, Refusal, Reply, Stop};
 
-use super::{Message, PanicError, Stay, map};
+use super::{Config, Message, PanicError, Stay, map};
 
 /// What the core has beside its registers.
 #[derive(Clone, Debug, Default)]
 struct Port {
     program: Vec<u8>,
     local: Vec<u8>,
+    /// As far as anything was written; behind it are zeros.
+    dram: Vec<u8>,
+    dram_bytes: usize,
+    /// Of loads and stores.
+    dram_waits: (u32, u32),
     /// Messages that have come; the first is the one in the window once it was asked for.
     received: VecDeque<Vec<u8>>,
     /// The first message is in hand, since this cycle.
@@ -39,10 +44,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub fn load(number: usize, service: usize, local_bytes: u32, image: &Image) -> Result<Core, PanicError> {
+    pub fn load(number: usize, service: usize, config: &Config, image: &Image) -> Result<Core, PanicError> {
         let mut port = Port {
             program: vec![0; map::PROGRAM_BYTES as usize],
-            local: vec![0; local_bytes as usize],
+            local: vec![0; config.local_bytes as usize],
+            dram_bytes: config.dram_bytes as usize,
+            dram_waits: (config.dram_load_wait, config.dram_store_wait),
             sent: vec![0; map::WINDOW as usize],
             ..Port::default()
         };
@@ -85,12 +92,19 @@ impl Core {
         self.blocked
     }
 
-    pub fn local(&self, address: u32, bytes: u32) -> Option<&[u8]> {
-        let at = address.checked_sub(map::LOCAL)? as usize;
-        self.port.local.get(at..at.checked_add(bytes as usize)?)
+    /// Bytes of its own memories.
+    pub fn own(&self, address: u32, bytes: u32) -> Option<&[u8]> {
+        if address >= map::DRAM {
+            return part(&self.port.dram, address - map::DRAM, bytes);
+        }
+        part(&self.port.local, address.checked_sub(map::LOCAL)?, bytes)
     }
 
-    pub fn local_mut(&mut self, address: u32, bytes: u32) -> Option<&mut [u8]> {
+    /// The same, to be written.
+    pub fn own_mut(&mut self, address: u32, bytes: u32) -> Option<&mut [u8]> {
+        if address >= map::DRAM {
+            return self.port.dram_mut(address - map::DRAM, bytes);
+        }
         let at = address.checked_sub(map::LOCAL)? as usize;
         self.port.local.get_mut(at..at.checked_add(bytes as usize)?)
     }
@@ -153,6 +167,17 @@ fn value(bytes: &[u8]) -> u32 {
 }
 
 impl Port {
+    fn dram_mut(&mut self, at: u32, size: u32) -> Option<&mut [u8]> {
+        let (at, end) = (at as usize, at as usize + size as usize);
+        if end > self.dram_bytes {
+            return None;
+        }
+        if end > self.dram.len() {
+            self.dram.resize(end, 0);
+        }
+        self.dram.get_mut(at..end)
+    }
+
     /// Gives the next message's size; the one in hand is done with.
     fn receive(&mut self, now: u64) -> Result<Reply, Refusal> {
         if let Some(since) = self.since.take()
@@ -200,6 +225,12 @@ impl Bus for Port {
             0x1000..0x1100 => part(&self.local, at - map::LOCAL, size),
             0x1d00 => part(&self.program, at - map::PROGRAM, size),
             0x2000 if at == map::RECEIVE => return self.receive(now),
+            0x8000.. => {
+                let (at, wait) = (at - map::DRAM, self.dram_waits.0);
+                let beyond = at as usize + size as usize <= self.dram_bytes;
+                let value = part(&self.dram, at, size).map(value).or(beyond.then_some(0));
+                return value.map(|value| Reply { value, wait, pause: false }).ok_or(NOTHING);
+            }
             0x2001 => self.received.front().and_then(|bytes| part(bytes, at - map::RECEIVED, size)),
             _ => None,
         };
@@ -214,6 +245,12 @@ impl Bus for Port {
             // A message is written when the last one has left.
             0x2002 if self.sending.is_some() => return Err(Refusal::Later),
             0x2002 => (&mut self.sent, map::SENT),
+            0x8000.. => {
+                let wait = self.dram_waits.1;
+                let place = self.dram_mut(at - map::DRAM, size).ok_or(NOTHING)?;
+                place.copy_from_slice(&word.to_le_bytes()[..size as usize]);
+                return Ok(Reply { value: 0, wait, pause: false });
+            }
             _ => return self.command(at, word),
         };
         let at = (at - base) as usize;

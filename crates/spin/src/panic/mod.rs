@@ -26,6 +26,8 @@ use self::core::Core;
 /// Where things are, for cores.
 pub mod map {
     pub const LOCAL: u32 = 0x1000_0000;
+    /// A core's slice of the board's DRAM.
+    pub const DRAM: u32 = 0x8000_0000;
     pub const PROGRAM: u32 = 0x1d00_0000;
     pub const PROGRAM_BYTES: u32 = 0x8000;
     /// Reading it waits for a message and gives its bytes.
@@ -54,6 +56,10 @@ pub struct Config {
     /// Cycles per second.
     pub hertz: f64,
     pub local_bytes: u32,
+    /// Each core's, and what accesses take beyond the instruction's own cycle. No bytes: there is none.
+    pub dram_bytes: u32,
+    pub dram_load_wait: u32,
+    pub dram_store_wait: u32,
     /// Cycles from one core to another through the scheduler.
     pub latency: u64,
     /// Messages a service's queue holds.
@@ -95,6 +101,10 @@ const BEAT_BYTES: u32 = 64;
 /// A message under way and one that waits.
 const CREDITS: u32 = 2;
 
+/// A core's memory; the spec's is what is left for tables.
+const LOCAL_BYTES: u32 = 256 << 10;
+const MOST_DRAM: f64 = (1u32 << 30) as f64;
+
 impl Config {
     /// The machine a target describes.
     ///
@@ -103,14 +113,20 @@ impl Config {
     pub fn from_target(target: &Target) -> Result<Config, PanicError> {
         let missing = || PanicError::NotPanic(target.name.clone());
         let units = target.units.first().ok_or_else(missing)?;
-        let local = target.memories.iter().find(|memory| memory.scope == Scope::Unit).ok_or_else(missing)?;
+        let mut own = target.memories.iter().filter(|memory| memory.scope == Scope::Unit);
+        let (_, dram) = (own.next().ok_or_else(missing)?, own.next());
         let link = target.links.iter().find(|link| link.from == units.name && link.to == units.name);
         let link = link.ok_or_else(missing)?;
         let hertz = units.clock.value;
+        let cycles = |ns: f64| ((ns * hertz / 1e9).round() as u32).saturating_sub(1);
+        let access = dram.and_then(|dram| dram.access.first());
         Ok(Config {
             cores: units.count as usize,
             hertz,
-            local_bytes: local.size.value as u32,
+            local_bytes: LOCAL_BYTES,
+            dram_bytes: dram.map_or(0, |dram| dram.size.value.min(MOST_DRAM) as u32),
+            dram_load_wait: access.map_or(0, |access| cycles(access.read.value)),
+            dram_store_wait: access.map_or(0, |access| cycles(access.write.value)),
             latency: (link.latency.value * hertz / 1e9).round() as u64,
             depth: link.depth.max(1) as usize,
             credits: CREDITS,
@@ -218,7 +234,7 @@ impl Panic {
         }
         let (mut cores, mut codes, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
         for (number, service) in services.iter().enumerate() {
-            let core = Core::load(cores.len(), number, config.local_bytes, service.image)?;
+            let core = Core::load(cores.len(), number, config, service.image)?;
             codes.push(Code::new(map::PROGRAM, core.program(), &Decoder::rv32imac(), &Timing::RI5CY));
             let first = cores.len();
             for at in 0..service.cores {
@@ -252,12 +268,12 @@ impl Panic {
         })
     }
 
-    /// Bytes of a core's own memory.
+    /// Bytes of a core's own memories.
     ///
     /// # Errors
     /// They are not all there.
     pub fn read(&self, core: usize, address: u32, bytes: u32) -> Result<&[u8], PanicError> {
-        let found = self.cores.get(core).and_then(|core| core.local(address, bytes));
+        let found = self.cores.get(core).and_then(|core| core.own(address, bytes));
         found.ok_or(PanicError::Memory { address, bytes })
     }
 
@@ -267,7 +283,7 @@ impl Panic {
     /// As [`Panic::read`].
     pub fn write(&mut self, core: usize, address: u32, bytes: &[u8]) -> Result<(), PanicError> {
         let size = bytes.len() as u32;
-        let found = self.cores.get_mut(core).and_then(|core| core.local_mut(address, size));
+        let found = self.cores.get_mut(core).and_then(|core| core.own_mut(address, size));
         found.ok_or(PanicError::Memory { address, bytes: size })?.copy_from_slice(bytes);
         Ok(())
     }
