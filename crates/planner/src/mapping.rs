@@ -417,8 +417,7 @@ fn shards(instance: &Instance, partial: &Partial, s: usize, group: &UnitGroup) -
             let sharded = !need.read_only && instance.stages[s].uses.iter().any(|(used, _)| *used == t);
             *(if sharded { &mut own } else { &mut others }) += need.bytes;
         }
-        if own > 0 {
-            let room = (memory.size.value as u64).saturating_sub(others) / own;
+        if let Some(room) = (memory.size.value as u64).saturating_sub(others).checked_div(own) {
             let islands = match memory.scope {
                 Scope::Island => (group.count / group.per_island.unwrap_or(group.count).max(1)).max(1),
                 Scope::Device | Scope::Unit => 1,

@@ -1,7 +1,11 @@
-//! Matching on bytes from anywhere: rules and a frame are made of them, and what is found is checked against what must hold.
+//! Bytes from anywhere, as rules and a frame, whose match is checked against what must hold, and as an image, which the NIC runs or refuses.
+
+use nicforge_isa::object::riscv::{self, Symbol};
 
 use crate::headers::{self, Field, Headers};
-use crate::matching::{Engine, Faults, Mode, Place, RULESETS, Rule, Ruleset, Test};
+use crate::machine::{Machine, map};
+use crate::matching::{Engine, Faults, Matched, Mode, Place, RULESETS, Rule, Ruleset, Test};
+use crate::nic::{Arrival, Context, Handlers, HostRegion, Nic, Options, SparseMemory, Until};
 
 /// Fuzz entry: bytes make rules and a frame; what is found is what one look at every ruleset alone says.
 pub fn fuzz(data: &[u8]) {
@@ -28,6 +32,52 @@ pub fn fuzz(data: &[u8]) {
         let tagged = [&frame[..12], &[0x81, 0, 0x20, 5], &frame[12..]].concat();
         assert_eq!(Headers { vlan: headers.vlan, ..Headers::read(&tagged) }, headers);
         assert_eq!(Headers::read(&tagged).vlan, Some(5));
+    }
+}
+
+/// The loop in which a core waits for tasks: `lui s0`, load of the function, call, doorbell, jump.
+const LOOP: [u32; 5] = [0x1b20_5437, 0x0004_2283, 0x0002_80e7, 0x0504_2003, 0xff5f_f06f];
+
+/// Fuzz entry: bytes are an ELF file, or else code behind the loop that waits for tasks. Its handlers get a few packets; whatever they do,
+/// the NIC goes on and gives everything back, or says why the image does not run.
+pub fn image(data: &[u8]) {
+    let mut image = match riscv::parse(data) {
+        Ok(image) => image,
+        Err(_) => {
+            let code: Vec<u8> =
+                LOOP.iter().flat_map(|word| word.to_le_bytes()).chain(data.iter().copied()).collect();
+            match riscv::parse(&riscv::write(map::PROGRAM, &code)) {
+                Ok(image) => image,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let Ok(target) = nicforge_target::find("fpspin") else { return };
+    let Ok(machine) = Machine::from_target(&target) else { return };
+    let handler = image.symbol("ph").map_or(map::PROGRAM + LOOP.len() as u32 * 4, |symbol| symbol.address);
+    image.symbols.push(Symbol { name: "fuzzed".to_string(), address: handler, size: 0 });
+    let options = Options { boot_cycles: 5000, watchdog: Some(1000), ..Options::default() };
+    let mut nic = Nic::new(&machine, options, Box::new(SparseMemory::default()));
+    let name = Some("fuzzed".to_string());
+    let handlers = Handlers { header: name.clone(), payload: name.clone(), completion: name };
+    let host = HostRegion { address: 0x1000, bytes: 1 << 20 };
+    match nic.add_context(Context { host, ..Context::new(&image, handlers) }) {
+        Ok(context) => {
+            for user in 0..4u64 {
+                let matched = Some(Matched { context, message: user as u32 / 2, last: user % 2 == 1 });
+                nic.arrive(Arrival {
+                    time: user * 50,
+                    frame: vec![user as u8; 100],
+                    matched,
+                    copied: None,
+                    user,
+                });
+            }
+            nic.run_until(Until::Cycle(200_000));
+            assert!(nic.is_idle(), "handlers of {} bytes are still under way", data.len());
+            assert_eq!((nic.packet_memory().packets, nic.stats().feedback), (0, 4));
+        }
+        Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
     }
 }
 

@@ -12,4 +12,4 @@ pub mod messages;
 pub mod nic;
 pub mod panic;
 
-pub use fuzz::fuzz;
+pub use fuzz::{fuzz, image as fuzz_image};

@@ -52,6 +52,8 @@ pub struct Spin {
     pub task_cycles: u32,
     /// A copy into the cluster until a handler can start, without the beats.
     pub copy_cycles: u32,
+    /// From the doorbell's read until the unit can have the next task.
+    pub doorbell_cycles: u32,
     /// From a handler's end until packet memory hears of it, and from there until the message's queue does.
     pub feedback_cycles: u32,
     pub queue_cycles: u32,
@@ -60,6 +62,8 @@ pub struct Spin {
     /// Until a command is done, without the beats, the link's time and waiting for others.
     pub send_cycles: u32,
     pub host_write_cycles: u32,
+    /// A word from registers, without memory to be read.
+    pub host_word_cycles: u32,
     pub host_read_cycles: u32,
     /// More for every access of the host's memory.
     pub host_latency: Time,

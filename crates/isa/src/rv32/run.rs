@@ -138,6 +138,8 @@ impl Hart {
         let misplaced = code.decoder().alignment_mask();
         let timing = code.timing;
         let (mut pc, mut cycle, mut instret) = (self.pc, self.cycle, self.instret);
+        // Lines are even, so that one is none.
+        let mut line = self.line.unwrap_or(1);
         let stop = loop {
             if cycle >= until {
                 break if until == asked { Stop::Time } else { Stop::Paused };
@@ -154,11 +156,14 @@ impl Hart {
                 },
             };
             if B::LINE != 0 {
-                let last = pc.wrapping_add(u32::from(step.len) - 1);
-                for line in [pc & !(B::LINE - 1), last & !(B::LINE - 1)] {
-                    if self.line != Some(line) {
-                        cycle += u64::from(bus.line(line, cycle));
-                        self.line = Some(line);
+                let of = |at: u32| at & !(B::LINE - 1);
+                let (first, last) = (of(pc), of(pc.wrapping_add(u32::from(step.len) - 1)));
+                if first != line || last != line {
+                    for next in [first, last] {
+                        if next != line {
+                            cycle += u64::from(bus.line(next, cycle));
+                            line = next;
+                        }
                     }
                 }
             }
@@ -310,6 +315,7 @@ impl Hart {
             instret += 1;
         };
         (self.pc, self.cycle, self.instret) = (pc, cycle, instret);
+        self.line = (line != 1).then_some(line);
         stop
     }
 

@@ -2,9 +2,12 @@
 //! scheduler, and run on simulated machines.
 
 mod build;
+mod image;
+mod nic;
 mod panic;
 mod program;
 mod steer;
+mod table;
 mod tables;
 mod verify;
 

@@ -5,7 +5,8 @@ use nicforge_spin::panic::{Config, Message, Panic, Service, map};
 
 use super::program::{CoresError, CoresProgram, CoresRun, Outputs, takes};
 use super::steer::Steering;
-use super::tables::{Room, Rooms, Source, Worker, place, word};
+use super::table::word;
+use super::tables::{Room, Rooms, Source, Worker, place};
 use crate::dpdk::Departure;
 
 /// Bytes in front of every message (`runtime/riscv/panic/nf_port.h`).

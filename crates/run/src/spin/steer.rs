@@ -49,7 +49,7 @@ impl<'a> Steering<'a> {
     pub fn worker(&mut self, input: &Input) -> Option<(usize, u32)> {
         let (stage, bits) = self.bits_of(input)?;
         let replicas = u64::from(self.pipeline.stages[stage].replicas);
-        Some((stage, (u64::from(bits) * replicas >> 32) as u32))
+        Some((stage, ((u64::from(bits) * replicas) >> 32) as u32))
     }
 
     fn bits(&mut self, event: EventId, input: &Input) -> u32 {

@@ -200,6 +200,13 @@ impl Scheduler {
         }
     }
 
+    /// Sets up another context; its number is how many there were.
+    pub fn add_context(&mut self, context: Context) {
+        self.config.contexts.push(context);
+        self.groups.push(Group::default());
+        self.shares.add(context.weight);
+    }
+
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -39,8 +39,14 @@ pub(crate) struct Shares {
 
 impl Shares {
     pub(crate) fn new(weights: impl Iterator<Item = NonZeroU32>) -> Shares {
-        let contexts = weights.map(|weight| Share { weight, time: 0, mean: 1 }).collect();
-        Shares { contexts, time: 0 }
+        let mut shares = Shares { contexts: Vec::new(), time: 0 };
+        weights.for_each(|weight| shares.add(weight));
+        shares
+    }
+
+    /// One more, which is not behind.
+    pub(crate) fn add(&mut self, weight: NonZeroU32) {
+        self.contexts.push(Share { weight, time: self.time, mean: 1 });
     }
 
     /// Who goes next, of those that have something to start.

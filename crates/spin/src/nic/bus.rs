@@ -15,13 +15,36 @@ use crate::machine::{CACHE_LINE, map};
 
 const BANKS: usize = 64;
 
-/// When banks of a cluster's memory were used last, plus one.
+/// A bank is in use without a break from one cycle until before another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bank {
+    first: u64,
+    free: u64,
+}
+
+/// The banks of a cluster's memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Banks(Box<[u64; BANKS]>);
+pub(crate) struct Banks(Box<[Bank; BANKS]>);
 
 impl Banks {
     pub fn new() -> Banks {
-        Banks(Box::new([0; BANKS]))
+        Banks(Box::new([Bank::default(); BANKS]))
+    }
+
+    /// Cycles until the bank of an address serves an access, one a cycle. Who comes from before the bank's last use, being behind the
+    /// other cores, does not wait.
+    #[inline]
+    fn wait(&mut self, at: u32, now: u64) -> u32 {
+        let bank = &mut self.0[at as usize / 4 % BANKS];
+        if now >= bank.free {
+            *bank = Bank { first: now, free: now + 1 };
+            return 0;
+        }
+        if now < bank.first {
+            return 0;
+        }
+        bank.free += 1;
+        (bank.free - 1 - now) as u32
     }
 }
 
@@ -80,9 +103,7 @@ impl Port<'_> {
     fn wait(&mut self, place: Place, write: bool, now: u64) -> u32 {
         match place {
             Place::L1 { cluster, at } if cluster == self.cluster => {
-                let bank = &mut self.banks.0[at as usize / 4 % BANKS];
-                let mut wait = u32::from(*bank == now + 1);
-                *bank = now + u64::from(wait) + 1;
+                let mut wait = self.banks.wait(at, now);
                 let copy = &self.world.copying[cluster];
                 if now < copy.cycles.end && now >= copy.cycles.start {
                     // A beat fills 16 banks.
@@ -195,8 +216,8 @@ impl Bus for Port<'_> {
     }
 
     #[inline]
-    fn line(&mut self, at: u32, _now: u64) -> u32 {
-        if self.cache.hit(self.space, at) { 0 } else { self.world.machine.cache_miss_cycles }
+    fn line(&mut self, at: u32, now: u64) -> u32 {
+        self.cache.wait(self.space, at, now)
     }
 
     fn amo(&mut self, access: Access, amo: Amo, value: u32) -> Result<Reply, Refusal> {

@@ -18,6 +18,8 @@ enum Work {
     HostWrite {
         address: u64,
         bytes: Vec<u8>,
+        /// Without the beats and the link.
+        cycles: u64,
     },
     HostRead {
         address: u64,
@@ -228,7 +230,8 @@ impl Nic {
                 let bytes = (kind >> 1).min(8);
                 let address = self.host_address(context, high, low, bytes)?;
                 let value = u64::from(second) << 32 | u64::from(first);
-                Ok(Work::HostWrite { address, bytes: value.to_le_bytes()[..bytes as usize].to_vec() })
+                let bytes = value.to_le_bytes()[..bytes as usize].to_vec();
+                Ok(Work::HostWrite { address, bytes, cycles: self.world.machine.host_word_cycles })
             }
             HOST_DMA => {
                 let [low, high, nic, bytes, to_host, ..] = words;
@@ -236,7 +239,8 @@ impl Nic {
                 if to_host & 1 != 0 {
                     let place = self.memory(hpu, context, nic, bytes, false)?;
                     let bytes = self.world.memories.bytes(space, place, bytes).to_vec();
-                    return Ok(Work::HostWrite { address, bytes });
+                    let cycles = self.world.machine.host_write_cycles;
+                    return Ok(Work::HostWrite { address, bytes, cycles });
                 }
                 let to = self.memory(hpu, context, nic, bytes, true)?;
                 Ok(Work::HostRead { address, to, bytes })
@@ -266,11 +270,11 @@ impl Nic {
                 pending.sent = start + machine.send_cycles + line;
                 start + machine.send_cycles + beats
             }
-            Work::HostWrite { bytes, .. } => {
+            Work::HostWrite { bytes, cycles: own, .. } => {
                 let beats = machine.beats(bytes.len() as u32);
                 let link = beats.max(cycles(bytes.len() as u64, machine.host_rate));
                 let start = take(&mut links.to_host_free, link);
-                start + machine.host_write_cycles + machine.host_latency + beats
+                start + own + machine.host_latency + beats
             }
             Work::HostRead { bytes, .. } => {
                 let link = machine.beats(*bytes).max(cycles(u64::from(*bytes), machine.host_rate));
@@ -311,7 +315,7 @@ impl Nic {
                     self.out.push(Out::Sent { time: sent, hpu, frame });
                 }
             }
-            Work::HostWrite { address, bytes } => {
+            Work::HostWrite { address, bytes, .. } => {
                 self.host.write(address, &bytes);
                 let bytes = bytes.len() as u32;
                 self.stats.host_written_bytes += u64::from(bytes);

@@ -100,6 +100,7 @@ pub struct Driver {
     commands: Vec<(u32, u64)>,
     copies: Vec<(u32, u64)>,
     limit: usize,
+    doorbell_cycles: u64,
     /// A task that has ended, but not all it started.
     held: Option<u64>,
     tested: u32,
@@ -125,8 +126,8 @@ const INFO: u32 = 0x8c;
 const WORDS: u32 = 0x90;
 
 impl Driver {
-    pub(crate) fn new(limit: usize, faults: bool) -> Driver {
-        Driver { limit, faults, ..Driver::default() }
+    pub(crate) fn new(limit: usize, doorbell_cycles: u64, faults: bool) -> Driver {
+        Driver { limit, doorbell_cycles, faults, ..Driver::default() }
     }
 
     /// The task that runs, or will when the unit asks for one.
@@ -184,7 +185,7 @@ impl Driver {
                     if self.held.is_some() {
                         return Err(NotYet);
                     }
-                    self.end(now + 1, asks);
+                    self.end(now + self.doorbell_cycles, asks);
                 }
                 0
             }
@@ -192,7 +193,7 @@ impl Driver {
             TEST => {
                 let under_way = match self.faults {
                     true => !self.commands.is_empty(),
-                    false => self.commands.iter().any(|(id, _)| *id == self.tested),
+                    false => !self.is_done(self.tested),
                 };
                 u32::from(!under_way)
             }
@@ -225,7 +226,7 @@ impl Driver {
     ) -> Result<(), NotYet> {
         match at & !3 {
             ERROR if self.state == State::Running => asks.push((now, Ask::Failed(Failure::Reported(value)))),
-            WAIT if self.commands.iter().any(|(id, _)| *id == value) => return Err(NotYet),
+            WAIT if !self.is_done(value) => return Err(NotYet),
             TEST => self.tested = value,
             INFO => self.command.info = value,
             word @ WORDS..=0xa8 => self.command.words[((word - WORDS) / 4) as usize] = value,
@@ -234,7 +235,26 @@ impl Driver {
         Ok(())
     }
 
-    /// Starts a command.
+    /// Starts a command that does not stand in the registers.
+    ///
+    /// # Errors
+    /// As [`Driver::issue`].
+    pub(crate) fn give(
+        &mut self,
+        command: Command,
+        now: u64,
+        asks: &mut Vec<(u64, Ask)>,
+    ) -> Result<u32, NotYet> {
+        self.state = if self.state == State::Granted { State::Running } else { self.state };
+        self.command = command;
+        self.issue(now, asks)
+    }
+
+    pub(crate) fn is_done(&self, id: u32) -> bool {
+        self.commands.iter().all(|(other, _)| *other != id)
+    }
+
+    /// Starts the command in the registers.
     ///
     /// # Errors
     /// As many are under way as can be, or a task before this one still has some.

@@ -1,20 +1,20 @@
 //! The seam to whatever runs handlers: here cores that interpret an image ([`super::iss`]), elsewhere native code.
 //!
-//! The NIC puts a task into a unit's driver and calls `start`; the engine runs the handler, which talks to the driver, and hands on what was
-//! asked ([`World::requests`]). The engine has its own times, never before the last `run`'s end, and never goes beyond `until` by more than an
-//! instruction. It returns as soon as something was asked, so that the NIC can answer in time.
+//! The NIC gives a unit a task and calls `start`; the engine begins it ([`World::begin`]), runs the handler, which reads and writes memory and
+//! gives commands, and ends it. The engine has its own times, which never go back; it never goes beyond `until` by more than an instruction, and
+//! returns from `run` as soon as it has asked the NIC for something, so that the NIC can answer in time.
 
 use nicforge_isa::rv32::Trap;
 
 use super::world::World;
 
 /// What an engine does for the NIC.
-pub trait Engine: std::fmt::Debug {
-    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks.
+pub trait Engine: std::fmt::Debug + Send {
+    /// Takes an image that was loaded as a new space and brings it to where it waits for tasks, within so many cycles.
     ///
     /// # Errors
     /// It does not get there.
-    fn boot(&mut self, world: &mut World) -> Result<(), BootError>;
+    fn boot(&mut self, world: &mut World, cycles: u64) -> Result<(), BootError>;
 
     /// When the first handler goes on; `None` if all wait.
     fn next(&mut self) -> Option<u64>;

@@ -196,7 +196,7 @@ impl Nic {
         if let Some(timeout) = self.options.end_timeout
             && !std::mem::replace(&mut self.expiring, true)
         {
-            self.at(self.now + timeout, Event::Expire);
+            self.at(self.now.saturating_add(timeout), Event::Expire);
         }
     }
 

@@ -26,9 +26,6 @@ pub const SLICE: u64 = 16;
 /// Cycles the runtime has to come back for the next task, beyond its handler's time.
 const RETURN_CYCLES: u64 = 10_000;
 
-/// Cycles an image has until all its cores wait for tasks.
-const BOOT_CYCLES: u64 = 10_000_000;
-
 #[derive(Clone, Debug)]
 struct Unit {
     /// By space.
@@ -77,7 +74,7 @@ impl Iss {
             codes: Vec::new(),
             ready: BinaryHeap::new(),
             banks: vec![Banks::new(); machine.clusters],
-            caches: vec![Cache::new(machine.cache_bytes); machine.clusters],
+            caches: vec![Cache::new(machine.cache_bytes, machine.cache_miss_cycles); machine.clusters],
             cores: machine.cores,
             slice: slice.max(1),
             restarts: 0,
@@ -119,9 +116,7 @@ impl Iss {
         let frame = frame(world, task.space, hpu / self.cores, hpu % self.cores, hart);
         let bytes = frame.map(|(place, size)| world.memories.bytes(task.space, place, size).to_vec());
         unit.saved = Some((hart.clone(), bytes.unwrap_or_default()));
-        world.drivers[hpu].grant();
-        world.asks.push((now, Ask::Started));
-        world.file(hpu, task.number);
+        world.begin(hpu, now);
         self.resume(hpu);
     }
 
@@ -202,7 +197,7 @@ fn frame(world: &World, space: usize, cluster: usize, core: usize, hart: &Hart) 
 }
 
 impl Engine for Iss {
-    fn boot(&mut self, world: &mut World) -> Result<(), BootError> {
+    fn boot(&mut self, world: &mut World, cycles: u64) -> Result<(), BootError> {
         let space = world.memories.spaces.len() - 1;
         let entry = world.memories.spaces[space].entry;
         let program = world.memories.spaces[space].program();
@@ -217,11 +212,11 @@ impl Engine for Iss {
             ready.push(Reverse((0, hpu)));
         }
         while let Some(Reverse((time, hpu))) = ready.pop() {
-            if time >= BOOT_CYCLES {
-                return Err(BootError::Slow { hpu, cycles: BOOT_CYCLES, pc: self.hart(hpu).pc });
+            if time >= cycles {
+                return Err(BootError::Slow { hpu, cycles, pc: self.hart(hpu).pc });
             }
-            let second = ready.peek().map_or(BOOT_CYCLES, |Reverse((time, _))| *time);
-            let stop = self.step(world, hpu, (second + self.slice).min(BOOT_CYCLES));
+            let second = ready.peek().map_or(cycles, |Reverse((time, _))| *time);
+            let stop = self.step(world, hpu, (second + self.slice).min(cycles));
             match stop {
                 Stop::Blocked if world.drivers[hpu].waits_for_task => {}
                 Stop::Trap(trap) => match (trap.cause, self.hart(hpu).csrs.mtvec & !3) {
@@ -242,14 +237,14 @@ impl Engine for Iss {
             }
             world.file(hpu, u64::MAX);
         }
-        // Time begins when all wait.
+        // Its time is the NIC's, which does not know how long it took.
         for unit in &mut self.units {
             unit.harts[space].cycle = 0;
             unit.blocked = true;
             unit.task = u64::MAX;
         }
-        world.requests.iter_mut().for_each(|request| request.time = 0);
         self.banks.fill(Banks::new());
+        self.caches.iter_mut().for_each(Cache::settle);
         Ok(())
     }
 

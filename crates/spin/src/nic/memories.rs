@@ -79,12 +79,7 @@ impl Space {
                 put(&mut space.program, at, &segment.bytes);
             } else if let Some(at) = room(map::L2, machine.l2_bytes) {
                 let end = at + segment.size;
-                if !segment.writable {
-                    space.constants.push(at..end);
-                }
-                if all || !segment.writable || at >= machine.handler_data {
-                    put(&mut space.handler, at, &segment.bytes);
-                }
+                put(&mut space.handler, at, &segment.bytes);
                 if at >= machine.handler_data {
                     space.shared_end = space.shared_end.max(end);
                 } else {
@@ -99,6 +94,22 @@ impl Space {
                 }
             } else {
                 return Err(fail);
+            }
+        }
+        // Sections say more than segments, which hold constants and data together; an image may have none.
+        let pieces: Vec<(u32, u32, bool)> = match image.sections.is_empty() {
+            false => image.sections.iter().map(|piece| (piece.address, piece.size, piece.writable)).collect(),
+            true => image.segments.iter().map(|piece| (piece.address, piece.size, piece.writable)).collect(),
+        };
+        for (address, size, writable) in pieces {
+            let Some(at) = address.checked_sub(map::L2).filter(|at| *at < machine.handler_data) else {
+                continue;
+            };
+            let range = at..at.saturating_add(size).min(machine.l2_bytes);
+            if !writable {
+                space.constants.push(range);
+            } else if !all {
+                space.handler[range.start as usize..range.end as usize].fill(0);
             }
         }
         let entry = image.entry.checked_sub(map::PROGRAM).filter(|at| *at < machine.program_bytes);

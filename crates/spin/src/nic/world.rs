@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::driver::{Ask, Driver, Request};
+use super::driver::{Ask, Assigned, Command, Driver, Failure, NotYet, Request};
 use super::memories::{Memories, Place};
 use super::windows::Windows;
 use crate::machine::{Machine, map};
@@ -40,7 +40,9 @@ impl World {
         World {
             machine: machine.clone(),
             memories: Memories::new(machine),
-            drivers: (0..hpus).map(|_| Driver::new(machine.commands, faults)).collect(),
+            drivers: (0..hpus)
+                .map(|_| Driver::new(machine.commands, machine.doorbell_cycles, faults))
+                .collect(),
             windows: vec![Windows::default(); hpus],
             requests: Vec::new(),
             asks: Vec::new(),
@@ -48,6 +50,59 @@ impl World {
             reservations: 0,
             copying: vec![CopyWindow::default(); machine.clusters],
         }
+    }
+
+    /// The task that the NIC has given a unit, until its handler ends.
+    pub fn task(&self, hpu: usize) -> Option<&Assigned> {
+        self.drivers[hpu].task()
+    }
+
+    /// The handler of a unit's task starts.
+    pub fn begin(&mut self, hpu: usize, now: u64) {
+        let Some(number) = self.task(hpu).map(|task| task.number) else { return };
+        self.drivers[hpu].grant();
+        self.asks.push((now, Ask::Started));
+        self.file(hpu, number);
+    }
+
+    /// Memory that the handler on a unit may use, at an address.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn memory(
+        &mut self,
+        hpu: usize,
+        address: u32,
+        size: u32,
+        write: bool,
+    ) -> Result<&mut [u8], &'static str> {
+        let space = self.task(hpu).ok_or("no handler runs")?.space;
+        let place = self.allowed(hpu, space, address, size, write)?;
+        Ok(self.memories.bytes_mut(space, place, size))
+    }
+
+    /// The handler on a unit gives a command; gives its number.
+    ///
+    /// # Errors
+    /// It has to wait until the NIC wakes the unit.
+    pub fn command(&mut self, hpu: usize, now: u64, command: Command) -> Result<u32, NotYet> {
+        let Some(number) = self.task(hpu).map(|task| task.number) else { return Ok(0) };
+        let id = self.drivers[hpu].give(command, now, &mut self.asks)?;
+        self.file(hpu, number);
+        Ok(id)
+    }
+
+    /// Whether a command of a unit is done.
+    pub fn is_done(&self, hpu: usize, id: u32) -> bool {
+        self.drivers[hpu].is_done(id)
+    }
+
+    /// The handler on a unit ends, because it has failed if a reason is given.
+    pub fn end(&mut self, hpu: usize, now: u64, failure: Option<Failure>) {
+        let Some(number) = self.task(hpu).map(|task| task.number) else { return };
+        self.asks.extend(failure.map(|failure| (now, Ask::Failed(failure))));
+        self.drivers[hpu].end(now, &mut self.asks);
+        self.file(hpu, number);
     }
 
     pub(crate) fn cluster_of(&self, hpu: usize) -> usize {

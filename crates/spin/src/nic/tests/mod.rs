@@ -2,15 +2,19 @@
 
 mod checks;
 mod commands;
+mod engine;
+mod memory;
 mod pipeline;
+mod random;
 mod tenants;
 
-use std::process::Command;
+use std::num::NonZeroU32;
+use std::process::Command as Tool;
 
 use nicforge_isa::object::riscv::{self, Image};
 
 use super::*;
-use crate::matching::Matched;
+use crate::matching::{Matched, Ruleset};
 
 /// A runtime as small as can be: stacks, arguments, the loop; a trap is reported and ends the handler.
 const RUNTIME: &str = "
@@ -70,28 +74,31 @@ SECTIONS {
     . = ALIGN(0x1000);
     .data : { *(.data*) *(.bss*) }
 }
-PHDRS { }
 ";
 
-/// Assembles and links handlers; nothing where the tools are missing.
+/// An image with handlers; nothing where the tools are missing.
 pub(super) fn image(handlers: &str) -> Option<Image> {
-    if Command::new("riscv64-unknown-elf-as").arg("--version").output().is_err() {
+    Some(riscv::parse(&elf(handlers)?).expect("an image"))
+}
+
+/// Assembles and links handlers.
+pub(super) fn elf(handlers: &str) -> Option<Vec<u8>> {
+    if Tool::new("riscv64-unknown-elf-as").arg("--version").output().is_err() {
         println!("skipped: riscv64-unknown-elf-as is missing: run scripts/bootstrap.sh");
         return None;
     }
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| dir.path().join(name);
     std::fs::write(path("image.s"), format!("{RUNTIME}{handlers}\n")).expect("a file");
-    std::fs::write(path("image.ld"), LINK.replace("PHDRS { }\n", "")).expect("a file");
+    std::fs::write(path("image.ld"), LINK).expect("a file");
     let run = |name: &str, arguments: &[&str]| {
-        let output = Command::new(name).args(arguments).current_dir(dir.path()).output().expect(name);
+        let output = Tool::new(name).args(arguments).current_dir(dir.path()).output().expect(name);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     run("riscv64-unknown-elf-as", &["-march=rv32imac_zicsr", "-mabi=ilp32", "image.s", "-o", "image.o"]);
     let link = ["-melf32lriscv", "-T", "image.ld", "--no-warn-rwx-segments", "image.o", "-o", "image"];
     run("riscv64-unknown-elf-ld", &link);
-    let bytes = std::fs::read(path("image")).expect("the linked image");
-    Some(riscv::parse(&bytes).expect("an image"))
+    Some(std::fs::read(path("image")).expect("the linked image"))
 }
 
 pub(super) fn machine(name: &str) -> Machine {

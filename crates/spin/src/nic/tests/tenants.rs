@@ -48,6 +48,17 @@ fn images_at_the_same_addresses_do_not_see_each_other() {
 }
 
 #[test]
+fn initialised_data_is_loaded_unless_the_fault_is_asked_for() {
+    let Some(image) = image(&COUNT.replace("STEP", "1").replace("BASE", "100")) else { return };
+    for (name, bugs, count) in [("fpspin", false, 101), ("fpspin", true, 1), ("pspin", true, 101)] {
+        let mut nic = nic(name, &image, Options { compat: Compat { bugs }, ..Options::default() });
+        nic.arrive(of(0, 0, 0));
+        nic.run_until(Until::Idle);
+        assert_eq!(word(&nic, 0, &image), count, "{name}, {bugs}");
+    }
+}
+
+#[test]
 fn units_are_shared_by_weight() {
     let Some(image) = image(&COUNT.replace("STEP", "1").replace("BASE", "0")) else { return };
     let mut machine = machine("pspin");
@@ -94,6 +105,17 @@ fn contexts_that_cannot_be_are_refused_with_the_reason() {
     }
     nic.add_context(context(&image)).unwrap();
     nic.arrive(packet(0, 64, 0, true));
+    assert!(said(&mut nic, context(&image)).starts_with("contexts are set up while nothing is under way"));
     nic.run_until(Until::Idle);
-    assert!(said(&mut nic, context(&image)).starts_with("contexts are set up before"));
+    assert_eq!(nic.add_context(context(&image)), Ok(1), "later, too");
+    let now = nic.now();
+    nic.arrive(of(1, now, 3));
+    nic.run_until(Until::Idle);
+    let record = records(&nic.take_out())[1];
+    assert!(record.context == 1 && record.times.started > now);
+    assert_eq!(nic.set_ruleset(2, None), Err(NicError::NoContext(2)));
+    nic.set_ruleset(1, Some(Ruleset { select: [crate::matching::Test::ALWAYS; 3], ..Ruleset::UDP })).unwrap();
+    nic.arrive(Arrival { time: now, frame: vec![0; 60], ..Arrival::default() });
+    nic.run_until(Until::Idle);
+    assert_eq!((nic.stats().matched, nic.message_counts().packets), (3, 3));
 }
