@@ -24,7 +24,7 @@ __attribute__((used)) static void nf_arrived(handler_args_t *args)
     w->env.seed = arrival.seed;
     w->env.draws = 0;
     w->event = arrival.number;
-    if (arrival.host) {
+    if (arrival.port == NF_FROM_HOST) {
         nf_run_event(w, NF_MESSAGE, frame);
         return;
     }

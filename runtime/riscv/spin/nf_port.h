@@ -21,17 +21,18 @@
 #define NF_FRAME 2048
 #define NF_CORE_BYTES (NF_STACK_BYTES + NF_ROOM + NF_FRAME + 64)
 
-/* Behind every frame that comes in. */
+/* Behind every frame that comes in: with a frame of 1514 bytes as much as the larger slots of FPsPIN's memory hold. */
 struct nf_arrival {
     u64 now;
     u64 seed;
     /* Of the input event, for verify. */
     u32 number;
-    u32 port;
-    u32 worker;
-    /* 1: not a frame but a message of the host. */
-    u32 host;
-};
+    /* NF_FROM_HOST: not a frame but a message of the host. */
+    u8 port;
+    u8 worker;
+} __attribute__((packed));
+
+#define NF_FROM_HOST 0xff
 
 /* In front of every output to the host. */
 struct nf_record {

@@ -8,7 +8,7 @@ use nicforge_spin::nic::{
     Arrival, Context, Full, Handlers, HostRegion, Nic, Options, Out, SparseMemory, Until,
 };
 
-use super::program::{CoresError, CoresProgram, CoresRun, Outputs, takes};
+use super::program::{CoresError, CoresProgram, CoresRun, Outputs, event_bytes, takes};
 use super::steer::Steering;
 use super::table::word;
 use super::tables::{Room, Rooms, Source, Worker, place};
@@ -20,6 +20,11 @@ const HOST_BYTES: u32 = 0xc000_0000;
 /// Bytes in front of every output to the host, and behind every frame that leaves.
 const RECORD: usize = 32;
 const DEPARTURE: usize = 16;
+
+/// In place of a port, for a message of the host.
+const FROM_HOST: u8 = 0xff;
+/// Workers are told by a byte.
+const WORKERS: usize = 256;
 
 /// The image of the one stage.
 fn image_of(app: &CoresProgram) -> Result<&Image, CoresError> {
@@ -40,9 +45,10 @@ pub fn run(
     let layouts = app.layouts()?;
     let base = &app.artifact().base;
     let replicas = base.pipeline.workers() as usize;
-    if replicas > machine.queues {
+    let have = machine.queues.min(WORKERS);
+    if replicas > have {
         let target = app.target().name.clone();
-        return Err(CoresError::Queues { target, wanted: replicas, have: machine.queues });
+        return Err(CoresError::Queues { target, wanted: replicas, have });
     }
     let clusters = machine.clusters;
     let workers: Vec<Worker> =
@@ -95,19 +101,19 @@ pub fn run(
     let (mut time, rate) = (0.0, machine.line_rate.unwrap_or(64.0));
     for (number, event) in events.iter().enumerate() {
         let Some((_, worker)) = steering.worker(&event.input) else { continue };
-        let (bytes, port, from_host) = match &event.input {
-            Input::Net { frame, port } => (frame, *port, 0u32),
-            Input::Host { message } => (message, 0, 1),
+        if !takes(event) {
+            return Err(CoresError::Long { event: number + 1, bytes: event_bytes(event).len() });
+        }
+        let port = match &event.input {
+            Input::Net { port, .. } => *port as u8,
+            Input::Host { .. } => FROM_HOST,
         };
-        let mut frame = bytes.clone();
+        let bytes = event_bytes(event);
+        let mut frame = bytes.to_vec();
         frame.extend(event.time_ns.to_le_bytes());
         frame.extend(event.seed.to_le_bytes());
-        for word in [number as u32, port, worker, from_host] {
-            frame.extend(word.to_le_bytes());
-        }
-        if !takes(event) {
-            return Err(CoresError::Long { event: number + 1, bytes: bytes.len() });
-        }
+        frame.extend((number as u32).to_le_bytes());
+        frame.extend([port, worker as u8]);
         let matched = Some(Matched { context: 0, message: worker, last: false });
         nic.arrive(Arrival { time: time as u64, frame, matched, copied: None, user: number as u64 });
         time += (bytes.len() + machine.line_overhead as usize) as f64 / rate;

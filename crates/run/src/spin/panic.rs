@@ -3,7 +3,7 @@
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId};
 use nicforge_spin::panic::{Config, Message, Panic, Service, map};
 
-use super::program::{CoresError, CoresProgram, CoresRun, Outputs, takes};
+use super::program::{CoresError, CoresProgram, CoresRun, Outputs, event_bytes, takes};
 use super::steer::Steering;
 use super::table::word;
 use super::tables::{Room, Rooms, Source, Worker, place};
@@ -103,10 +103,7 @@ pub fn run(
     let mut time = 0.0;
     for (number, event) in events.iter().enumerate() {
         let Some((stage, bits)) = steering.bits_of(&event.input) else { continue };
-        let bytes = match &event.input {
-            Input::Net { frame, .. } => frame,
-            Input::Host { message } => message,
-        };
+        let bytes = event_bytes(event);
         if !takes(event) {
             return Err(CoresError::Long { event: number + 1, bytes: bytes.len() });
         }

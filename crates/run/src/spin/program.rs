@@ -23,14 +23,20 @@ use super::{nic, panic};
 use crate::dpdk::{DpdkRun, Shards, WorkerStats};
 use crate::fault::Fault;
 
-/// The longest frame, or message, that these machines take: what a core has room for, less what comes with it.
-pub const LONGEST: usize = 1984;
+/// The longest frame, or message, that these machines take: their ports' largest frame, which with what comes behind it just fits a slot
+/// of FPsPIN's packet memory.
+pub const LONGEST: usize = 1514;
 
 /// Whether they take an event.
 pub fn takes(event: &InputEvent) -> bool {
+    event_bytes(event).len() <= LONGEST
+}
+
+/// The frame or message of an event.
+pub(super) fn event_bytes(event: &InputEvent) -> &[u8] {
     match &event.input {
-        Input::Net { frame, .. } => frame.len() <= LONGEST,
-        Input::Host { message } => message.len() <= LONGEST,
+        Input::Net { frame, .. } => frame,
+        Input::Host { message } => message,
     }
 }
 
