@@ -72,13 +72,13 @@ pub fn rules(program: &Program) -> Rules {
     let entry = program.event_named("net_recv").and_then(|event| program.handler_of(event));
     let Some(entry) = entry else { return Rules::default() };
     let body = &program.handlers[entry].body;
-    let mut follow =
-        Follow { program, body, known: BTreeMap::new(), cursor: 0, bytes: Vec::new(), least: 0 };
+    let mut follow = Follow { program, body, known: BTreeMap::new(), cursor: 0, bytes: Vec::new(), least: 0 };
     follow.block(body.entry());
     let mut words: Vec<WordRule> = Vec::new();
     for (byte, mask, value) in follow.bytes {
         let (word, shift) = (byte / 4, 24 - 8 * (byte % 4));
         let (mask, value) = (u32::from(mask) << shift, u32::from(value) << shift);
+        let room = words.len() < RULES;
         match words.iter_mut().find(|rule| u32::from(rule.word) == word) {
             Some(rule) if rule.mask & mask == 0 => {
                 rule.mask |= mask;
@@ -86,7 +86,7 @@ pub fn rules(program: &Program) -> Rules {
             }
             // Compared twice: the first comparison is enough.
             Some(_) => {}
-            None if words.len() < RULES => words.push(WordRule { word: word as u8, mask, value }),
+            None if room => words.push(WordRule { word: word as u8, mask, value }),
             None => {}
         }
     }
@@ -128,8 +128,9 @@ impl Follow<'_> {
                     }
                 }
                 op if op.effects().is_pure() => {
-                    if let Some(known) = self.computed(op) {
-                        data.results.iter().for_each(|result| drop(self.known.insert(*result, known)));
+                    let [result] = data.results[..] else { return };
+                    if let Some(known) = self.computed(op, self.body.ty(result)) {
+                        self.known.insert(result, known);
                     }
                 }
                 _ => return,
@@ -141,7 +142,8 @@ impl Follow<'_> {
     fn leaves(&self, block: BlockId) -> Option<bool> {
         let insts = &self.body.blocks[block].insts;
         let ops = || insts.iter().map(|inst| &self.body.insts[*inst].op);
-        if !matches!(ops().last(), Some(Op::Return(_))) {
+        let last = insts.last().map(|inst| &self.body.insts[*inst].op);
+        if !matches!(last, Some(Op::Return(_))) {
             return None;
         }
         let to_stack = |op: &Op| match op {
@@ -160,7 +162,9 @@ impl Follow<'_> {
                 self.least = self.least.max(self.cursor);
                 self.cursor <= REACH
             }
-            (Some(Known::Differs(part, number)), true) | (Some(Known::Equal(part, number)), false) if unread => {
+            (Some(Known::Differs(part, number)), true) | (Some(Known::Equal(part, number)), false)
+                if unread =>
+            {
                 self.rule(part, number);
                 true
             }
@@ -194,7 +198,7 @@ impl Follow<'_> {
     }
 
     /// What is known of a pure op's result.
-    fn computed(&self, op: &Op) -> Option<Known> {
+    fn computed(&self, op: &Op, ty: Type) -> Option<Known> {
         match op {
             Op::Un(UnOp::Not, value) => match self.known.get(value)? {
                 Known::Fits => Some(Known::Short),
@@ -207,8 +211,11 @@ impl Follow<'_> {
                 let Some(Known::Header(at, ty)) = self.known.get(agg) else { return None };
                 self.field(*at, *ty, path).map(Known::Part)
             }
-            // Wider and unsigned: the same number.
-            Op::Cast(value) => self.part(*value).map(Known::Part),
+            Op::Cast(value) => {
+                let (part, bits) = (self.part(*value)?, u32::from(ty.bits()?));
+                let mask = part.mask & u64::MAX >> 64u32.saturating_sub(bits).min(63);
+                Some(Known::Part(Part { mask, ..part }))
+            }
             Op::Bin(BinOp::And, a, b) => {
                 let (part, mask) = match (self.number(*a), self.number(*b)) {
                     (_, Some(mask)) => (self.part(*a)?, mask),
@@ -255,5 +262,110 @@ impl Follow<'_> {
             return None;
         }
         Some(Part { byte: bit / 8, shift: bit % 8, mask: u64::MAX >> (64 - width) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nicforge_ir::text::parse;
+
+    use super::*;
+
+    const HEAD: &str = "program checks ports 1
+struct eth packed { dst: u32, low: u16, src: u32, rest: u16, type: u16 be }
+struct ip packed { ihl: u8 : 4, version: u8 : 4, tos: u8 }
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+event stack_recv(pkt: packet) out
+reason \"short\"
+
+handler net_recv on net_recv(%pkt: packet) {
+  %0: u1, %eth: eth = extract %pkt
+  %1: u1 = not %0
+  if %1 {
+    drop %pkt, \"short\"
+    return
+  }
+";
+    const TYPE: &str = "  %7: u16 = get %eth.type
+  %8: u16 = 8
+  %9: u1 = ne %7, %8
+  if %9 {
+    reset %pkt
+    generate stack_recv(%pkt)
+    return
+  }
+";
+    const VERSION: &str = "  %ok: u1, %ip: ip = extract %pkt
+  if %ok {
+  } else {
+    reset %pkt
+    generate stack_recv(%pkt)
+    return
+  }
+  %10: u8 = get %ip.version
+  %11: u8 = 4
+  %12: u1 = eq %10, %11
+  if %12 {
+  } else {
+    reset %pkt
+    generate stack_recv(%pkt)
+    return
+  }
+";
+    const END: &str = "  reset %pkt
+  %port: u32 = 0
+  generate net_send(%pkt, %port)
+  return
+}
+";
+
+    fn of(parts: &[&str]) -> Rules {
+        let program = parse(&parts.concat()).unwrap_or_else(|e| panic!("{e}"));
+        rules(&program)
+    }
+
+    #[test]
+    fn checks_of_one_word_are_one_rule() {
+        let found = of(&[HEAD, TYPE, VERSION, END]);
+        assert_eq!(found.words, [WordRule { word: 3, mask: 0xffff_f000, value: 0x0800_4000 }]);
+        assert_eq!(found.least, 16);
+    }
+
+    #[test]
+    fn what_does_something_else_ends_the_rules() {
+        let sends = "  %on: u32 = 0
+  %d: u32 = get %eth.dst
+  %z: u32 = 7
+  %e: u1 = eq %d, %z
+  if %e {
+    reset %pkt
+    generate net_send(%pkt, %on)
+    return
+  }
+";
+        assert_eq!(of(&[HEAD, sends, TYPE, END]), Rules::default(), "some frames of other types are sent");
+        let before = of(&[HEAD, TYPE, sends, VERSION, END]);
+        assert_eq!(before.words, [WordRule { word: 3, mask: 0xffff_0000, value: 0x0800_0000 }]);
+    }
+
+    #[test]
+    fn checks_that_are_no_rules_are_left_to_the_handler() {
+        let less = "  %l: u32 = get %eth.src
+  %m: u32 = 9
+  %n: u1 = lt %l, %m
+  if %n {
+    reset %pkt
+    generate stack_recv(%pkt)
+    return
+  }
+";
+        assert_eq!(of(&[HEAD, less, TYPE, VERSION, END]), of(&[HEAD, TYPE, VERSION, END]));
+        let changed = "  reset %pkt
+  generate stack_recv(%pkt)
+  return
+}
+";
+        assert_eq!(of(&[HEAD, changed]), Rules::default());
     }
 }

@@ -1,9 +1,10 @@
 //! Runs a program on a simulated sPIN NIC.
 
+use nicforge_codegen::spin::rules::Rules;
 use nicforge_ir::{Entry, Input, InputEvent, Output, TableId};
 use nicforge_isa::object::riscv::Image;
 use nicforge_spin::machine::{Machine, map};
-use nicforge_spin::matching::Matched;
+use nicforge_spin::matching::{Engine, Matched, Mode, Place, Rule, Ruleset, Test};
 use nicforge_spin::nic::{
     Arrival, Context, Full, Handlers, HostRegion, Nic, Options, Out, SparseMemory, Until,
 };
@@ -17,6 +18,8 @@ use crate::dpdk::Departure;
 /// Where the host's memory for outputs begins, and how much of it there is: a ring that no run here goes around.
 const HOST: u64 = 0x1_0000_0000;
 const HOST_BYTES: u32 = 0xc000_0000;
+/// Bytes behind every frame that comes in.
+const ARRIVAL: usize = 22;
 /// Bytes in front of every output to the host, and behind every frame that leaves.
 const RECORD: usize = 32;
 const DEPARTURE: usize = 16;
@@ -25,6 +28,15 @@ const DEPARTURE: usize = 16;
 const FROM_HOST: u8 = 0xff;
 /// Workers are told by a byte.
 const WORKERS: usize = 256;
+
+/// Rules of a program for the matching engine.
+fn ruleset(rules: &Rules) -> Ruleset {
+    let mut select = [Test::ALWAYS; 3];
+    for (place, rule) in select.iter_mut().zip(&rules.words) {
+        *place = Test::Word(Rule::equal(rule.word, rule.mask, rule.value));
+    }
+    Ruleset { mode: Mode::And, select, last: Test::NEVER, message: Place::HARDWARE }
+}
 
 /// The image of the one stage.
 fn image_of(app: &CoresProgram) -> Result<&Image, CoresError> {
@@ -78,10 +90,14 @@ pub fn run(
     let host = Box::new(SparseMemory::default());
     let mut nic = Nic::new(&machine, Options { full: Full::Wait, ..Options::default() }, host);
     let handlers = Handlers { payload: Some("nf_payload".to_string()), ..Handlers::default() };
+    let rules = ruleset(&app.artifact().rules);
+    let mut engine = Engine::default();
+    engine.rulesets[0] = Some(rules);
     nic.add_context(Context {
         handler_memory: Some(data_end..map::L2 + machine.l2_bytes),
         host: HostRegion { address: HOST, bytes: HOST_BYTES },
         scratchpad: machine.l1_bytes - map::L1_SCRATCHPADS,
+        ruleset: Some(rules),
         serial: true,
         ..Context::new(image, handlers)
     })?;
@@ -114,7 +130,10 @@ pub fn run(
         frame.extend(event.seed.to_le_bytes());
         frame.extend((number as u32).to_le_bytes());
         frame.extend([port, worker as u8]);
-        let matched = Some(Matched { context: 0, message: worker, last: false });
+        // Rules say nothing of frames that end before what they compare, and ports pad those anyway.
+        let decided = port != FROM_HOST && bytes.len() >= app.artifact().rules.least as usize;
+        let wanted = !decided || engine.find(bytes).is_some();
+        let matched = wanted.then_some(Matched { context: 0, message: worker, last: false });
         nic.arrive(Arrival { time: time as u64, frame, matched, copied: None, user: number as u64 });
         time += (bytes.len() + machine.line_overhead as usize) as f64 / rate;
     }
@@ -135,6 +154,11 @@ pub fn run(
                 if let Some(cycles) = result.cycles.get_mut(record.user as usize) {
                     *cycles += record.times.ended - record.times.started;
                 }
+            }
+            Out::ToHost { mut frame, user, .. } => {
+                frame.truncate(frame.len().saturating_sub(ARRIVAL));
+                result.unmatched += 1;
+                outputs.add(user as u32, 0, Output::Stack { frame })?;
             }
             Out::Dropped { .. } => lost += 1,
             Out::Fault(fault) => return Err(CoresError::Internal(fault.to_string())),

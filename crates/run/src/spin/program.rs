@@ -79,6 +79,8 @@ pub struct CoresRun {
     pub run: DpdkRun,
     /// Cycles in handlers by input event, all stages together; the machine's, not the plan's.
     pub cycles: Vec<u64>,
+    /// Frames that no handler saw: the matching engine gave them to the operating system.
+    pub unmatched: u64,
     /// Cycle at which all was done.
     pub end: u64,
 }
