@@ -4,6 +4,7 @@ use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_run::dpdk::Difference;
 use nicforge_run::sim::verify_sim;
+use nicforge_run::spin;
 
 use super::compare::{self, Agreement};
 use super::{matrix, pipelines, verify};
@@ -19,8 +20,16 @@ pub fn run(
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let mut job = pipelines::job(args.target, &args.planned, source)?;
+    let taken: Vec<InputEvent>;
+    let (events, beyond) = match args.target.is_bare() {
+        true => {
+            taken = events.iter().filter(|event| spin::takes(event)).cloned().collect();
+            (&taken[..], events.len() - taken.len())
+        }
+        false => (events, 0),
+    };
     let (_, differences) = job.compare(args.target, source, entries, events)?;
-    finish(args, source, &job.plan, events.len(), 0, differences)
+    finish(args, source, &job.plan, events.len(), beyond, differences)
 }
 
 /// Plans, simulates, compares.

@@ -1,12 +1,23 @@
-//! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of `nicforge-spin`.
+//! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of `nicforge-spin`. Planned programs become such images,
+//! too, or those of cores behind a scheduler.
 
 mod build;
+mod image;
 pub mod live;
+mod nic;
+mod panic;
+mod program;
 mod serve;
 mod simulate;
+mod steer;
+mod table;
+mod tables;
 mod traffic;
+mod verify;
 
 pub use build::{Api, BuildError, Built, ImageOptions, build};
+pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
 pub use serve::{ServeError, serve};
 pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, throughput};
 pub use traffic::{Load, Traffic, generate};
+pub use verify::roomy_capacities;
