@@ -92,6 +92,9 @@ struct nf_table {
     uint32_t *of_length;
     uint32_t *order;
     uint32_t ordered;
+    /* Insertions that were refused, entries that were evicted, for whoever reads them. */
+    uint64_t refused;
+    uint64_t evicted;
     /* TERNARY: see nf_masks.h; null if they would be too large. */
     uint64_t *fitting;
     uint32_t *cares;
@@ -102,9 +105,6 @@ struct nf_table {
     uint32_t node_count;
     uint32_t node_room;
     uint32_t free_node;
-    /* Insertions that were refused, entries that were evicted, for whoever reads them. */
-    uint64_t refused;
-    uint64_t evicted;
 };
 
 /* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full ------------------------ */

@@ -22,6 +22,8 @@ const COMMON: &[(&str, &str)] = runtime!(
     "nf_rt.h" = "host/nf_rt.h",
     "nf_tables.h" = "host/nf_tables.h",
     "nf_tables.c" = "host/nf_tables.c",
+    "nf_lpm.h" = "host/nf_lpm.h",
+    "nf_masks.h" = "host/nf_masks.h",
     "nf_hooks.h" = "riscv/nf_hooks.h",
     "nf_event.h" = "riscv/nf_event.h",
 );
