@@ -477,3 +477,38 @@ fn context<'a>(image: &'a Image, named: &[u8], number: usize) -> Result<Context<
     context.shares = (number > 0).then_some(0);
     Ok(context)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of any content end the simulation with a reason, never with a panic.
+    #[test]
+    fn drivers_that_send_anything_are_told_why_it_ends() {
+        for seed in 0..300u64 {
+            let mut state = seed + 1;
+            let mut draw = move |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % below
+            };
+            let (stream, mut driver) = UnixStream::pair().unwrap();
+            let mut bytes = Vec::new();
+            for _ in 0..draw(6) {
+                let size = [0, 4, 24, 88, 120][draw(5) as usize];
+                bytes.extend((draw(12) as u32).to_ne_bytes());
+                bytes.extend((size as u32).to_ne_bytes());
+                bytes.extend([0, 1, 0x1c00_0000, u64::MAX][draw(4) as usize].to_ne_bytes());
+                bytes.extend(draw(3).to_ne_bytes());
+                // Machines of four clusters exist.
+                bytes.extend(
+                    (0..size).map(|at| if at == 0 { 4 } else { (draw(5) == 0) as u8 * draw(256) as u8 }),
+                );
+            }
+            driver.write_all(&bytes).unwrap();
+            driver.shutdown(std::net::Shutdown::Write).unwrap();
+            if let Err(error) = serve(stream) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}
