@@ -27,9 +27,9 @@ use nicforge_tests::root;
 
 /// Candidates that are looked at, and events that are run.
 const CANDIDATES: u32 = 8;
-const EVENTS: usize = 200;
+const EVENTS: usize = 150;
 /// Random programs, on every machine.
-const RANDOM: u64 = 12;
+const RANDOM: u64 = 8;
 
 fn target(name: &str) -> Target {
     nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"))

@@ -28,7 +28,7 @@ static inline void nf_run_event(struct nf_worker *w, u32 event, const void *para
     nf_handle(&w->env, event, params);
     /* A handler that returned early still holds them. */
     nf_unlock(&w->env);
-    while (w->local_count) {
+    while (NF_SENDS_ITSELF && w->local_count) {
         struct nf_local_event one = w->local[w->local_first];
         w->local_first = (w->local_first + 1) % NF_LOCAL_EVENTS;
         w->local_count--;

@@ -84,7 +84,7 @@ NF_INLINE void nf_lock(struct nf_env *env, u32 number)
 NF_INLINE void nf_unlock(struct nf_env *env)
 {
     struct nf_worker *w = env->user;
-    while (w->lock_count)
+    while (NF_LOCKS && w->lock_count)
         nf_lock_free(w->locks[--w->lock_count]);
 }
 

@@ -63,8 +63,20 @@ pub fn write_files(dir: &Path, artifact: &SpinArtifact) -> Result<(), BuildError
     Ok(())
 }
 
-/// Builds a stage's image.
+/// Builds a stage's image: fast, or small where fast code has no room.
 pub fn build(artifact: &SpinArtifact, stage: usize, target: &Target) -> Result<(Vec<u8>, Image), CoresError> {
+    match build_with("-O2", artifact, stage, target) {
+        Err(CoresError::Build(BuildError::Large(_))) => build_with("-Os", artifact, stage, target),
+        built => built,
+    }
+}
+
+fn build_with(
+    optimise: &str,
+    artifact: &SpinArtifact,
+    stage: usize,
+    target: &Target,
+) -> Result<(Vec<u8>, Image), CoresError> {
     let library = picolibc()?;
     let io = |path: PathBuf| move |source| BuildError::Io { path, source };
     let dir =
@@ -105,7 +117,10 @@ pub fn build(artifact: &SpinArtifact, stage: usize, target: &Target) -> Result<(
     preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args(["link.ld.in", "-o", "link.ld"]);
     run(preprocess)?;
     let mut compile = gcc();
-    compile.args(FLAGS).args(["-Os", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"]).args(&defines);
+    compile
+        .args(FLAGS)
+        .args([optimise, "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"])
+        .args(&defines);
     compile.args(["-I.", "-isystem", "spin/include", "-isystem"]).arg(library.join("include"));
     compile.args([
         "-nostartfiles",

@@ -140,6 +140,7 @@ pub fn run(
     nic.run_until(Until::Idle);
 
     let mut result = CoresRun { cycles: vec![0; events.len()], end: nic.now(), ..CoresRun::default() };
+    let mut busy = vec![0; replicas];
     let mut outputs = Outputs::new(events.len());
     let mut lost = 0;
     for out in nic.take_out() {
@@ -151,9 +152,8 @@ pub fn run(
                 outputs.add(event, number, Output::Send { port, frame })?;
             }
             Out::Handler(record) => {
-                if let Some(cycles) = result.cycles.get_mut(record.user as usize) {
-                    *cycles += record.times.ended - record.times.started;
-                }
+                let taken = record.times.ended - record.times.started;
+                result.count(record.user as usize, &mut busy[record.message as usize], taken);
             }
             Out::ToHost { mut frame, user, .. } => {
                 frame.truncate(frame.len().saturating_sub(ARRIVAL));
@@ -182,6 +182,7 @@ pub fn run(
     result.run.outputs = outputs.sorted();
     let mut read = |_, at, size| nic.read(0, at, size).map(<[u8]>::to_vec).unwrap_or_default();
     app.collect(&mut result.run, &source, &layouts, &placed, &mut read);
+    result.run.stats.workers.iter_mut().zip(&busy).for_each(|(worker, busy)| worker.cycles = *busy);
     if let Some(worker) = result.run.stats.workers.first_mut() {
         worker.lost += lost;
     }

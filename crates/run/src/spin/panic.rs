@@ -115,10 +115,9 @@ pub fn run(
     machine.run()?;
 
     let mut result = CoresRun { cycles: vec![0; events.len()], end: machine.now(), ..CoresRun::default() };
+    let mut busy = vec![0; workers.len()];
     for stay in machine.take_stays() {
-        if let Some(cycles) = result.cycles.get_mut(stay.tag as usize) {
-            *cycles += stay.cycles;
-        }
+        result.count(stay.tag as usize, &mut busy[stay.core], stay.cycles);
     }
     let mut outputs = Outputs::new(events.len());
     for out in machine.take_out() {
@@ -136,5 +135,6 @@ pub fn run(
     result.run.outputs = outputs.sorted();
     let mut read = |core, at, size| machine.read(core, at, size).map(<[u8]>::to_vec).unwrap_or_default();
     app.collect(&mut result.run, &source, &layouts, &placed, &mut read);
+    result.run.stats.workers.iter_mut().zip(&busy).for_each(|(worker, busy)| worker.cycles = *busy);
     Ok(result)
 }

@@ -85,6 +85,16 @@ pub struct CoresRun {
     pub end: u64,
 }
 
+impl CoresRun {
+    /// Notes a handler's cycles, for its event and in its worker's sum.
+    pub(super) fn count(&mut self, event: usize, worker: &mut u64, cycles: u64) {
+        *worker += cycles;
+        if let Some(sum) = self.cycles.get_mut(event) {
+            *sum += cycles;
+        }
+    }
+}
+
 /// A generated program, built.
 pub struct CoresProgram {
     artifact: SpinArtifact,

@@ -13,6 +13,8 @@
 
 mod config;
 mod core;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -274,9 +276,11 @@ impl Panic {
     fn step(&mut self, number: usize, until: u64) -> Result<(), PanicError> {
         let core = &mut self.cores[number];
         let service = core.service();
+        // One that runs in circles must come back to be found.
+        let until = until.min(core.time().saturating_add(PATIENCE));
         let stop = core.run(&self.codes[service], until);
         let time = core.time();
-        if core.since().is_some_and(|since| time - since > PATIENCE) {
+        if core.since().is_some_and(|since| time - since >= PATIENCE) {
             return Err(PanicError::Slow { core: number, service, pc: core.pc() });
         }
         self.stays.extend(core.take_stay());
