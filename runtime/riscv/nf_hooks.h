@@ -4,8 +4,8 @@
  * program, which defines NF_WORKERS, NF_STAGES, NF_EVENTS, NF_REASONS and NF_PARAM_BYTES before.
  *
  * A worker is a replica of a stage: a block of memory that has one user at a time. Whoever loads the image lays tables
- * out (nf_tables.h says how they lie), writes their descriptions and the pointers to them, and reads counters; nf_layout
- * tells it where those are.
+ * out (nf_tables.h says how they lie), writes their descriptions and the pointers to them, and reads counters;
+ * nf_layout tells it where those are.
  */
 #ifndef NF_RISCV_HOOKS_H
 #define NF_RISCV_HOOKS_H
@@ -88,10 +88,7 @@ NF_INLINE void nf_unlock(struct nf_env *env)
         nf_lock_free(w->locks[--w->lock_count]);
 }
 
-NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port)
-{
-    nf_transmit(env->user, port, pkt);
-}
+NF_INLINE void nf_send(struct nf_env *env, struct nf_packet *pkt, u32 port) { nf_transmit(env->user, port, pkt); }
 
 NF_INLINE void nf_stack(struct nf_env *env, struct nf_packet *pkt)
 {

@@ -3,9 +3,9 @@
  * nf_port.h (riscv, spin) - workers on handler units of a sPIN NIC.
  *
  * A packet comes with a trailer, which the path into the NIC puts behind the frame: when it came, from where, and whose
- * it is. It is worked on where the NIC put it, in the cluster's memory. Every core has NF_CORE_BYTES at the start of its
- * cluster's scratchpad: a stack (the runtime's has one KiB), and room for a frame that grows at its front or is made of
- * a byte string.
+ * it is. It is worked on where the NIC put it, in the cluster's memory. Every core has NF_CORE_BYTES at the start of
+ * its cluster's scratchpad: a stack (the runtime's has one KiB), and room for a frame that grows at its front or is
+ * made of a byte string.
  *
  * Frames leave by the NIC's send command. All else goes to the host as records in a ring in its memory; a word that all
  * cores add to says where the next one goes, and the host reads in time.
@@ -55,7 +55,8 @@ struct nf_departure {
 extern u32 nf_ring_at;
 extern u32 nf_lock_words[];
 
-/* This core's room for a frame, behind its stack: the scratchpad of context 0 begins at 0x14400 of a cluster's memory. */
+/* This core's room for a frame, behind its stack: the scratchpad of context 0 begins at 0x14400 of a cluster's memory.
+ */
 NF_INLINE u8 *nf_core_room(void)
 {
     u32 core;
