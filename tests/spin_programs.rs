@@ -232,13 +232,12 @@ fn capabilities_do_not_shrink() {
     let text: String = text.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     let path: PathBuf = root().join(MATRIX);
     let before = std::fs::read_to_string(&path).unwrap_or_default();
-    for (line, now) in before.lines().skip(2).map(|line| (line, words(line))).filter_map(|(line, was)| {
-        let cells = rows.get(*was.first()?)?;
-        let lost = was[1..].iter().zip(cells).any(|(was, now)| *was == "yes" && now != "yes");
-        lost.then_some((line, cells))
-    }) {
-        panic!("an example runs on fewer targets than before:\nwas {line}\nnow {now:?}");
-    }
+    let shrunk = before.lines().skip(2).find(|line| {
+        let was = words(line);
+        let Some(now) = was.first().and_then(|example| rows.get(*example)) else { return !was.is_empty() };
+        was[1..].iter().zip(now).any(|(was, now)| *was == "yes" && now != "yes")
+    });
+    assert_eq!(shrunk, None, "this example runs on fewer targets than before");
     if std::env::var_os("NICFORGE_BLESS").is_some() {
         std::fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     } else {
