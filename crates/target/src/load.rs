@@ -288,8 +288,8 @@ mod tests {
         let unit = error(|text| text.replace("clock = \"250 MHz\"", "clock = \"250 KiB\""));
         assert!(unit.starts_with("spec.toml:16: `250 KiB` is not a frequency"), "{unit}");
         let link = error(|text| text.replace("to = \"core\"", "to = \"cores\""));
-        assert!(link.starts_with("spec.toml:37: a link refers to units `cores`"), "{link}");
-        let capacity = error(|text| text.replace("size = \"256 KiB\"", "size = \"0 B\""));
+        assert!(link.starts_with("spec.toml:51: a link refers to units `cores`"), "{link}");
+        let capacity = error(|text| text.replace("size = \"224 KiB\"", "size = \"0 B\""));
         assert!(capacity.contains("memory `local` has no size"), "{capacity}");
         let costs = error(|text| text.replace("costs = \"rv32\"", "costs = \"rv64\""));
         assert!(costs.contains("there is no [costs.rv64]"), "{costs}");
