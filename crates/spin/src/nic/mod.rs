@@ -38,7 +38,7 @@ use crate::memory::{NotTaken, Refused, Ring, Slots, Use};
 use crate::messages::{self, Scheduler};
 
 pub use driver::{Assigned, Command, Failure, NotYet};
-pub use engine::{BootError, Engine};
+pub use engine::{Backing, BootError, Engine, Stacks};
 pub use host::{HostMemory, SparseMemory};
 pub use iss::{Iss, SLICE};
 pub use memories::ImageError;
@@ -157,7 +157,7 @@ impl Nic {
         machine: &Machine,
         options: Options,
         host: Box<dyn HostMemory>,
-        engine: Box<dyn Engine>,
+        mut engine: Box<dyn Engine>,
     ) -> Nic {
         let bugs = options.compat.bugs;
         let packets_at = machine.packets_at();
@@ -167,7 +167,7 @@ impl Nic {
         };
         let faults = Faults { reversed_ranges: bugs, always_and: bugs };
         Nic {
-            world: World::new(machine, bugs),
+            world: World::new(machine, bugs, engine.backing()),
             engine,
             host,
             now: 0,
