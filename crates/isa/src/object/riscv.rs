@@ -92,6 +92,12 @@ pub fn parse_x32(bytes: &[u8]) -> Result<Image, ImageError> {
     read(bytes, elf::EM_X86_64)
 }
 
+/// Contents of a section that is not loaded, by name.
+pub fn contents<'a>(bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let file: ElfFile32<Endianness> = ElfFile32::parse(bytes).ok()?;
+    file.section_by_name(name)?.data().ok()
+}
+
 fn read(bytes: &[u8], wanted: u16) -> Result<Image, ImageError> {
     let file: ElfFile32<Endianness> =
         ElfFile32::parse(bytes).map_err(|error| ImageError::Elf(error.to_string()))?;

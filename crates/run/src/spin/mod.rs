@@ -2,11 +2,13 @@
 
 mod build;
 pub mod live;
+mod native;
 mod serve;
 mod simulate;
 mod traffic;
 
-pub use build::{Api, BuildError, Built, ImageOptions, build};
+pub use build::{Api, BuildError, Built, ImageOptions, build, build_native, join, native_of};
+pub use native::{Native, NativeError, NativeImage};
 pub use serve::{ServeError, serve};
-pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, throughput};
+pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput};
 pub use traffic::{Load, Traffic, generate};

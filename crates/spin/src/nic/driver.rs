@@ -45,9 +45,15 @@ pub enum Failure {
     /// It asked for the program's end, as failed assertions do.
     Exit,
     /// It ran for so long by this computer's clock.
-    Late { milliseconds: u64 },
+    Late {
+        milliseconds: u64,
+    },
     /// This computer refused what it did.
-    Refused { pc: u32, address: u32, reason: &'static str },
+    Refused {
+        pc: u32,
+        address: u32,
+        reason: &'static str,
+    },
 }
 
 /// Something a unit did, at its time.

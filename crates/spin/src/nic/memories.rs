@@ -24,7 +24,9 @@ pub enum ImageError {
     NoMemory { address: u32, bytes: u32 },
     #[error("the image has no segments to load: link it, objects alone do not run")]
     NotLinked,
-    #[error("this engine runs one image at a time, and there is one; run several with the instruction set simulator (--engine iss)")]
+    #[error(
+        "this engine runs one image at a time, and there is one; run several with the instruction set simulator (--engine iss)"
+    )]
     One,
     #[error("the image's entry {0:#010x} is not in program memory")]
     Entry(u32),

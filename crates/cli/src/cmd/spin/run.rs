@@ -8,8 +8,8 @@ use nicforge_run::spin::live::{Happening, LineFaults, Live, LiveOptions, Lived, 
 use nicforge_run::spin::{Api, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
 
-use super::build::ApiArg;
-use super::{rules, sim};
+use super::build::{ApiArg, EngineArg};
+use super::{build, rules, sim};
 use crate::context::Failure;
 use crate::interrupt;
 
@@ -38,6 +38,9 @@ pub struct Run {
     device: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "fpspin")]
     machine: ApiArg,
+    /// What runs handlers
+    #[arg(long, value_enum, default_value = "iss")]
+    engine: EngineArg,
     /// Bytes of host memory that the handlers reach
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     host_memory: u32,
@@ -84,7 +87,13 @@ pub fn run(args: Run) -> Result<(), Failure> {
     let machine = sim::machine(api)?;
     let mut setup = Setup::default();
     if let Some(file) = &args.file {
-        let image = sim::load(file, api, &args.flags)?;
+        let image = match args.engine {
+            EngineArg::Iss => sim::load(file, api, &args.flags)?,
+            EngineArg::Native => {
+                let native = build::native(file, api, &args.flags)?;
+                setup.native.insert(native).image.clone()
+            }
+        };
         setup.handlers = handlers_of(&image);
         setup.image = Some(image);
         setup.ruleset = Some(rules::parse(&args.matching).map_err(Failure::usage)?);
@@ -96,6 +105,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
             watchdog: (args.watchdog > 0).then_some(args.watchdog),
             ..Options::default()
         },
+        native: args.engine == EngineArg::Native,
         setup,
         tap: args.tap.clone(),
         address: args.address.clone(),
