@@ -63,7 +63,7 @@ size_t strnlen(const char *text, size_t most)
     return length;
 }
 
-size_t strlen(const char *text) { return strnlen(text, SIZE_MAX); }
+size_t strlen(const char *text) { return strnlen(text, PTRDIFF_MAX); }
 
 int strncmp(const char *one, const char *other, size_t most)
 {
@@ -73,7 +73,7 @@ int strncmp(const char *one, const char *other, size_t most)
     return 0;
 }
 
-int strcmp(const char *one, const char *other) { return strncmp(one, other, SIZE_MAX); }
+int strcmp(const char *one, const char *other) { return strncmp(one, other, PTRDIFF_MAX); }
 
 char *strcpy(char *restrict to, const char *restrict from) { return memcpy(to, from, strlen(from) + 1); }
 
@@ -267,7 +267,7 @@ static void format(struct sink *sink, const char *text, va_list list)
 
             string = string ? string : "(null)";
             form.zero = false;
-            number(sink, form, "", string, (int)strnlen(string, form.precision < 0 ? SIZE_MAX : (size_t)form.precision),
+            number(sink, form, "", string, (int)strnlen(string, form.precision < 0 ? PTRDIFF_MAX : (size_t)form.precision),
                    0);
             break;
         }

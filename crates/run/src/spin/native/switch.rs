@@ -115,13 +115,14 @@ pub fn gate_address() -> u64 {
 /// Prepares a stack that ends below `top` (16 bytes aligned) so that a switch to it calls a function; gives the stack pointer.
 ///
 /// # Safety
-/// At least 64 bytes below `top` are mapped and nobody else's.
+/// At least 72 bytes below `top` are mapped and nobody else's.
 pub unsafe fn prepare(top: u32, function: u32, argument: u32) -> u64 {
     // As `switch` pops them: r15, r14, r13, r12, rbx, rbp, then where to.
-    let words = [0, 0, argument.into(), function.into(), 0, 0, enter as *const () as u64, 0];
-    let start = u64::from(top) - 64;
+    let words = [0, 0, argument.into(), function.into(), 0, 0, enter as *const () as u64, 0, 0];
+    // What `enter` finds is aligned as calls want it.
+    let start = u64::from(top) - 72;
     // SAFETY: as the caller says.
-    unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), start as *mut u64, 8) };
+    unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), start as *mut u64, 9) };
     start
 }
 
