@@ -285,13 +285,13 @@ pub fn join(elf: &[u8], native: &[u8]) -> Result<Vec<u8>, BuildError> {
 /// # Errors
 /// There are none in it.
 pub fn native_of(file: &[u8]) -> Result<NativeImage, BuildError> {
-    let part = riscv::contents(file, NATIVE_SECTION);
-    let image = match (riscv::parse_x32(file), part) {
-        (Ok(image), _) => image,
-        (Err(_), Some(part)) => riscv::parse_x32(part)?,
-        (Err(_), None) => return Err(BuildError::NoNative),
-    };
-    Ok(NativeImage::new(image))
+    let elf = riscv::contents(file, NATIVE_SECTION).unwrap_or(file);
+    match riscv::parse_x32(elf) {
+        Ok(image) => Ok(NativeImage::new(image, elf)),
+        // The image itself was looked at: it has no such part.
+        Err(_) if elf.len() == file.len() => Err(BuildError::NoNative),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// What the linker says of two common mistakes, in words of ours.

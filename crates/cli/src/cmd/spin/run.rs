@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nicforge_run::spin::live::{Happening, LineFaults, Live, LiveOptions, Lived, Setup};
-use nicforge_run::spin::{Api, handlers_of};
+use nicforge_run::spin::{Api, Lines, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
 
 use super::build::{ApiArg, EngineArg};
@@ -88,9 +88,14 @@ pub fn run(args: Run) -> Result<(), Failure> {
     let mut setup = Setup::default();
     if let Some(file) = &args.file {
         let image = match args.engine {
-            EngineArg::Iss => sim::load(file, api, &args.flags)?,
+            EngineArg::Iss => {
+                let (image, lines) = sim::load(file, api, &args.flags)?;
+                setup.lines = lines;
+                image
+            }
             EngineArg::Native => {
                 let native = build::native(file, api, &args.flags)?;
+                setup.lines = Lines::new(&native.elf);
                 setup.native.insert(native).image.clone()
             }
         };

@@ -7,7 +7,7 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::{
-    Api, Load, Native, Simulation, Traffic, generate, handlers_of, simulate, simulate_with,
+    Api, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, simulate, simulate_with,
 };
 use nicforge_spin::machine::Machine;
 use nicforge_spin::nic::{Arrival, Compat, Full, Handlers, NicError, Options};
@@ -106,8 +106,8 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         EngineArg::Iss => None,
         EngineArg::Native => Some(build::native(&args.file, api, &args.flags)?),
     };
-    let image = match &native {
-        Some(native) => native.image.clone(),
+    let (image, mut lines) = match &native {
+        Some(native) => (native.image.clone(), Lines::new(&native.elf)),
         None => load(&args.file, api, &args.flags)?,
     };
     let found = handlers_of(&image);
@@ -148,7 +148,8 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         }
         None => simulate(&simulation, arrivals),
     };
-    let simulated = simulated.map_err(|e| refused(&args.file, &e))?;
+    let mut simulated = simulated.map_err(|e| refused(&args.file, &e))?;
+    simulated.faults.iter_mut().for_each(|fault| lines.explain(fault));
     if let Some(path) = &args.timeline {
         let text = table::timeline(&simulated, &machine).to_string();
         std::fs::write(path, text).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
@@ -182,14 +183,16 @@ pub fn machine(api: Api) -> Result<Machine, Failure> {
 }
 
 /// Reads an image, or compiles handlers.
-pub fn load(file: &Path, api: Api, flags: &[String]) -> Result<Image, Failure> {
+pub fn load(file: &Path, api: Api, flags: &[String]) -> Result<(Image, Lines), Failure> {
     if file.extension().is_some_and(|ending| ending == "c") {
-        return Ok(build::image(&[file.to_path_buf()], api, flags)?.image);
+        let built = build::image(&[file.to_path_buf()], api, flags)?;
+        return Ok((built.image, Lines::new(&built.elf)));
     }
     let bytes = std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;
-    riscv::parse(&bytes).map_err(|e| {
+    let image = riscv::parse(&bytes).map_err(|e| {
         Failure::user(format!("{}: neither C (*.c) nor an image of handlers: {e}", file.display()))
-    })
+    })?;
+    Ok((image, Lines::new(&bytes)))
 }
 
 /// An image does not suit the machine.

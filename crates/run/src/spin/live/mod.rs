@@ -23,6 +23,7 @@ use nicforge_spin::nic::{
     Arrival, Context, Dropped, Fault, Handlers, HostRegion, Nic, NicError, Options, Out, Stats, Until,
 };
 
+use super::lines::Lines;
 use super::native::{Native, NativeError, NativeImage};
 use device::Device;
 pub use device::DeviceError;
@@ -74,6 +75,8 @@ pub struct Setup {
     pub image: Option<Image>,
     /// The same for this computer, where the NIC runs that: then `image` is its image.
     pub native: Option<NativeImage>,
+    /// Of the image, for faults.
+    pub lines: Lines,
     pub handlers: Handlers,
     pub ruleset: Option<Ruleset>,
     pub host: HostRegion,
@@ -335,7 +338,13 @@ impl Live {
                 }
                 Out::ToHost { .. } => self.lived.nobodys += 1,
                 Out::Stdout { hpu, text, .. } => tell(Happening::Printed { hpu, text }),
-                Out::Fault(fault) => tell(Happening::Fault(fault)),
+                Out::Fault(mut fault) => {
+                    let at = self.numbers.iter().position(|number| *number == Some(fault.context));
+                    if let Some(setup) = at.and_then(|at| self.setups.get_mut(at)) {
+                        setup.lines.explain(&mut fault);
+                    }
+                    tell(Happening::Fault(fault));
+                }
                 Out::Dropped { why, .. } => tell(Happening::Dropped(why)),
                 Out::HostWritten { .. } | Out::Handler(_) | Out::Feedback { .. } | Out::Abandoned { .. } => {}
             }

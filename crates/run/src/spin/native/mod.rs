@@ -36,6 +36,8 @@ const BOOT: Duration = Duration::from_secs(2);
 pub struct NativeImage {
     /// Without code; with all symbols.
     pub image: Image,
+    /// The file it was.
+    pub elf: Vec<u8>,
     code: Vec<u8>,
     start: u32,
 }
@@ -50,8 +52,8 @@ pub enum NativeError {
 }
 
 impl NativeImage {
-    /// Parts a linked x32 file into data for the NIC and code.
-    pub fn new(mut image: Image) -> NativeImage {
+    /// Parts a linked x32 file, which has been read, into data for the NIC and code.
+    pub fn new(mut image: Image, elf: &[u8]) -> NativeImage {
         let is_code = |address: u32| (CODE..CODE + (16 << 20)).contains(&address);
         let mut code = Vec::new();
         for segment in image.segments.iter().filter(|segment| is_code(segment.address)) {
@@ -63,7 +65,7 @@ impl NativeImage {
         image.sections.retain(|section| !is_code(section.address));
         // The NIC wants images to start in program memory, which this one does not use.
         let start = std::mem::replace(&mut image.entry, map::PROGRAM);
-        NativeImage { image, code, start }
+        NativeImage { image, elf: elf.to_vec(), code, start }
     }
 }
 
