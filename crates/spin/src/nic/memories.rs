@@ -296,6 +296,14 @@ impl Memories {
 
     /// Copies within the NIC.
     pub fn copy(&mut self, space: usize, from: Place, to: Place, size: u32) {
+        // What every packet takes needs no memory between.
+        if let (Place::Packet { at: start }, Place::L1 { cluster, at }) = (from, to)
+            && at >= map::L1_PACKETS
+            && let Some(from) = self.packets.get(start as usize..start as usize + size as usize)
+            && let Some(to) = self.l1[cluster].get_mut(at as usize..at as usize + size as usize)
+        {
+            return to.copy_from_slice(from);
+        }
         let bytes = self.bytes(space, from, size).to_vec();
         self.write(space, to, &bytes);
     }
