@@ -198,3 +198,23 @@ end_nic"#;
     assert!(ran.out.contains("complex: 16 messages of 221184 bytes packed"), "{ran:?}");
     place.is_clean();
 }
+
+#[test]
+fn a_native_handler_without_end_and_one_that_fails_leave_the_nic_alive() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let handler = "#include <handler.h>\n#include <packets.h>\n\
+        __handler__ void x_ph(handler_args_t *args)\n{\n\
+        if (args->task->pkt_mem_size > 1000)\nfor (;;)\n__asm__ volatile(\"\");\n*(volatile int *)8 = 1;\n}\n\
+        void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
+        { *hh = *th = NULL; *ph = x_ph; *mem = NULL; }\n";
+    place.file("bad.c", handler);
+    let script = "start_nic bad.c --match icmp --watchdog 0\n! ping -c 1 -W 1 -s 1200 10.9.0.2 > ping.out\n\
+        ! ping -c 2 -i 0.05 -W 1 10.9.0.2 > ping.out\nend_nic\ncat nic.err";
+    let ran = in_namespace(&place, "native", script);
+    assert!(ran.ok().contains("3, 2 handlers ran, 2 failed"), "{ran:?}");
+    assert!(ran.out.contains("bad.c:8): at 0x8: nothing can be written there"), "{ran:?}");
+    place.is_clean();
+}

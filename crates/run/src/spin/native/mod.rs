@@ -449,3 +449,20 @@ impl Engine for Native {
         (0, 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_one_engine_at_a_time() {
+        let target = nicforge_target::find("fpspin").unwrap();
+        let machine = Machine::from_target(&target).unwrap();
+        let image = NativeImage::new(Image::default(), &[]);
+        let engine = Native::new(&machine, &image).unwrap();
+        let second = Native::new(&machine, &image).unwrap_err();
+        assert!(second.to_string().starts_with("a native engine runs in this process already"), "{second}");
+        drop(engine);
+        Native::new(&machine, &image).unwrap();
+    }
+}
