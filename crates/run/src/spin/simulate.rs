@@ -132,7 +132,7 @@ fn answering(
             if let Out::HostWritten { time, address, bytes: 8, .. } = out {
                 let offset = address - HOST.address;
                 let hpu = offset / PAGE;
-                if offset % PAGE == 0 && hpu < simulation.machine.hpus() as u64 {
+                if offset.is_multiple_of(PAGE) && hpu < simulation.machine.hpus() as u64 {
                     let mut flag = [0; 8];
                     nic.host().read(address, &mut flag);
                     nic.write_at(time + delay, 0, flags + 8 * hpu as u32, &flag)?;

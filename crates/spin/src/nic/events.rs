@@ -116,7 +116,7 @@ mod tests {
         for step in 0..50_000u64 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let choice = random >> 33;
-            if choice % 2 == 0 || list.is_empty() {
+            if choice.is_multiple_of(2) || list.is_empty() {
                 let time = match choice / 2 % 16 {
                     0 => now + choice % 100_000,
                     1 => (now + choice % 3).saturating_sub(3),

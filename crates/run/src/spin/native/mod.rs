@@ -8,18 +8,23 @@
 //!
 //! Handlers are not kept apart: they are trusted as native code is. What their commands touch is checked as ever.
 
+mod image;
 mod memory;
+mod request;
 mod switch;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use nicforge_isa::object::riscv::Image;
 use nicforge_spin::machine::{Machine, map};
 use nicforge_spin::nic::{Backing, BootError, Command, Engine, Failure, World};
 
-use memory::{CODE, Memory, STACKS};
+pub use image::NativeImage;
+use memory::{Memory, STACKS};
+use request::{
+    COMMAND, COMMAND_DONE, COMMAND_WAIT, COPY, COPY_DONE, CYCLES, PAUSE, PRINT, Request, TERMINATE,
+};
 use switch::{Back, Signals, Trouble};
 
 /// Cycles that a handler takes besides those in which it waits, and that a look at something takes.
@@ -31,17 +36,6 @@ const LEAST_WATCHDOG: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 256;
 const BOOT: Duration = Duration::from_secs(2);
 
-/// Handlers for this computer: what the NIC loads, and code.
-#[derive(Clone, Debug)]
-pub struct NativeImage {
-    /// Without code; with all symbols.
-    pub image: Image,
-    /// The file it was.
-    pub elf: Vec<u8>,
-    code: Vec<u8>,
-    start: u32,
-}
-
 /// Why there is no native engine.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
@@ -50,44 +44,6 @@ pub enum NativeError {
     #[error("no timer for handlers that wait: {0}")]
     Timer(std::io::Error),
 }
-
-impl NativeImage {
-    /// Parts a linked x32 file, which has been read, into data for the NIC and code.
-    pub fn new(mut image: Image, elf: &[u8]) -> NativeImage {
-        let is_code = |address: u32| (CODE..CODE + (16 << 20)).contains(&address);
-        let mut code = Vec::new();
-        for segment in image.segments.iter().filter(|segment| is_code(segment.address)) {
-            let end = (segment.address - CODE) as usize + segment.bytes.len();
-            code.resize(code.len().max(end), 0);
-            code[end - segment.bytes.len()..end].copy_from_slice(&segment.bytes);
-        }
-        image.segments.retain(|segment| !is_code(segment.address));
-        image.sections.retain(|section| !is_code(section.address));
-        // The NIC wants images to start in program memory, which this one does not use.
-        let start = std::mem::replace(&mut image.entry, map::PROGRAM);
-        NativeImage { image, elf: elf.to_vec(), code, start }
-    }
-}
-
-/// What a handler asks for; as `runtime/spin/native/native.c` writes it.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-struct Request {
-    kind: u32,
-    words: [u32; 6],
-    pc: u32,
-    answer: u32,
-}
-
-const COMMAND: u32 = 1;
-const COMMAND_WAIT: u32 = 2;
-const COMMAND_DONE: u32 = 3;
-const COPY: u32 = 4;
-const COPY_DONE: u32 = 5;
-const PAUSE: u32 = 6;
-const PRINT: u32 = 7;
-const TERMINATE: u32 = 8;
-const CYCLES: u32 = 9;
 
 /// What a unit does when it goes on.
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +154,7 @@ impl Native {
     /// Lets a unit's handler go on until it comes back.
     fn resume(&mut self, hpu: usize) -> Back {
         if let Some(at) = self.unit_word {
-            let id = (hpu / self.cores) << 5 | hpu % self.cores;
+            let id = ((hpu / self.cores) << 5) | (hpu % self.cores);
             // SAFETY: a word of handler memory, which is mapped.
             unsafe { (at as *mut u32).write_volatile(id as u32) };
         }
@@ -209,7 +165,8 @@ impl Native {
     /// What a handler asks for at an address of its stack; nothing if it lies elsewhere.
     fn request(&self, hpu: usize, at: u32) -> Option<Request> {
         let top = self.top(hpu);
-        let inside = at % 4 == 0 && at >= top - STACKS.bytes && at <= top - size_of::<Request>() as u32;
+        let inside =
+            at.is_multiple_of(4) && at >= top - STACKS.bytes && at <= top - size_of::<Request>() as u32;
         // SAFETY: within the unit's stack, which is mapped.
         inside.then(|| unsafe { (at as *const Request).read() })
     }
@@ -339,7 +296,7 @@ impl Native {
         let unit = &mut self.units[hpu];
         unit.clock += LOOK_CYCLES;
         unit.looks += 1;
-        if unit.looks % LOOKS == 0
+        if unit.looks.is_multiple_of(LOOKS)
             && let Some(milliseconds) = self.is_late(hpu)
         {
             self.end(world, hpu, Some(Failure::Late { milliseconds }));
@@ -452,6 +409,8 @@ impl Engine for Native {
 
 #[cfg(test)]
 mod tests {
+    use nicforge_isa::object::riscv::Image;
+
     use super::*;
 
     #[test]
