@@ -334,13 +334,17 @@ NF_INLINE u32 nf_random_at(u64 seed, u64 n)
 /* ---- Packets ----------------------------------------------------------------------------------------------- */
 
 /* Makes room for n bytes in front of the frame; gives its new start, or null if the buffer or a frame has not that
- * much. The frame is moved only if the buffer has no room in front of it. */
+ * much. The frame is moved only if the buffer has no room in front of it; a target whose buffers are no larger than
+ * their frames moves it elsewhere (NF_MORE_ROOM). */
 NF_INLINE u8 *nf_grow(struct nf_packet *pkt, u8 *data, u8 **end, u32 n)
 {
     if ((u64)(*end - data) + n > NF_MAX_FRAME)
         return NULL;
     if ((u64)(data - pkt->head) >= n)
         return data - n;
+#ifdef NF_MORE_ROOM
+    return nf_more_room(pkt, data, end, n);
+#endif
     u64 length = (u64)(*end - data);
     if ((u64)(pkt->tail - pkt->head) < length + n)
         return NULL;

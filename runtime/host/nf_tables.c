@@ -61,9 +61,9 @@ struct nf_table *nf_table_new(enum nf_table_kind kind, uint32_t capacity, uint32
         table->uses = calloc(capacity ? capacity : 1, sizeof(*table->uses));
     if (kind == NF_TERNARY)
         table->order = calloc(capacity ? capacity : 1, sizeof(*table->order));
-    bool arrays = kind == NF_LPM && key_size == 4;
-    bool lacking = (arrays && !lpm_new(table)) || (kind == NF_TERNARY && !masks_new(table)) || !table->entries ||
-                   (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
+    bool arrays = NF_ROOMY && kind == NF_LPM && key_size == 4;
+    bool lacking = (arrays && !lpm_new(table)) || (NF_ROOMY && kind == NF_TERNARY && !masks_new(table)) ||
+                   !table->entries || (indexed && !table->index) || (kind == NF_LPM && !table->of_length) ||
                    (kind == NF_LRU && !table->uses) || ((kind == NF_LPM || kind == NF_TERNARY) && !table->order);
     if (lacking || key_size > NF_MAX_KEY) {
         nf_table_free(table);

@@ -30,6 +30,9 @@ enum nf_table_kind { NF_HASH, NF_ARRAY, NF_LRU, NF_LPM, NF_TERNARY };
 /* Functions whose sizes are constants where handlers call them: as calls, hashing and comparing would be loops. */
 #define NF_SIZED static inline __attribute__((always_inline, unused))
 
+/* Cores of 32 bits have little memory: no arrays beside the index, and hashes of small products. */
+#define NF_ROOMY (UINTPTR_MAX > 0xffffffffu)
+
 /* In front of every entry. detail: bits of a prefix, priority of a ternary entry, place in the heap (LRU), or the next
  * free entry of one that is not live. */
 struct nf_entry {
@@ -89,6 +92,9 @@ struct nf_table {
     uint32_t *of_length;
     uint32_t *order;
     uint32_t ordered;
+    /* Insertions that were refused, entries that were evicted, for whoever reads them. */
+    uint64_t refused;
+    uint64_t evicted;
     /* TERNARY: see nf_masks.h; null if they would be too large. */
     uint64_t *fitting;
     uint32_t *cares;
@@ -99,9 +105,6 @@ struct nf_table {
     uint32_t node_count;
     uint32_t node_room;
     uint32_t free_node;
-    /* Insertions that were refused, entries that were evicted, for whoever reads them. */
-    uint64_t refused;
-    uint64_t evicted;
 };
 
 /* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full ------------------------ */
@@ -162,6 +165,7 @@ NF_SIZED uint64_t nf_word(const unsigned char *bytes, uint32_t size)
     return word;
 }
 
+#if NF_ROOMY
 NF_SIZED uint64_t nf_mix(uint64_t a, uint64_t b)
 {
     __extension__ typedef unsigned __int128 nf_wide;
@@ -187,6 +191,23 @@ NF_SIZED uint32_t nf_key_hash(const void *key, uint32_t size)
     /* The last word may overlap the one before. */
     return nf_hash_end(hash, size >= 8 ? nf_word(bytes + size - 8, 8) : nf_word(bytes, size));
 }
+
+#else
+/* On cores of 32 bits a product of 64-bit words takes a dozen instructions: a word at a time, with one product each. */
+NF_SIZED uint32_t nf_key_hash(const void *key, uint32_t size)
+{
+    const unsigned char *bytes = key;
+    uint32_t hash = 0x9e3779b9u ^ size;
+    for (uint32_t at = 0; at < size; at += 4) {
+        uint32_t word = 0;
+        memcpy(&word, bytes + at, size - at < 4 ? size - at : 4);
+        hash = (hash ^ word) * 0x85ebca6bu;
+        hash ^= hash >> 15;
+    }
+    hash *= 0xc2b2ae35u;
+    return hash ^ hash >> 16;
+}
+#endif
 
 /* Number of the entry with this key plus one, 0 if there is none. */
 NF_SIZED uint32_t nf_locate(const struct nf_table *table, const void *key, uint32_t size, uint32_t hash)
@@ -225,7 +246,7 @@ NF_SIZED void *nf_lru_find(struct nf_table *table, const void *key, uint32_t siz
 
 NF_SIZED void *nf_lpm_find(struct nf_table *table, const void *key)
 {
-    if (table->key_size != 4)
+    if (!table->roots)
         return nf_prefix_find(table, key);
     uint32_t address;
     memcpy(&address, key, sizeof(address));

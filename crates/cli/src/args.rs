@@ -296,6 +296,12 @@ pub enum Target {
     AgilioCx,
     /// Cores of a LiquidIO, run here as threads
     Liquidio,
+    /// Handler units of PsPIN, simulated
+    Pspin,
+    /// Handler units of FPsPIN, simulated
+    Fpspin,
+    /// RISC-V cores behind PANIC's scheduler, simulated
+    Panic,
 }
 
 impl Target {
@@ -308,6 +314,9 @@ impl Target {
             Target::Bluefield2 => "bluefield2",
             Target::AgilioCx => "agilio-cx",
             Target::Liquidio => "liquidio",
+            Target::Pspin => "pspin",
+            Target::Fpspin => "fpspin",
+            Target::Panic => "panic",
         }
     }
 
@@ -318,6 +327,11 @@ impl Target {
             Target::Liquidio => Some(Engines::Threads),
             _ => None,
         }
+    }
+
+    /// Whether its programs are images for bare RISC-V cores.
+    pub fn is_bare(self) -> bool {
+        matches!(self, Target::Pspin | Target::Fpspin | Target::Panic)
     }
 
     /// Whether programs run on a plan's pipeline in a process.
@@ -332,6 +346,7 @@ impl Target {
             Target::Bluefield2 => Some("functional: emulated"),
             Target::AgilioCx => Some("functional: on a shim of the chip"),
             Target::Liquidio => Some("functional: on threads"),
+            Target::Pspin | Target::Fpspin | Target::Panic => Some("on simulated cores"),
         }
     }
 }

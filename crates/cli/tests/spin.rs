@@ -188,3 +188,27 @@ int main(int argc, char **argv)
     assert_eq!(in_app("./sim_copy", &["-m", "x"]).code(), 3);
     place.is_clean();
 }
+
+/// The bars of the comparison with RTL simulations and FPGA measurements.
+#[test]
+fn published_figures_are_met() {
+    let place = Place::new();
+    let rows = json(place.run(&["validate", "spin", "--json"]).ok());
+    let rows = rows["rows"].as_array().unwrap();
+    let stages: Vec<&Value> = rows
+        .iter()
+        .filter(|row| {
+            ["NIC to task", "task to copy", "copy to handler"].contains(&row["metric"].as_str().unwrap())
+        })
+        .collect();
+    assert!(stages.len() > 100);
+    for row in stages {
+        assert_eq!(row["error"], 0.0, "{row}");
+    }
+    let ours = |metric: &str| {
+        let row = rows.iter().find(|row| row["metric"] == metric).unwrap();
+        row["ours"].as_f64().unwrap()
+    };
+    assert!(ours("median error, %") <= 10.0);
+    assert!(ours("within 25 %, % of cells") >= 80.0);
+}

@@ -90,6 +90,46 @@ sleep 0.2"#
     place.is_clean();
 }
 
+/// Against a dictionary, from eight clients at a time.
+#[test]
+fn keys_and_values_live_in_the_nic() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let client = r#"python3 - <<'END'
+import random, socket, struct, sys, threading
+def client(number):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(5)
+    rng, have, differ = random.Random(number), {}, 0
+    for _ in range(150):
+        code, key, value = rng.choice((1, 2, 2, 3)), rng.randrange(12) * 8 + number, rng.randrange(1 << 64)
+        s.sendto(struct.pack("<BQQ", code, key, value), ("10.9.0.2", 9332))
+        answer = struct.unpack("<BQQ", s.recv(100))
+        if code == 2:
+            want = (0, key, value)
+            have[key] = value
+        else:
+            want = (0, key, have[key]) if key in have else (1, key, value)
+            if code == 3:
+                have.pop(key, None)
+        differ += answer != want
+    s.sendto(b"x", ("10.9.0.2", 9332))
+    sys.stdout.write(f"client {number} {differ} {len(have) > 2} refused {s.recv(100)[0]}\n")
+threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+END"#;
+    let script = format!("start_nic {} --match udp:9332\n{client}\nend_nic", example("spin/kv_lookup.c"));
+    let ran = in_namespace(&place, "iss", &script);
+    for number in 0..8 {
+        assert!(ran.ok().contains(&format!("client {number} 0 True refused 3\n")), "{ran:?}");
+    }
+    assert!(ran.out.contains("1208, 1208 handlers ran, 0 failed"), "{ran:?}");
+    place.is_clean();
+}
+
 #[test]
 fn programs_on_the_host_take_part() {
     programs("iss");

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use nicforge_ir::critical;
-use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, TableId};
+use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, Table, TableId, TableKind};
 use nicforge_target::accelerate;
 use nicforge_target::cost::{self, HandlerCost, Traffic};
-use nicforge_target::{Device, OpCosts, Target, UnitGroup};
+use nicforge_target::{Device, OpCosts, TableLayout, Target, UnitGroup};
 
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
 use crate::shard::{self, Ability, Steer};
@@ -246,6 +246,7 @@ pub fn instance(
         locks: target.locks.clone(),
         accelerators: target.accelerators.iter().map(|accelerator| accelerator.count).collect(),
         ceiling: line_rate(target, program.ports, config.traffic),
+        whole_shards: target.table_layout.is_some(),
         groups,
     }
 }
@@ -278,7 +279,7 @@ fn table_need(
     let data = &program.tables[table];
     let pinned = config.pin_tables.get(&data.name);
     TableNeed {
-        bytes: table_bytes(program, table),
+        bytes: table_bytes(program, table, target),
         entries: data.capacity,
         read_only: read_only.contains(&table),
         commutative: !mutable.contains(&table) && !read_only.contains(&table),
@@ -287,11 +288,37 @@ fn table_need(
     }
 }
 
-/// Bytes of a table: entries times key, value and byte string, each aligned to 4.
-pub fn table_bytes(program: &Program, table: TableId) -> u64 {
+/// Bytes of a table with its index and lists.
+fn laid_out(program: &Program, data: &Table, layout: &TableLayout) -> u64 {
+    let round = |bytes: u32| u64::from(bytes.next_multiple_of(8));
+    let (entries, key) = (u64::from(data.capacity), program.size_of(data.key));
+    let value = program.size_of(data.value);
+    let value = match data.buf {
+        // A length, and the bytes behind it.
+        Some(most) => round(value) + round(4 + most),
+        None => round(value),
+    };
+    let slots = u64::from(layout.slot) * (2 * entries).next_power_of_two().max(8);
+    let keyed = |key: u32| u64::from(layout.entry) + round(key) + value;
+    let list = |many: u64| 4 * many;
+    u64::from(layout.table)
+        + match data.kind {
+            TableKind::Array => entries * value,
+            TableKind::Hash => entries * keyed(key) + slots,
+            TableKind::Lru => entries * (keyed(key) + u64::from(layout.use_order)) + slots,
+            TableKind::Lpm => entries * keyed(key + 2) + slots + 2 * list(8 * u64::from(key) + 1),
+            TableKind::Ternary => entries * keyed(2 * key) + list(entries),
+        }
+}
+
+/// Bytes of a table: entries times key, value and byte string, each aligned to 4, or as the target lays tables out.
+pub fn table_bytes(program: &Program, table: TableId, target: &Target) -> u64 {
     let data = &program.tables[table];
+    if let Some(layout) = &target.table_layout {
+        return laid_out(program, data, layout);
+    }
     let key = match data.kind {
-        nicforge_ir::TableKind::Array => 0,
+        TableKind::Array => 0,
         _ => program.size_of(data.key),
     };
     let entry =

@@ -55,6 +55,8 @@ pub struct Instance {
     pub accelerators: Vec<u32>,
     /// Packets per second beyond which more is of no use.
     pub ceiling: f64,
+    /// A shard is as large as its table, and memories that replicas share must have room for all of them.
+    pub whole_shards: bool,
 }
 
 /// Cycles per message.
@@ -406,6 +408,26 @@ fn device(instance: &Instance, group: usize) -> Device {
     instance.groups[group].device
 }
 
+/// How many replicas of a stage have room for shards of its tables, each as large as the whole table, beside all other tables.
+fn shards(instance: &Instance, partial: &Partial, s: usize, group: &UnitGroup) -> u32 {
+    let mut most = u32::MAX;
+    for (m, memory) in instance.memories.iter().enumerate().filter(|(_, m)| m.scope != Scope::Unit) {
+        let (mut own, mut others) = (0, 0);
+        for (t, need) in instance.tables.iter().enumerate().filter(|(t, _)| partial.memories[*t] == Some(m)) {
+            let sharded = !need.read_only && instance.stages[s].uses.iter().any(|(used, _)| *used == t);
+            *(if sharded { &mut own } else { &mut others }) += need.bytes;
+        }
+        if let Some(room) = (memory.size.value as u64).saturating_sub(others).checked_div(own) {
+            let islands = match memory.scope {
+                Scope::Island => (group.count / group.per_island.unwrap_or(group.count).max(1)).max(1),
+                Scope::Device | Scope::Unit => 1,
+            };
+            most = most.min(u32::try_from(room).unwrap_or(u32::MAX).saturating_mul(islands).max(1));
+        }
+    }
+    most
+}
+
 /// Costs of the stages under partial choices; open tables cost what they would in their fastest memory.
 struct View {
     loads: Vec<Load>,
@@ -533,6 +555,9 @@ impl View {
                 if locked && memory.scope == Scope::Island {
                     most = most.min(per_island);
                 }
+            }
+            if instance.whole_shards && !locked {
+                most = most.min(shards(instance, partial, s, group));
             }
             if section.seconds > 0.0 {
                 entries = entries.min(section.at_once / section.seconds);

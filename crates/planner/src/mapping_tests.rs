@@ -154,6 +154,7 @@ fn instance(r: &mut Random) -> Instance {
         locks: r.flip().then_some(Locks { cycles: 30.0, contention_cycles: 10.0 }),
         accelerators: vec![1 + r.below(3) as u32],
         ceiling: if r.flip() { f64::INFINITY } else { 1e6 * (1 + r.below(60)) as f64 },
+        whole_shards: false,
     }
 }
 

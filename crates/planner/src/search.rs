@@ -280,7 +280,7 @@ pub fn limit_words(
 
 fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> String {
     for table in program.tables.keys() {
-        let bytes = instance::table_bytes(program, table);
+        let bytes = instance::table_bytes(program, table, target);
         let data = &program.tables[table];
         let holds = |memory: &&nicforge_target::Memory| {
             memory.size.value >= bytes as f64

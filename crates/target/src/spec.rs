@@ -41,10 +41,26 @@ pub struct Target {
     /// Memory beside each packet in which stages may leave values for later ones, if there is any.
     pub context: Option<Size>,
     pub locks: Option<Locks>,
+    /// What tables take beside keys and values, where memory is scarce enough for it to matter.
+    pub table_layout: Option<TableLayout>,
     /// The machine of a sPIN NIC, for targets that are one.
     pub spin: Option<Spin>,
     /// Costs in cycles, by the name unit groups refer to.
     pub costs: BTreeMap<String, OpCosts>,
+}
+
+/// `[table_layout]`: bytes of a table in memory beside keys and values, which are rounded up to 8 each.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableLayout {
+    /// In front of every entry that is not an array's.
+    pub entry: u32,
+    /// A slot of the index of tables that hash; there are at least two for every entry, and a power of two.
+    pub slot: u32,
+    /// An LRU entry's place in the order of use.
+    pub use_order: u32,
+    /// The table itself.
+    pub table: u32,
 }
 
 /// Where figures come from.

@@ -109,11 +109,29 @@ fn engine_files(args: &Build, job: &super::pipelines::Job, engines: Engines) -> 
     Ok(())
 }
 
+/// The files of a program for bare cores: their text, or a folder with them, what they include, and an image per stage.
+fn bare_files(args: &Build, job: &super::pipelines::Job) -> Result<(), Failure> {
+    let app = job.cores(args.target)?;
+    if args.emit == Emit::C {
+        let files = app.artifact().files.iter();
+        let text: String = files.map(|(name, text)| format!("/* ---- {name} */\n{text}\n")).collect();
+        return write(args, text.as_bytes());
+    }
+    let path = args.output.clone().unwrap_or_else(|| job.program.name.clone().into());
+    std::fs::create_dir_all(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+    app.write(&path).map_err(|e| super::pipelines::bare_failure(&job.program, e))?;
+    outln!("wrote {}", path.display());
+    Ok(())
+}
+
 /// The source of a DPDK application, or the application itself.
 fn dpdk(args: &Build, loaded: &program::Loaded) -> Result<(), Failure> {
     let job = super::pipelines::job(args.target, &args.planned, &loaded.program)?;
     if let Some(engines) = args.target.engines() {
         return engine_files(args, &job, engines);
+    }
+    if args.target.is_bare() {
+        return bare_files(args, &job);
     }
     let app = DpdkProgram::new_on(super::pipelines::machine(args.target), &job.program, &job.pipeline)
         .map_err(|e| super::pipelines::failure(&job.program, e))?;

@@ -9,6 +9,7 @@ use nicforge_plan::Plan;
 use nicforge_planner::assemble;
 use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
 use nicforge_run::nfp::EnginesProgram;
+use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
 
 use super::{matrix, plan};
 use crate::args::{Planned, Target};
@@ -79,6 +80,9 @@ impl Job {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
+        if target.is_bare() {
+            return self.compare_bare(target, source, entries, events);
+        }
         let reference = self.make_room(source)?;
         if let Some(engines) = target.engines() {
             let ran = self.engines(engines)?.verify(&reference, entries, events);
@@ -93,6 +97,41 @@ impl Job {
         let placement = pipeline::placement(&self.plan, &self.program);
         EnginesProgram::new(&self.program, &self.pipeline, &placement, engines)
             .map_err(|e| failure(&self.program, e))
+    }
+
+    /// The same on simulated cores. Room is made only for tables that are full: memories on a chip have
+    /// none to give away.
+    fn compare_bare(
+        &mut self,
+        target: Target,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+    ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
+        // One replica finds a table full exactly when the interpreter does.
+        let mut reference = source.clone();
+        if self.plan.stages.iter().any(|stage| stage.replicas > 1) {
+            let capacities = roomy_capacities(source, entries, events);
+            let widen = |program: &Verified<Program>| {
+                let mut program = program.clone().into_inner();
+                let tables = program.tables.values_mut();
+                tables.zip(&capacities).for_each(|(table, capacity)| table.capacity = *capacity);
+                program::check(program)
+            };
+            reference = widen(source)?;
+            self.program = widen(&self.program)?;
+        }
+        let ran = self.cores(target)?.verify(&reference, entries, events);
+        let (run, differences) = ran.map_err(|e| bare_failure(&self.program, e))?;
+        Ok((run.run, differences))
+    }
+
+    /// The program for bare cores.
+    pub fn cores(&self, target: Target) -> Result<CoresProgram, Failure> {
+        let placement = pipeline::placement(&self.plan, &self.program);
+        let target = matrix::find(target.name())?;
+        CoresProgram::new(&self.program, &self.pipeline, &placement, &target)
+            .map_err(|e| bare_failure(&self.program, e))
     }
 
     /// Makes room in the tables of this program and gives the one to compare with, see [`Plan::make_room`].
@@ -112,6 +151,14 @@ impl Job {
 pub fn failure(program: &Program, error: DpdkError) -> Failure {
     match &error {
         DpdkError::Unsupported(list) => program::unsupported(program, list),
+        _ => Failure::of(error.fault(), error),
+    }
+}
+
+/// What bare cores cannot do is shown on source lines, everything else as it is.
+pub fn bare_failure(program: &Program, error: CoresError) -> Failure {
+    match &error {
+        CoresError::Unsupported(list) => program::unsupported(program, list),
         _ => Failure::of(error.fault(), error),
     }
 }

@@ -5,6 +5,7 @@ use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, Output, Program};
 use nicforge_plan::Plan;
 use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::spin::LONGEST;
 use nicforge_run::xdp::{LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use serde_json::json;
 
@@ -117,6 +118,7 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
     if beyond > 0 {
         let why = match args.sim {
             Some(_) => "the simulator takes (they come from the host side)".to_string(),
+            None if args.target.is_bare() => format!("its cores take (over {LONGEST} bytes)"),
             None => {
                 format!("the kernel takes (frames under {SMALLEST_FRAME} or over {LARGEST_TEST_FRAME} bytes)")
             }

@@ -2,8 +2,9 @@
 
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 use nicforge_plan::Plan;
-use nicforge_run::dpdk::Difference;
+use nicforge_run::dpdk::{Difference, DpdkStats};
 use nicforge_run::sim::verify_sim;
+use nicforge_run::spin;
 
 use super::compare::{self, Agreement};
 use super::{matrix, pipelines, verify};
@@ -19,8 +20,33 @@ pub fn run(
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let mut job = pipelines::job(args.target, &args.planned, source)?;
-    let (_, differences) = job.compare(args.target, source, entries, events)?;
-    finish(args, source, &job.plan, events.len(), 0, differences)
+    let taken: Vec<InputEvent>;
+    let (events, beyond) = match args.target.is_bare() {
+        true => {
+            taken = events.iter().filter(|event| spin::takes(event)).cloned().collect();
+            (&taken[..], events.len() - taken.len())
+        }
+        false => (events, 0),
+    };
+    let (run, differences) = job.compare(args.target, source, entries, events)?;
+    if args.target.is_bare() && !args.json {
+        cycles(&job.plan, &run.stats);
+    }
+    finish(args, source, &job.plan, events.len(), beyond, differences)
+}
+
+/// What events took on simulated cores, beside what the plan says of them.
+fn cycles(plan: &Plan, stats: &DpdkStats) {
+    for (at, stage) in plan.stages.iter().enumerate() {
+        let workers = || stats.workers.iter().filter(|worker| worker.stage == Some(at));
+        let events: u64 = workers().map(|worker| worker.events).sum();
+        let cycles: u64 = workers().map(|worker| worker.cycles).sum();
+        if events > 0 {
+            let (name, planned) = (&stage.name, stage.cycles);
+            let each = cycles as f64 / events as f64;
+            outln!("{name}: {each:.0} cycles an event here, {planned:.0} in the plan ({events} events)");
+        }
+    }
 }
 
 /// Plans, simulates, compares.

@@ -11,7 +11,7 @@ use nicforge_ir::{Program, verify::MAX_FRAME};
 use crate::c::LineStyle;
 use crate::c::body::Unsupported;
 use crate::host::locks::Locks;
-use crate::host::{self, Context, HostArtifact};
+use crate::host::{self, Context, HostArtifact, Pointers};
 
 /// Emitted bytes that may wait in an mbuf's private area.
 const MAX_STAGED: u32 = 4096;
@@ -76,7 +76,7 @@ impl Pipeline {
     }
 
     /// The stage that takes an event.
-    fn stage_of(&self, program: &Program, event: EventId) -> Option<usize> {
+    pub fn stage_of(&self, program: &Program, event: EventId) -> Option<usize> {
         let handler = program.handler_of(event)?;
         self.stages.iter().position(|stage| stage.handlers.contains(&handler))
     }
@@ -105,7 +105,7 @@ pub fn generate(
     pipeline: &Pipeline,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
-    let mut artifact = prepared(program, pipeline, false, lines)?;
+    let mut artifact = prepared(program, pipeline, Pointers::Plain, lines)?;
     let host = &artifact.host;
     if host.staged_bytes > MAX_STAGED {
         let message = format!("a packet may wait with {} bytes of headers", host.staged_bytes);
@@ -120,7 +120,7 @@ pub fn generate(
 pub(crate) fn prepared(
     program: &Verified<Program>,
     pipeline: &Pipeline,
-    spaces: bool,
+    pointers: Pointers,
     lines: LineStyle,
 ) -> Result<DpdkArtifact, Vec<Unsupported>> {
     check(program, pipeline).map_err(|message| {
@@ -128,7 +128,7 @@ pub(crate) fn prepared(
         vec![Unsupported { message, help, span: Span::default() }]
     })?;
     let locks = Locks::of(program, pipeline);
-    let host = host::generate_with(program, &pipeline.context, &locks, spaces, lines)?;
+    let host = host::generate_with(program, &pipeline.context, &locks, pointers, lines)?;
     let tables: Vec<(bool, Option<CommuteOp>)> =
         program.tables.keys().map(|table| table_use(program, pipeline, table)).collect();
     let locked = program.tables.keys().map(|table| locks.of_table(table)).collect();
@@ -418,7 +418,7 @@ fn hash_of(out: &mut String, parts: &[(u32, u32)], frame: bool) {
 }
 
 /// Offset and size of a part of an event's parameters.
-fn param_bytes(
+pub fn param_bytes(
     program: &Program,
     pipeline: &Pipeline,
     event: EventId,

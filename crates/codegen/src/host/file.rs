@@ -5,7 +5,7 @@ use std::fmt::Write;
 use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{BlockId, Body, Op, TableId, TableKind, Type};
 
-use super::{Generator, HostTable};
+use super::{Generator, HostTable, Pointers};
 use crate::c::globals;
 
 impl Generator<'_> {
@@ -114,6 +114,9 @@ impl Generator<'_> {
                 let ty = self.types.name(param.ty);
                 let space = if param.ty == Type::Packet { "" } else { " " };
                 let _ = writeln!(out, "    {ty}{space}{member};");
+                if param.ty == Type::Packet && self.pointers == Pointers::Narrow {
+                    let _ = writeln!(out, "    u32 nf_high_{member};");
+                }
             }
             if self.context.travelling(id, event).next().is_none() {
                 out.push_str("    u8 nf_nothing;\n");

@@ -90,26 +90,36 @@ pub struct HostBlock {
 /// # Errors
 /// Every op that a process cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<HostArtifact, Vec<Unsupported>> {
-    generate_with(program, &Context::default(), &Locks::default(), false, lines)
+    generate_with(program, &Context::default(), &Locks::default(), Pointers::Plain, lines)
 }
 
-/// The same with values in the packets' context, tables under locks, and with `spaces` pointers into tables that say by
-/// `NF_SPACE_TABLE` in which address space they are.
+/// What pointers are like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pointers {
+    #[default]
+    Plain,
+    /// Those into tables say by `NF_SPACE_TABLE` in which address space they are.
+    Spaces,
+    /// They have four bytes; events keep eight for each, so that what lies behind it is where it is elsewhere.
+    Narrow,
+}
+
+/// The same with values in the packets' context, tables under locks, and other pointers.
 pub fn generate_with(
     program: &Program,
     context: &Context,
     locks: &Locks,
-    spaces: bool,
+    pointers: Pointers,
     lines: LineStyle,
 ) -> Result<HostArtifact, Vec<Unsupported>> {
-    Generator { spaces, ..Generator::new(program, context, locks, lines) }.run()
+    Generator { pointers, ..Generator::new(program, context, locks, lines) }.run()
 }
 
 struct Generator<'a> {
     program: &'a Program,
     context: &'a Context,
     locks: &'a Locks,
-    spaces: bool,
+    pointers: Pointers,
     lines: LineStyle,
     types: CTypes<'a>,
     consts: HashMap<ConstId, String>,
@@ -141,7 +151,7 @@ impl<'a> Generator<'a> {
             program,
             context,
             locks,
-            spaces: false,
+            pointers: Pointers::Plain,
             lines,
             types: CTypes::new(program),
             consts,
@@ -164,7 +174,7 @@ impl<'a> Generator<'a> {
                 event_names: &self.events,
                 context: self.context,
                 locks: self.locks,
-                spaces: self.spaces,
+                spaces: self.pointers == Pointers::Spaces,
                 logs: std::mem::take(&mut logs),
                 blocks: std::mem::take(&mut blocks),
                 handovers: std::mem::take(&mut handovers),

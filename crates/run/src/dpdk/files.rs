@@ -115,6 +115,13 @@ pub fn outputs(
 /// Tables as the workers have them.
 pub struct Shards(BTreeMap<TableId, Vec<(u32, Entry)>>);
 
+impl Shards {
+    /// Of entries with the workers that have them.
+    pub(crate) fn of(entries: BTreeMap<TableId, Vec<(u32, Entry)>>) -> Shards {
+        Shards(entries)
+    }
+}
+
 /// Reads the dump of all tables.
 pub fn shards(file: &[u8], program: &Program, artifact: &DpdkArtifact) -> Result<Shards, String> {
     let mut file = Reader(file);

@@ -11,10 +11,10 @@ use nicforge_isa::object::riscv::{self, Image};
 use super::native::NativeImage;
 use crate::fault::Fault;
 
-const GCC: &str = "riscv64-unknown-elf-gcc";
+pub(super) const GCC: &str = "riscv64-unknown-elf-gcc";
 /// Where Debian's package has its files.
 const PICOLIBC: &str = "/usr/lib/picolibc/riscv64-unknown-elf";
-const FLAGS: [&str; 9] = [
+pub(super) const FLAGS: [&str; 9] = [
     "-march=rv32imac",
     "-mabi=ilp32",
     "-misa-spec=2.2",
@@ -152,7 +152,7 @@ impl BuildError {
 
 /// Where the C library's `include` and `lib/rv32imac/ilp32` are: installed, where the environment says, or where
 /// `scripts/picolibc.sh` puts them.
-fn picolibc() -> Result<PathBuf, BuildError> {
+pub(super) fn picolibc() -> Result<PathBuf, BuildError> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
     let places = [

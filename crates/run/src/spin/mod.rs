@@ -1,16 +1,27 @@
-//! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of `nicforge-spin`.
+//! sPIN handlers: C becomes images for RISC-V handler units, which run on the NIC of `nicforge-spin`. Planned programs become such images,
+//! too, or those of cores behind a scheduler.
 
 mod build;
+mod image;
 mod lines;
 pub mod live;
 mod native;
+mod nic;
+mod panic;
+mod program;
 mod serve;
 mod simulate;
+mod steer;
+mod table;
+mod tables;
 mod traffic;
+mod verify;
 
 pub use build::{Api, BuildError, Built, ImageOptions, build, build_native, join, native_of};
 pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
+pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
 pub use serve::{ServeError, serve};
 pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput};
 pub use traffic::{Load, Traffic, generate};
+pub use verify::roomy_capacities;

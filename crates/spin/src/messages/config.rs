@@ -11,6 +11,8 @@ pub struct Context {
     pub header: bool,
     /// Has a completion handler.
     pub completion: bool,
+    /// Payload handlers of one message run one at a time, in order of arrival. Hardware has no such switch.
+    pub serial: bool,
 }
 
 /// Faults of the hardware that can be had on request.

@@ -456,7 +456,8 @@ impl Scheduler {
         let queue = &self.queues[at];
         let group = if self.config.faults.no_shares { 0 } else { queue.context };
         let ready = &mut self.groups[group].ready;
-        if !queue.ready() {
+        let serial = self.config.contexts.get(queue.context).is_some_and(|context| context.serial);
+        if !queue.ready() || (serial && queue.running > 0) {
             ready.remove(&at);
         } else if ready.insert(at) && ready.len() == 1 {
             self.shares.wake(group);

@@ -13,7 +13,7 @@ impl Noise {
 }
 
 fn context(weight: u32, header: bool, completion: bool) -> Context {
-    Context { weight: NonZeroU32::new(weight).unwrap(), header, completion }
+    Context { weight: NonZeroU32::new(weight).unwrap(), header, completion, serial: false }
 }
 
 fn packet(address: u32, context: usize, message: u32, last: bool) -> Packet {

@@ -87,6 +87,7 @@ impl Nic {
             weight: context.weight,
             header: functions[0].is_some(),
             completion: functions[2].is_some(),
+            serial: context.serial,
         };
         let watchdog = context.watchdog.or(self.options.watchdog).filter(|_| !bugs);
         self.tenants.push(Tenant {

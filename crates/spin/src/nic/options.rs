@@ -86,6 +86,8 @@ pub struct Context<'a> {
     pub weight: NonZeroU32,
     /// Cycles after which a handler is stopped; absent: the NIC's.
     pub watchdog: Option<u64>,
+    /// Payload handlers of one message run one at a time, in order of arrival.
+    pub serial: bool,
     /// Runs in the memories of this context, which has the same image.
     pub shares: Option<usize>,
 }
@@ -102,6 +104,7 @@ impl<'a> Context<'a> {
             scratchpad: 4096,
             weight: NonZeroU32::MIN,
             watchdog: None,
+            serial: false,
             shares: None,
         }
     }

@@ -431,4 +431,39 @@ mod tests {
         client.fill();
         assert!(client.next().is_none() && client.gone);
     }
+
+    /// Requests of any content get an answer or a refusal, also in the middle of an image's life.
+    #[test]
+    fn requests_made_of_anything_are_answered_or_refused() {
+        let machine = nicforge_target::find("fpspin").unwrap();
+        let machine = nicforge_spin::machine::Machine::from_target(&machine).unwrap();
+        let mut live = Live::new(crate::spin::live::LiveOptions::on(machine)).unwrap();
+        let (stream, _other) = UnixStream::pair().unwrap();
+        let mut client = Client { stream, buffer: Vec::new(), contexts: Vec::new(), gone: false };
+        let mut state = 1u64;
+        let mut draw = move |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let interesting = [0, 1, 4095, 4096, 0x1c00_0000, 0x1c00_0000 << 32 | 64, u64::MAX, 1 << 20];
+        let (mut fine, mut refused) = (0, 0);
+        for _ in 0..3000 {
+            let size = [0, 0, 4, 68, 200][draw(5) as usize];
+            let data = (0..size).map(|_| if draw(3) == 0 { draw(256) as u8 } else { 0 }).collect();
+            let request = Request {
+                op: draw(8) as u32,
+                context: draw(6) as usize,
+                argument: interesting[draw(8) as usize],
+                data,
+            };
+            match live.request(&mut client, &request, &mut |_| {}) {
+                Ok(_) => fine += 1,
+                Err((_, message)) => {
+                    refused += 1;
+                    assert!(!message.is_empty());
+                }
+            }
+        }
+        assert!(fine > 300 && refused > 300, "{fine} {refused}");
+    }
 }

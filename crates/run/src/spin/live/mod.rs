@@ -107,6 +107,26 @@ pub struct LiveOptions {
     pub duration: Option<Duration>,
 }
 
+impl LiveOptions {
+    /// A NIC without interfaces, socket and handlers.
+    pub fn on(machine: Machine) -> LiveOptions {
+        LiveOptions {
+            machine,
+            nic: Options::default(),
+            native: false,
+            setup: Setup::default(),
+            tap: None,
+            address: None,
+            host_tap: None,
+            nic_address: None,
+            device: None,
+            faults: LineFaults::default(),
+            frames: None,
+            duration: None,
+        }
+    }
+}
+
 /// Something that happened, to be shown.
 #[derive(Debug)]
 pub enum Happening {

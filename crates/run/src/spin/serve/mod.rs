@@ -4,57 +4,22 @@
 //! The simulation stands still after each event until the driver says so; what its callbacks ask meanwhile (more packets, memory
 //! writes) is done first, so that the same driver always sees the same times.
 
+mod wire;
+
 use std::collections::VecDeque;
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use nicforge_isa::object::riscv::{self, Image};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Matched;
-use nicforge_spin::nic::{
-    Arrival, Context, Full, Handlers, HostMemory, HostRegion, Nic, NicError, Options, Out, Until,
-};
+use nicforge_spin::nic::{Arrival, Context, Full, Handlers, HostRegion, Nic, NicError, Options, Out, Until};
 
 use super::throughput;
+use wire::{Driver, Message, kind, long, wanted, word};
 
-/// Kinds of messages.
-mod kind {
-    pub const START: u32 = 1;
-    pub const IMAGE: u32 = 2;
-    pub const PACKET: u32 = 3;
-    pub const END: u32 = 4;
-    pub const RUN: u32 = 5;
-    pub const WRITE: u32 = 6;
-    pub const READ: u32 = 7;
-    pub const CONTINUE: u32 = 8;
-    pub const STOP: u32 = 9;
-    pub const OUT: u32 = 64;
-    pub const FEEDBACK: u32 = 65;
-    pub const HOST_WRITE: u32 = 66;
-    pub const HOST_READ: u32 = 67;
-    pub const WRITTEN: u32 = 68;
-    pub const READ_DONE: u32 = 69;
-    pub const DONE: u32 = 70;
-    pub const FAILED: u32 = 71;
-    pub const TEXT: u32 = 72;
-}
-
-/// Bits of the events that a driver wants.
-mod wanted {
-    pub const OUT: u64 = 1;
-    pub const FEEDBACK: u64 = 2;
-    pub const HOST_WRITE: u64 = 4;
-    pub const HOST_READ: u64 = 8;
-}
-
-const HEADER: usize = 24;
-const MOST: u32 = 64 << 20;
 /// Bytes of a packet's description and of its context in front of the packet.
 const PACKET: usize = 16;
 const CONTEXT: usize = 72;
-/// Bytes of one beat on the link to the host.
-const BEAT: usize = 64;
 /// Cycles between looks at what came out.
 const SLICE: u64 = 64;
 
@@ -73,110 +38,6 @@ pub enum ServeError {
     Nic(#[from] NicError),
     #[error("{0}")]
     Driver(String),
-}
-
-/// A message.
-#[derive(Clone, Debug, Default)]
-struct Message {
-    kind: u32,
-    value: u64,
-    tag: u64,
-    data: Vec<u8>,
-}
-
-/// The socket, and what was asked while an answer was waited for.
-#[derive(Debug)]
-struct Wire {
-    stream: UnixStream,
-    later: VecDeque<Message>,
-    wanted: u64,
-}
-
-impl Wire {
-    fn receive(&mut self) -> std::io::Result<Message> {
-        let mut head = [0; HEADER];
-        self.stream.read_exact(&mut head)?;
-        let size = word(&head, 4);
-        if size > MOST {
-            return Err(std::io::Error::other(format!("a message of {size} bytes")));
-        }
-        let mut data = vec![0; size as usize];
-        self.stream.read_exact(&mut data)?;
-        Ok(Message { kind: word(&head, 0), value: long(&head, 8), tag: long(&head, 16), data })
-    }
-
-    fn send(&mut self, kind: u32, value: u64, tag: u64, data: &[u8]) -> std::io::Result<()> {
-        let mut bytes = Vec::with_capacity(HEADER + data.len());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend((data.len() as u32).to_ne_bytes());
-        bytes.extend(value.to_ne_bytes());
-        bytes.extend(tag.to_ne_bytes());
-        bytes.extend(data);
-        self.stream.write_all(&bytes)
-    }
-
-    /// Text for the driver's standard output.
-    fn say(&mut self, text: &str) -> std::io::Result<()> {
-        self.tell(kind::TEXT, 0, 0, text.as_bytes()).map(|_| ())
-    }
-
-    /// Tells an event and waits until the driver is done with it. Gives what it says then.
-    fn tell(&mut self, kind: u32, value: u64, tag: u64, data: &[u8]) -> std::io::Result<Vec<u8>> {
-        self.send(kind, value, tag, data)?;
-        loop {
-            let message = self.receive()?;
-            if message.kind == kind::CONTINUE {
-                return Ok(message.data);
-            }
-            self.later.push_back(message);
-        }
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(0, |four| u32::from_ne_bytes(four.try_into().unwrap_or_default()))
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |eight| u64::from_ne_bytes(eight.try_into().unwrap_or_default()))
-}
-
-/// Host memory that is the driver's: it is told of writes and asked for what is read. A driver that is gone is noticed by the
-/// next message.
-#[derive(Clone, Debug)]
-struct Driver(Arc<Mutex<Wire>>);
-
-impl Driver {
-    fn lock(&self) -> MutexGuard<'_, Wire> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-impl HostMemory for Driver {
-    fn read(&mut self, address: u64, bytes: &mut [u8]) {
-        bytes.fill(0);
-        let mut wire = self.lock();
-        if wire.wanted & wanted::HOST_READ == 0 {
-            return;
-        }
-        for (at, beat) in bytes.chunks_mut(BEAT).enumerate() {
-            let address = address.wrapping_add((at * BEAT) as u64);
-            if let Ok(data) = wire.tell(kind::HOST_READ, address, beat.len() as u64, &[]) {
-                let length = data.len().min(beat.len());
-                beat[..length].copy_from_slice(&data[..length]);
-            }
-        }
-    }
-
-    fn write(&mut self, address: u64, bytes: &[u8]) {
-        let mut wire = self.lock();
-        if wire.wanted & wanted::HOST_WRITE == 0 {
-            return;
-        }
-        for (at, beat) in bytes.chunks(BEAT).enumerate() {
-            let _ = wire.tell(kind::HOST_WRITE, address.wrapping_add((at * BEAT) as u64), 0, beat);
-        }
-    }
 }
 
 /// A context as packets name it: handler memory, host memory, handlers, scratchpads.
@@ -204,9 +65,8 @@ struct Server {
 /// # Errors
 /// The driver is told, too.
 pub fn serve(stream: UnixStream) -> Result<(), ServeError> {
-    let wire = Wire { stream, later: VecDeque::new(), wanted: 0 };
     let mut server = Server {
-        driver: Driver(Arc::new(Mutex::new(wire))),
+        driver: Driver::new(stream),
         machine: None,
         image: None,
         contexts: Vec::new(),
@@ -476,4 +336,41 @@ fn context<'a>(image: &'a Image, named: &[u8], number: usize) -> Result<Context<
     context.scratchpad = word(named, 48);
     context.shares = (number > 0).then_some(0);
     Ok(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Messages of any content end the simulation with a reason, never with a panic.
+    #[test]
+    fn drivers_that_send_anything_are_told_why_it_ends() {
+        for seed in 0..300u64 {
+            let mut state = seed + 1;
+            let mut draw = move |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % below
+            };
+            let (stream, mut driver) = UnixStream::pair().unwrap();
+            let mut bytes = Vec::new();
+            for _ in 0..draw(6) {
+                let size = [0, 4, 24, 88, 120][draw(5) as usize];
+                bytes.extend((draw(12) as u32).to_ne_bytes());
+                bytes.extend((size as u32).to_ne_bytes());
+                bytes.extend([0, 1, 0x1c00_0000, u64::MAX][draw(4) as usize].to_ne_bytes());
+                bytes.extend(draw(3).to_ne_bytes());
+                // Machines of four clusters exist.
+                bytes.extend(
+                    (0..size).map(|at| if at == 0 { 4 } else { (draw(5) == 0) as u8 * draw(256) as u8 }),
+                );
+            }
+            driver.write_all(&bytes).unwrap();
+            driver.shutdown(std::net::Shutdown::Write).unwrap();
+            if let Err(error) = serve(stream) {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 }

@@ -1,0 +1,141 @@
+//! Generated files become images: written with the runtime they include, compiled and linked by GCC for bare RISC-V.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nicforge_codegen::spin::{Cores, SpinArtifact};
+use nicforge_isa::object::riscv::{self, Image};
+use nicforge_spin::machine::{Machine, map};
+use nicforge_target::Target;
+
+use super::build::{BuildError, FLAGS, GCC, picolibc};
+use super::program::CoresError;
+
+macro_rules! runtime {
+    ($($name:literal = $path:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../runtime/", $path)))),*]
+    };
+}
+
+/// What images include, with folders as below `runtime/`.
+const COMMON: &[(&str, &str)] = runtime!(
+    "nf_rt.h" = "host/nf_rt.h",
+    "nf_tables.h" = "host/nf_tables.h",
+    "nf_tables.c" = "host/nf_tables.c",
+    "nf_lpm.h" = "host/nf_lpm.h",
+    "nf_masks.h" = "host/nf_masks.h",
+    "nf_hooks.h" = "riscv/nf_hooks.h",
+    "nf_event.h" = "riscv/nf_event.h",
+);
+const SPIN: &[(&str, &str)] = runtime!(
+    "nf_port.h" = "riscv/spin/nf_port.h",
+    "nf_main.h" = "riscv/spin/nf_main.h",
+    "spin/include/handler.h" = "spin/include/handler.h",
+    "spin/include/hwsched.h" = "spin/include/hwsched.h",
+    "spin/include/nf_spin_port.h" = "spin/include/nf_spin_port.h",
+    "spin/include/pspin.h" = "spin/include/pspin.h",
+    "spin/include/pspin_rt.h" = "spin/include/pspin_rt.h",
+    "spin/include/spin_conf.h" = "spin/include/spin_conf.h",
+    "spin/include/spin_dma.h" = "spin/include/spin_dma.h",
+    "spin/include/util.h" = "spin/include/util.h",
+    "spin/include/hal/pulp.h" = "spin/include/hal/pulp.h",
+    "start.S" = "spin/image/crt0.S",
+    "runtime.c" = "spin/image/runtime.c",
+    "link.ld.in" = "spin/image/link.ld.in",
+);
+const PANIC: &[(&str, &str)] = runtime!(
+    "nf_port.h" = "riscv/panic/nf_port.h",
+    "nf_main.h" = "riscv/panic/nf_main.h",
+    "start.S" = "riscv/panic/crt0.S",
+    "link.ld.in" = "riscv/panic/link.ld.in",
+);
+
+/// Writes generated files and what they include.
+pub fn write_files(dir: &Path, artifact: &SpinArtifact) -> Result<(), BuildError> {
+    let machine = if artifact.cores == Cores::Spin { SPIN } else { PANIC };
+    let own = artifact.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    for (name, text) in COMMON.iter().chain(machine).copied().chain(own) {
+        let path = dir.join(name);
+        let parent = path.parent().map_or_else(|| dir.to_path_buf(), Path::to_path_buf);
+        let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|source| BuildError::Io { path, source })?;
+    }
+    Ok(())
+}
+
+/// Builds a stage's image: fast, or small where fast code has no room.
+pub fn build(artifact: &SpinArtifact, stage: usize, target: &Target) -> Result<(Vec<u8>, Image), CoresError> {
+    match build_with("-O2", artifact, stage, target) {
+        Err(CoresError::Build(BuildError::Large(_))) => build_with("-Os", artifact, stage, target),
+        built => built,
+    }
+}
+
+fn build_with(
+    optimise: &str,
+    artifact: &SpinArtifact,
+    stage: usize,
+    target: &Target,
+) -> Result<(Vec<u8>, Image), CoresError> {
+    let library = picolibc()?;
+    let io = |path: PathBuf| move |source| BuildError::Io { path, source };
+    let dir =
+        tempfile::Builder::new().prefix("nicforge-riscv-").tempdir().map_err(io(std::env::temp_dir()))?;
+    write_files(dir.path(), artifact)?;
+    let mut defines = vec!["-DNF_VERIFY=1".to_string()];
+    match artifact.cores {
+        Cores::Spin => {
+            let machine = Machine::from_target(target)?;
+            // Nothing is shared with the host in place, so that part is as small as can be.
+            let data = machine.l2_bytes - 0x1000;
+            defines.push(format!("-DNF_L2_DATA={data:#x}"));
+            defines.push(format!("-DNF_L2_HANDLER={:#x}", map::L2 + data));
+            defines.push("-DNF_L2_HANDLER_SIZE=0x1000".to_string());
+            defines.push(format!("-DNB_CLUSTERS={}", machine.clusters));
+        }
+        Cores::Panic => {
+            let local = nicforge_spin::panic::Config::from_target(target)?.local_bytes;
+            defines.push(format!("-DNF_LOCAL_BYTES={local:#x}"));
+        }
+    }
+    let gcc = || {
+        let mut gcc = Command::new(GCC);
+        gcc.current_dir(dir.path()).stdin(Stdio::null()).env("LC_ALL", "C");
+        gcc
+    };
+    let run = |mut command: Command| {
+        let ran = command.output().map_err(BuildError::NoCompiler)?;
+        let text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let overflow = text.lines().find_map(|line| line.split_once("region `"));
+        match overflow {
+            _ if ran.status.success() => Ok(()),
+            Some((_, region)) => Err(BuildError::Large(format!("memory `{}", region.trim_end()))),
+            None => Err(BuildError::Refused(text.trim_end().to_string())),
+        }
+    };
+    let mut preprocess = gcc();
+    preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args(["link.ld.in", "-o", "link.ld"]);
+    run(preprocess)?;
+    let mut compile = gcc();
+    compile
+        .args(FLAGS)
+        .args([optimise, "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"])
+        .args(&defines);
+    compile.args(["-I.", "-isystem", "spin/include", "-isystem"]).arg(library.join("include"));
+    compile.args([
+        "-nostartfiles",
+        "-nostdlib",
+        "-Wl,--gc-sections,--undefined=nf_layout,--defsym=vfprintf=__i_vfprintf",
+    ]);
+    compile.args(["-T", "link.ld", "start.S", "nf_tables.c"]).arg(format!("stage_{stage}.c"));
+    if artifact.cores == Cores::Spin {
+        compile.arg("runtime.c");
+    }
+    compile.arg("-L").arg(library.join("lib/rv32imac/ilp32"));
+    compile.args(["-Wl,--start-group", "-lc", "-lm", "-lgcc", "-Wl,--end-group", "-o", "image.elf"]);
+    run(compile)?;
+    let path = dir.path().join("image.elf");
+    let elf = std::fs::read(&path).map_err(io(path))?;
+    let image = riscv::parse(&elf).map_err(BuildError::Image)?;
+    Ok((elf, image))
+}

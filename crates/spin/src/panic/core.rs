@@ -1,0 +1,281 @@
+//! A core: its memory, its end of the network, and how it waits.
+
+use std::collections::VecDeque;
+
+use nicforge_isa::object::riscv::Image;
+use nicforge_isa::rv32::{Access, Bus, Code, Hart, Refusal, Reply, Stop};
+
+use super::{Config, Message, PanicError, Stay, map};
+
+/// What the core has beside its registers.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    program: Vec<u8>,
+    local: Vec<u8>,
+    /// As far as anything was written; behind it are zeros.
+    dram: Vec<u8>,
+    dram_bytes: usize,
+    /// Of loads and stores.
+    dram_waits: (u32, u32),
+    /// Messages that have come; the first is the one in the window once it was asked for.
+    received: VecDeque<Vec<u8>>,
+    /// The first message is in hand, since this cycle.
+    since: Option<u64>,
+    released: bool,
+    stay: Option<(u32, u64)>,
+    to: u32,
+    bits: u32,
+    sent: Vec<u8>,
+    /// Bytes on their way to the scheduler.
+    sending: Option<usize>,
+    /// They have just set out.
+    begins: bool,
+    reserved: Option<u32>,
+}
+
+/// A core.
+#[derive(Clone, Debug)]
+pub(super) struct Core {
+    number: usize,
+    service: usize,
+    hart: Hart,
+    port: Port,
+    blocked: bool,
+}
+
+impl Core {
+    pub fn load(number: usize, service: usize, config: &Config, image: &Image) -> Result<Core, PanicError> {
+        let mut port = Port {
+            program: vec![0; map::PROGRAM_BYTES as usize],
+            local: vec![0; config.local_bytes as usize],
+            dram_bytes: config.dram_bytes as usize,
+            dram_waits: (config.dram_load_wait, config.dram_store_wait),
+            sent: vec![0; map::WINDOW as usize],
+            ..Port::default()
+        };
+        for segment in image.segments.iter().filter(|segment| segment.size > 0) {
+            let fail = PanicError::NoMemory { service, address: segment.address, bytes: segment.size };
+            let at = |base: u32| segment.address.checked_sub(base).map(|at| at as usize);
+            let memory = if segment.address >= map::PROGRAM { &mut port.program } else { &mut port.local };
+            let base = if segment.address >= map::PROGRAM { map::PROGRAM } else { map::LOCAL };
+            let place = at(base).and_then(|at| memory.get_mut(at..at.checked_add(segment.size as usize)?));
+            place.ok_or(fail)?[..segment.bytes.len()].copy_from_slice(&segment.bytes);
+        }
+        let hart = Hart::new(number as u32, image.entry);
+        Ok(Core { number, service, hart, port, blocked: false })
+    }
+
+    /// The same as another core.
+    pub fn numbered(&self, number: usize) -> Core {
+        let mut hart = Hart::new(number as u32, self.hart.pc);
+        hart.set_x(2, map::LOCAL + self.port.local.len() as u32);
+        Core { number, hart, ..self.clone() }
+    }
+
+    pub fn program(&self) -> &[u8] {
+        &self.port.program
+    }
+
+    pub fn service(&self) -> usize {
+        self.service
+    }
+
+    pub fn time(&self) -> u64 {
+        self.hart.cycle
+    }
+
+    pub fn pc(&self) -> u32 {
+        self.hart.pc
+    }
+
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Bytes of its own memories.
+    pub fn own(&self, address: u32, bytes: u32) -> Option<&[u8]> {
+        if address >= map::DRAM {
+            return part(&self.port.dram, address - map::DRAM, bytes);
+        }
+        part(&self.port.local, address.checked_sub(map::LOCAL)?, bytes)
+    }
+
+    /// The same, to be written.
+    pub fn own_mut(&mut self, address: u32, bytes: u32) -> Option<&mut [u8]> {
+        if address >= map::DRAM {
+            return self.port.dram_mut(address - map::DRAM, bytes);
+        }
+        let at = address.checked_sub(map::LOCAL)? as usize;
+        self.port.local.get_mut(at..at.checked_add(bytes as usize)?)
+    }
+
+    pub fn run(&mut self, code: &Code, until: u64) -> Stop {
+        let stop = self.hart.run(code, &mut self.port, until);
+        self.blocked = matches!(stop, Stop::Blocked | Stop::Waiting);
+        stop
+    }
+
+    pub fn wake(&mut self, now: u64) {
+        self.blocked = false;
+        self.hart.cycle = self.hart.cycle.max(now);
+    }
+
+    /// Since when it has had its message.
+    pub fn since(&self) -> Option<u64> {
+        self.port.since
+    }
+
+    pub fn take_stay(&mut self) -> Option<Stay> {
+        self.port.stay.take().map(|(tag, cycles)| Stay { core: self.number, tag, cycles })
+    }
+
+    /// Whether it gave a buffer back.
+    pub fn take_release(&mut self) -> bool {
+        std::mem::take(&mut self.port.released)
+    }
+
+    pub fn deliver(&mut self, bytes: Vec<u8>) {
+        self.port.received.push_back(bytes);
+    }
+
+    /// Bytes that have just set out.
+    pub fn begins_to_send(&mut self) -> Option<usize> {
+        self.port.sending.filter(|_| std::mem::take(&mut self.port.begins))
+    }
+
+    /// Where what is under way goes.
+    pub fn sends_to(&self) -> Option<u32> {
+        self.port.sending.map(|_| self.port.to)
+    }
+
+    /// Takes what was under way; the next may be sent.
+    pub fn has_sent(&mut self) -> Option<Message> {
+        let bytes = self.port.sending.take()?;
+        let Port { to, bits, sent, .. } = &self.port;
+        Some(Message { service: *to, bits: *bits, bytes: sent[..bytes.min(sent.len())].to_vec() })
+    }
+}
+
+const NOTHING: Refusal = Refusal::Fault("no memory at this address");
+
+fn part(memory: &[u8], at: u32, size: u32) -> Option<&[u8]> {
+    memory.get(at as usize..at as usize + size as usize)
+}
+
+fn value(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
+}
+
+impl Port {
+    fn dram_mut(&mut self, at: u32, size: u32) -> Option<&mut [u8]> {
+        let (at, end) = (at as usize, at as usize + size as usize);
+        if end > self.dram_bytes {
+            return None;
+        }
+        if end > self.dram.len() {
+            self.dram.resize(end, 0);
+        }
+        self.dram.get_mut(at..end)
+    }
+
+    /// Gives the next message's size; the one in hand is done with.
+    fn receive(&mut self, now: u64) -> Result<Reply, Refusal> {
+        if let Some(since) = self.since.take()
+            && let Some(done) = self.received.pop_front()
+        {
+            self.stay = Some((value(done.get(..4).unwrap_or_default()), now - since));
+        }
+        let bytes = self.received.front().ok_or(Refusal::Later)?.len() as u32;
+        self.since = Some(now);
+        Ok(Reply { value: bytes, wait: 0, pause: true })
+    }
+
+    fn command(&mut self, at: u32, word: u32) -> Result<Reply, Refusal> {
+        let pause = match at {
+            map::RELEASE => {
+                self.released = true;
+                true
+            }
+            // The registers are those of the message under way until it has left.
+            map::TO | map::BITS if self.sending.is_some() => return Err(Refusal::Later),
+            map::TO => {
+                self.to = word;
+                false
+            }
+            map::BITS => {
+                self.bits = word;
+                false
+            }
+            map::SEND => {
+                self.sending = Some(word as usize);
+                self.begins = true;
+                true
+            }
+            _ => return Err(NOTHING),
+        };
+        Ok(Reply { value: 0, wait: 0, pause })
+    }
+}
+
+impl Bus for Port {
+    #[inline]
+    fn load(&mut self, access: Access) -> Result<Reply, Refusal> {
+        let Access { at, size, now, .. } = access;
+        let bytes = match at >> 16 {
+            0x1000..0x1100 => part(&self.local, at - map::LOCAL, size),
+            0x1d00 => part(&self.program, at - map::PROGRAM, size),
+            0x2000 if at == map::RECEIVE => return self.receive(now),
+            0x8000.. => {
+                let (at, wait) = (at - map::DRAM, self.dram_waits.0);
+                let beyond = at as usize + size as usize <= self.dram_bytes;
+                let value = part(&self.dram, at, size).map(value).or(beyond.then_some(0));
+                return value.map(|value| Reply { value, wait, pause: false }).ok_or(NOTHING);
+            }
+            0x2001 => self.received.front().and_then(|bytes| part(bytes, at - map::RECEIVED, size)),
+            _ => None,
+        };
+        bytes.map(|bytes| Reply::now(value(bytes))).ok_or(NOTHING)
+    }
+
+    #[inline]
+    fn store(&mut self, access: Access, word: u32) -> Result<Reply, Refusal> {
+        let Access { at, size, .. } = access;
+        let (memory, base) = match at >> 16 {
+            0x1000..0x1100 => (&mut self.local, map::LOCAL),
+            // A message is written when the last one has left.
+            0x2002 if self.sending.is_some() => return Err(Refusal::Later),
+            0x2002 => (&mut self.sent, map::SENT),
+            0x8000.. => {
+                let wait = self.dram_waits.1;
+                let place = self.dram_mut(at - map::DRAM, size).ok_or(NOTHING)?;
+                place.copy_from_slice(&word.to_le_bytes()[..size as usize]);
+                return Ok(Reply { value: 0, wait, pause: false });
+            }
+            _ => return self.command(at, word),
+        };
+        let at = (at - base) as usize;
+        let place = memory.get_mut(at..at + size as usize).ok_or(NOTHING)?;
+        place.copy_from_slice(&word.to_le_bytes()[..size as usize]);
+        Ok(Reply::now(0))
+    }
+
+    fn fetch(&mut self, at: u32) -> Result<u16, Refusal> {
+        let bytes = at.checked_sub(map::PROGRAM).and_then(|at| part(&self.program, at, 2));
+        bytes
+            .map(|bytes| value(bytes) as u16)
+            .ok_or(Refusal::Fault("instructions are run from program memory only"))
+    }
+
+    fn load_reserved(&mut self, access: Access) -> Result<Reply, Refusal> {
+        let reply = self.load(access)?;
+        self.reserved = Some(access.at);
+        Ok(reply)
+    }
+
+    fn store_conditional(&mut self, access: Access, word: u32) -> Result<Reply, Refusal> {
+        if self.reserved.take() != Some(access.at) {
+            return Ok(Reply::now(1));
+        }
+        self.store(access, word)
+    }
+}
