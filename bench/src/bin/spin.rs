@@ -1,20 +1,54 @@
-//! The simulated sPIN NIC: packets a second of wall time on a ping-pong of 1 KiB, on one core, and what bounding the skew between cores costs.
+//! The simulated sPIN NIC: packets a second of processor time on a ping-pong of 1 KiB, and what bounding the skew between cores costs.
 //!
 //! The handler swaps addresses and ports and sends the packet: 28 instructions, as stock GCC makes of PsPIN's `ping_pong`. `load` has
 //! every core busy with a loop over the packet, where the skew matters. Medians over rounds; nothing is asserted. For scale, RTL simulation of
 //! the same takes 0.65 to 1.1 s a packet (facts of this project's own runs, Verilator 5.006 at -O0).
 
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 use nicforge_isa::object::riscv::{self, Image};
+use nicforge_run::spin::{Api, ImageOptions, Native, NativeImage, build_native, native_of};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Matched;
-use nicforge_spin::nic::{Arrival, Context, Handlers, Nic, Options, SLICE, SparseMemory, Until};
+use nicforge_spin::nic::{Arrival, Context, Engine, Handlers, Iss, Nic, Options, SLICE, SparseMemory, Until};
 
 const ROUNDS: usize = 5;
+/// Packets that are on their way at a time; more than fit would only wait, in memory that the caches do not hold.
+const BATCH: u64 = 256;
 
 type Failure = Box<dyn std::error::Error>;
+
+/// Processor seconds of RTL simulation for a packet of the same: besides the start, from and to; and with the start's share over 32 packets.
+/// Source: this project's own runs of PsPIN's RTL under Verilator 5.006 at -O0.
+const RTL_SECONDS: [f64; 3] = [0.65, 1.1, 2.1];
+
+/// The same ping for this computer.
+const NATIVE: &str = "
+#include <handler.h>
+#include <packets.h>
+__handler__ void ping(handler_args_t *args)
+{
+    uint8_t *packet = args->task->pkt_mem;
+    uint32_t *addresses = (uint32_t *)(packet + 12), address = addresses[0];
+    uint16_t *ports = (uint16_t *)(packet + 20), port = ports[0];
+    volatile spin_cmd_t command;
+    spin_cmd_t sent;
+
+    addresses[0] = addresses[1];
+    addresses[1] = address;
+    ports[0] = ports[1];
+    ports[1] = port;
+    spin_send_packet(packet, args->task->pkt_mem_size, &sent);
+    command = sent;
+    (void)command;
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{
+    *hh = *th = NULL;
+    *ph = ping;
+    *mem = NULL;
+}
+";
 
 /// Stacks, arguments, the loop; then the handlers.
 const PROGRAM: &str = "
@@ -90,7 +124,8 @@ fn main() -> ExitCode {
 
 fn measure() -> Result<(), Failure> {
     let image = image()?;
-    println!("packets of 1 KiB a second of wall time on one core, medians of {ROUNDS} rounds");
+    engines(&image)?;
+    println!("packets of 1 KiB a second of processor time on one core, medians of {ROUNDS} rounds");
     println!(
         "{:<10} {:>6} {:>14} {:>18} {:>16}",
         "machine", "skew", "ping packets/s", "load packets/s", "load M instr./s"
@@ -100,8 +135,9 @@ fn measure() -> Result<(), Failure> {
         for slice in [1, 4, SLICE, 64, 256] {
             let (mut ping, mut load, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
-                ping.push(run(&machine, &image, "ping", 20_000, slice)?.0);
-                let (rate, executed) = run(&machine, &image, "load", 10_000, slice)?;
+                let engine = || Box::new(Iss::new(&machine, slice));
+                ping.push(run(&machine, &image, engine(), "ping", 20_000)?.0);
+                let (rate, executed) = run(&machine, &image, engine(), "load", 10_000)?;
                 load.push(rate);
                 instructions.push(executed);
             }
@@ -116,34 +152,78 @@ fn measure() -> Result<(), Failure> {
     Ok(())
 }
 
+/// A ping on either engine beside RTL simulation.
+fn engines(image: &Image) -> Result<(), Failure> {
+    println!("a packet of 1 KiB of a ping-pong on one core, medians of {ROUNDS} rounds");
+    println!("{:<10} {:<24} {:>12} {:>14}", "machine", "handlers run", "packets/s", "us a packet");
+    for (name, api) in [("pspin", Api::Pspin), ("fpspin", Api::Fpspin)] {
+        let machine = Machine::from_target(&nicforge_target(name)?)?;
+        let native = native(api)?;
+        let (mut on_iss, mut on_native) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            on_iss.push(run(&machine, image, Box::new(Iss::new(&machine, SLICE)), "ping", 50_000)?.0);
+            let engine = Box::new(Native::new(&machine, &native)?);
+            on_native.push(run(&machine, &native.image, engine, "ping", 200_000)?.0);
+        }
+        for (what, rate) in [("ISS", median(&mut on_iss)), ("native", median(&mut on_native))] {
+            println!("{name:<10} {what:<24} {rate:>12.0} {:>14.2}", 1e6 / rate);
+        }
+    }
+    let [least, most, start] = RTL_SECONDS;
+    for (what, seconds) in [("RTL, least", least), ("RTL, most", most), ("RTL, with its start", start)] {
+        println!("{:<10} {what:<24} {:>12.2} {:>14.0}", "pspin", 1.0 / seconds, seconds * 1e6);
+    }
+    println!();
+    Ok(())
+}
+
+fn native(api: Api) -> Result<NativeImage, Failure> {
+    let dir = tempfile::tempdir()?;
+    let source = dir.path().join("ping.c");
+    std::fs::write(&source, NATIVE)?;
+    let runtime = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime");
+    let options = ImageOptions { sources: vec![source], api, flags: Vec::new() };
+    Ok(native_of(&build_native(&runtime, &options)?.0)?)
+}
+
 fn nicforge_target(name: &str) -> Result<nicforge_target::Target, Failure> {
     Ok(nicforge_target::find(name)?)
+}
+
+/// Processor seconds of this thread: what wall time is on a computer that does nothing else.
+fn seconds_of_thread() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place for the result.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// Packets and instructions a second.
 fn run(
     machine: &Machine,
     image: &Image,
+    engine: Box<dyn Engine>,
     handler: &str,
     packets: u64,
-    slice: u64,
 ) -> Result<(f64, f64), Failure> {
-    let options = Options { slice, full: nicforge_spin::nic::Full::Wait, ..Options::default() };
-    let mut nic = Nic::new(machine, options, Box::new(SparseMemory::default()));
+    let options = Options { full: nicforge_spin::nic::Full::Wait, ..Options::default() };
+    let mut nic = Nic::with_engine(machine, options, Box::new(SparseMemory::default()), engine);
     let handlers = Handlers { payload: Some(handler.to_string()), ..Handlers::default() };
     nic.add_context(Context::new(image, handlers))?;
     let frame = vec![0x5a; 1024];
-    let start = Instant::now();
-    for number in 0..packets {
-        let matched = Some(Matched { context: 0, message: number as u32 / 8, last: number % 8 == 7 });
-        nic.arrive(Arrival { time: number * 20, frame: frame.clone(), matched, copied: None, user: number });
-        if number % 256 == 255 {
-            nic.run_until(Until::Cycle(number * 20));
-            nic.take_out();
+    let (mut start, mut seconds) = (nic.now(), 0.0);
+    for batch in 0..packets.div_ceil(BATCH) {
+        let began = seconds_of_thread();
+        for number in batch * BATCH..packets.min((batch + 1) * BATCH) {
+            let matched = Some(Matched { context: 0, message: number as u32 / 8, last: number % 8 == 7 });
+            let time = start + number % BATCH * 20;
+            nic.arrive(Arrival { time, frame: frame.clone(), matched, copied: None, user: number });
         }
+        nic.run_until(Until::Idle);
+        nic.take_out();
+        seconds += seconds_of_thread() - began;
+        start = nic.now();
     }
-    nic.run_until(Until::Idle);
-    let seconds = start.elapsed().as_secs_f64();
     let stats = nic.stats();
     if stats.feedback != packets || stats.faults != [0; 4] {
         return Err(format!("{} of {packets} packets came back: {stats:?}", stats.feedback).into());

@@ -10,7 +10,7 @@ set -eu
 ip link set lo up
 until_so() { for _ in $(seq 200); do if eval "$1" 2>/dev/null; then return 0; fi; sleep 0.05; done; echo "not so: $1"; cat nic.err; exit 9; }
 start_nic() {
-    "$NICFORGE" spin run "$@" --tap spin0 --address 10.9.0.1/24 > nic.out 2> nic.err & NIC=$!
+    "$NICFORGE" spin run "$@" --engine "$ENGINE" --tap spin0 --address 10.9.0.1/24 > nic.out 2> nic.err & NIC=$!
     until_so 'grep -q "on spin0" nic.err'
 }
 end_nic() { kill -INT $NIC; wait $NIC || true; cat nic.out; }
@@ -18,10 +18,10 @@ start_program() { "$@" > program.out & PROGRAM=$!; until_so 'grep -q ready progr
 "#;
 
 /// Runs a script in a network namespace of its own.
-fn in_namespace(place: &Place, script: &str) -> Ran {
+fn in_namespace(place: &Place, engine: &str, script: &str) -> Ran {
     place.file("script", format!("{FUNCTIONS}\n{script}"));
     let mut command = place.prepare("unshare", &["--net", "bash", "script"]);
-    command.env("NICFORGE", common::NICFORGE).env("NICFORGE_PSPIN", "nic.sock");
+    command.env("NICFORGE", common::NICFORGE).env("NICFORGE_PSPIN", "nic.sock").env("ENGINE", engine);
     common::finish(command)
 }
 
@@ -47,6 +47,15 @@ fn host_programs(place: &Place) {
 
 #[test]
 fn ping_and_datagrams_are_answered_by_handlers() {
+    ping("iss");
+}
+
+#[test]
+fn ping_and_datagrams_are_answered_by_native_handlers() {
+    ping("native");
+}
+
+fn ping(engine: &str) {
     if !can_load() {
         return;
     }
@@ -56,7 +65,7 @@ fn ping_and_datagrams_are_answered_by_handlers() {
         "start_nic {} --match icmp\nping -c 5 -i 0.05 -W 5 10.9.0.2\nping -c 3 -i 0.05 -W 5 -s 1400 10.9.0.2\nend_nic",
         echo("icmp_echo")
     );
-    let ran = in_namespace(&place, &script);
+    let ran = in_namespace(&place, engine, &script);
     assert!(ran.ok().contains("5 packets transmitted, 5 received"), "{ran:?}");
     assert!(ran.out.contains("1408 bytes from 10.9.0.2"), "{ran:?}");
     assert!(ran.out.contains("8, 8 handlers ran, 0 failed"), "{ran:?}");
@@ -75,7 +84,7 @@ s.sendto(b"x", ("10.9.0.2", 8))
 END
 sleep 0.2"#
     );
-    let ran = in_namespace(&place, &script);
+    let ran = in_namespace(&place, engine, &script);
     assert!(ran.ok().contains("echo 0\necho 1\necho 500\necho 1400\n"), "{ran:?}");
     assert!(ran.out.contains("1 for nobody"), "port 8 is not for handlers: {ran:?}");
     place.is_clean();
@@ -113,7 +122,7 @@ threads = [threading.Thread(target=client, args=(n,)) for n in range(8)]
 [t.join() for t in threads]
 END"#;
     let script = format!("start_nic {} --match udp:9332\n{client}\nend_nic", example("spin/kv_lookup.c"));
-    let ran = in_namespace(&place, &script);
+    let ran = in_namespace(&place, "iss", &script);
     for number in 0..8 {
         assert!(ran.ok().contains(&format!("client {number} 0 True refused 3\n")), "{ran:?}");
     }
@@ -123,6 +132,15 @@ END"#;
 
 #[test]
 fn programs_on_the_host_take_part() {
+    programs("iss");
+}
+
+#[test]
+fn programs_on_the_host_take_part_in_native_handlers() {
+    programs("native");
+}
+
+fn programs(engine: &str) {
     if !can_load() {
         return;
     }
@@ -146,7 +164,7 @@ wait $PROGRAM; cat program.out
 ! spin/host/echo_host script udp
 ! NICFORGE_PSPIN=nowhere spin/host/echo_host spin/host/build/udp_echo udp
 end_nic"#;
-    let ran = in_namespace(&place, script);
+    let ran = in_namespace(&place, engine, script);
     assert!(ran.ok().contains("5 packets transmitted, 5 received"), "{ran:?}");
     assert!(ran.out.contains("b'one'\nb'three'\n"), "{ran:?}");
     // Two counters of the handler, and nothing of the ICMP handler, which counts nothing.
@@ -160,6 +178,15 @@ end_nic"#;
 
 #[test]
 fn files_arrive_intact_over_a_line_that_loses_doubles_and_reorders() {
+    files("iss");
+}
+
+#[test]
+fn files_arrive_intact_over_a_line_that_loses_doubles_and_reorders_with_native_handlers() {
+    files("native");
+}
+
+fn files(engine: &str) {
     if !can_load() {
         return;
     }
@@ -177,7 +204,7 @@ spin/host/slmp_send -s 10.9.0.2 -f short
 wait $PROGRAM
 cmp file got-0.out; cmp file got-1.out; cmp short got-2.out
 end_nic"#;
-    let ran = in_namespace(&place, script);
+    let ran = in_namespace(&place, engine, script);
     let spoilt = ran.ok().lines().find(|line| line.starts_with("on the line")).unwrap_or_default();
     let lost: u64 = spoilt.split_whitespace().nth(3).and_then(|n| n.parse().ok()).unwrap_or(0);
     assert!(lost > 5, "{ran:?}");
@@ -187,6 +214,15 @@ end_nic"#;
 /// Contiguous, vector, hvector, indexed, struct, and the paper's simple and complex types.
 #[test]
 fn mpi_datatypes_are_unpacked_by_handlers_as_mpi_unpacks_them() {
+    mpi("iss");
+}
+
+#[test]
+fn mpi_datatypes_are_unpacked_by_handlers_as_mpi_unpacks_them_natively() {
+    mpi("native");
+}
+
+fn mpi(engine: &str) {
     if !can_load() {
         return;
     }
@@ -197,8 +233,28 @@ start_nic --device nic.sock --loss 1% --duplicate 1% --reorder 2% --seed 3
 spin/host/mpi_types spin/host/build/datatypes 10.9.0.2 3 8
 spin/host/mpi_types spin/host/build/datatypes 10.9.0.2 16 4 complex
 end_nic"#;
-    let ran = in_namespace(&place, script);
+    let ran = in_namespace(&place, engine, script);
     assert_eq!(ran.ok().matches(": equal\n").count(), 8, "{ran:?}");
     assert!(ran.out.contains("complex: 16 messages of 221184 bytes packed"), "{ran:?}");
+    place.is_clean();
+}
+
+#[test]
+fn a_native_handler_without_end_and_one_that_fails_leave_the_nic_alive() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let handler = "#include <handler.h>\n#include <packets.h>\n\
+        __handler__ void x_ph(handler_args_t *args)\n{\n\
+        if (args->task->pkt_mem_size > 1000)\nfor (;;)\n__asm__ volatile(\"\");\n*(volatile int *)8 = 1;\n}\n\
+        void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
+        { *hh = *th = NULL; *ph = x_ph; *mem = NULL; }\n";
+    place.file("bad.c", handler);
+    let script = "start_nic bad.c --match icmp --watchdog 0\n! ping -c 1 -W 1 -s 1200 10.9.0.2 > ping.out\n\
+        ! ping -c 2 -i 0.05 -W 1 10.9.0.2 > ping.out\nend_nic\ncat nic.err";
+    let ran = in_namespace(&place, "native", script);
+    assert!(ran.ok().contains("3, 2 handlers ran, 2 failed"), "{ran:?}");
+    assert!(ran.out.contains("bad.c:8): at 0x8: nothing can be written there"), "{ran:?}");
     place.is_clean();
 }

@@ -53,7 +53,12 @@ static inline bool nf_spin_copy_done(uint32_t copy) { return (int32_t)(MMIO_READ
 
 static inline void nf_spin_terminate(void) { MMIO_WRITE(0x1B200000, 1); }
 
+static inline void nf_spin_pause(void) {}
+
 #else
+
+// The unit that runs, as RISC-V handlers find it in tp: cluster << 5 | core.
+extern volatile uint32_t nf_spin_self;
 
 uint32_t nf_spin_command(uint32_t kind, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3, uint32_t w4);
 void nf_spin_command_wait(uint32_t command);
@@ -62,6 +67,8 @@ uint32_t nf_spin_copy(const void *from, void *to, uint32_t size);
 bool nf_spin_copy_done(uint32_t copy);
 void nf_spin_terminate(void);
 uint32_t nf_spin_cycles(void);
-uint32_t nf_spin_core(void);
+static inline uint32_t nf_spin_core(void) { return nf_spin_self; }
+// In a loop that waits for something: others may run meanwhile.
+void nf_spin_pause(void);
 
 #endif

@@ -44,6 +44,7 @@ static inline void rt_time_wait_cycles(const unsigned cycles)
 {
     for (unsigned turns = cycles > 4 ? cycles / 4 : 0; turns > 0; turns--)
         __asm__ volatile("nop");
+    nf_spin_pause();
 }
 
 #ifdef __riscv
@@ -118,22 +119,29 @@ NF_SPIN_CHOOSE(amo_max, int32_t, >)
 NF_SPIN_CHOOSE(amo_min, int32_t, <)
 #undef NF_SPIN_CHOOSE
 
-// What this thread last reserved, and the value it saw there.
-static _Thread_local volatile const uint32_t *nf_spin_reserved;
-static _Thread_local uint32_t nf_spin_reserved_value;
+// What each unit last reserved, and the value it saw there.
+struct nf_spin_reservation {
+    volatile const uint32_t *addr;
+    uint32_t value;
+};
+extern struct nf_spin_reservation nf_spin_reserved[4 << 5];
 
 static inline uint32_t load_reserved(volatile const uint32_t *const addr)
 {
-    nf_spin_reserved = addr;
-    return nf_spin_reserved_value = __atomic_load_n(addr, __ATOMIC_SEQ_CST);
+    struct nf_spin_reservation *mine = &nf_spin_reserved[nf_spin_core()];
+
+    mine->addr = addr;
+    return mine->value = __atomic_load_n(addr, __ATOMIC_SEQ_CST);
 }
 
 static inline unsigned store_conditional(volatile uint32_t *const addr, const uint32_t value)
 {
-    bool held = nf_spin_reserved == addr;
-    nf_spin_reserved = 0;
-    return !(held &&
-             __atomic_compare_exchange_n(addr, &nf_spin_reserved_value, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    struct nf_spin_reservation *mine = &nf_spin_reserved[nf_spin_core()];
+    bool held = mine->addr == addr;
+    uint32_t seen = mine->value;
+
+    mine->addr = 0;
+    return !(held && __atomic_compare_exchange_n(addr, &seen, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
 static inline uint32_t cycles(void) { return nf_spin_cycles(); }
@@ -165,8 +173,8 @@ static inline int futex_try_lock(futex_t *futex) { return amo_or(futex, 1) == 0;
 
 static inline int futex_lock(futex_t *futex)
 {
-    while (!futex_try_lock(futex)) {
-    }
+    while (!futex_try_lock(futex))
+        nf_spin_pause();
     return 1;
 }
 

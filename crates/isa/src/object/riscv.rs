@@ -81,12 +81,30 @@ impl Image {
 /// # Errors
 /// See [`ImageError`].
 pub fn parse(bytes: &[u8]) -> Result<Image, ImageError> {
+    read(bytes, elf::EM_RISCV)
+}
+
+/// Reads a file of the x32 ABI: x86-64 instructions, 32-bit addresses. Handlers have this form where they run on this computer itself.
+///
+/// # Errors
+/// See [`ImageError`].
+pub fn parse_x32(bytes: &[u8]) -> Result<Image, ImageError> {
+    read(bytes, elf::EM_X86_64)
+}
+
+/// Contents of a section that is not loaded, by name.
+pub fn contents<'a>(bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let file: ElfFile32<Endianness> = ElfFile32::parse(bytes).ok()?;
+    file.section_by_name(name)?.data().ok()
+}
+
+fn read(bytes: &[u8], wanted: u16) -> Result<Image, ImageError> {
     let file: ElfFile32<Endianness> =
         ElfFile32::parse(bytes).map_err(|error| ImageError::Elf(error.to_string()))?;
     let endian = file.endian();
     let header = file.elf_header();
     let machine = header.e_machine(endian);
-    if machine != elf::EM_RISCV {
+    if machine != wanted {
         return Err(ImageError::Machine(machine));
     }
     if endian == Endianness::Big {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use nicforge_isa::object::riscv::{self, Image};
 
+use super::native::NativeImage;
 use crate::fault::Fault;
 
 pub(super) const GCC: &str = "riscv64-unknown-elf-gcc";
@@ -24,6 +25,28 @@ pub(super) const FLAGS: [&str; 9] = [
     "-ffunction-sections",
     "-fdata-sections",
 ];
+
+/// For this computer, in the place of the first ones: 32-bit addresses that nothing moves, and stacks that a switch may leave anywhere.
+const NATIVE_GCC: &str = "gcc";
+const NATIVE_FLAGS: [&str; 15] = [
+    "-mx32",
+    "-nostdinc",
+    "-std=gnu11",
+    "-g",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-pic",
+    "-no-pie",
+    "-static",
+    "-fno-stack-protector",
+    "-fcf-protection=none",
+    "-mno-red-zone",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-tree-loop-distribute-patterns",
+    "-Wl,--gc-sections,--build-id=none,-z,norelro,-z,noexecstack",
+];
+/// Section of an image in which the same handlers lie for this computer.
+const NATIVE_SECTION: &str = ".nicforge.x32";
 
 /// Whose headers the handlers include. They differ in where packets start and in the order of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +119,18 @@ pub enum BuildError {
          void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)"
     )]
     NoInit(String),
+    #[error(
+        "the handlers do not compile for this computer; run them on the instruction set simulator (--engine iss) if they need RISC-V:\n{0}"
+    )]
+    NativeRefused(String),
+    #[error(
+        "`{NATIVE_GCC}` cannot be started ({0}); install it with `apt-get install gcc`, or use --engine iss"
+    )]
+    NoNativeCompiler(std::io::Error),
+    #[error(
+        "the image has no part for this computer, as `nicforge spin build` adds one where handlers allow it; give their source, or use --engine iss"
+    )]
+    NoNative,
     #[error("the image does not fit: {0}")]
     Large(String),
     #[error("the linked image cannot be read: {0}")]
@@ -106,7 +141,10 @@ impl BuildError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            BuildError::NoCompiler(_) | BuildError::NoLibrary | BuildError::Io { .. } => Fault::Environment,
+            BuildError::NoCompiler(_)
+            | BuildError::NoNativeCompiler(_)
+            | BuildError::NoLibrary
+            | BuildError::Io { .. } => Fault::Environment,
             _ => Fault::User,
         }
     }
@@ -134,25 +172,14 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
     let library = picolibc()?;
     let spin = runtime.join("spin");
     let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
-    let (data, handler, handler_size) = options.api.memory();
-    let defines = [
-        format!("-DNF_L2_DATA={data:#x}"),
-        format!("-DNF_L2_HANDLER={handler:#x}"),
-        format!("-DNF_L2_HANDLER_SIZE={handler_size:#x}"),
-    ];
+    let defines = defines(options.api);
     let gcc = || {
         let mut gcc = Command::new(GCC);
         gcc.stdin(Stdio::null()).env("LC_ALL", "C");
         gcc
     };
     let script = work.path().join("link.ld");
-    let mut preprocess = gcc();
-    preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines);
-    preprocess.arg(spin.join("image/link.ld.in")).arg("-o").arg(&script);
-    let ran = preprocess.output().map_err(BuildError::NoCompiler)?;
-    if !ran.status.success() {
-        return Err(BuildError::Refused(String::from_utf8_lossy(&ran.stderr).into_owned()));
-    }
+    link_script(gcc(), &defines, &spin.join("image/link.ld.in"), &script).map_err(BuildError::NoCompiler)?;
 
     let out = work.path().join("image.elf");
     let mut compile = gcc();
@@ -173,6 +200,98 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
     let elf = std::fs::read(&out).map_err(|source| BuildError::Io { path: out, source })?;
     let image = riscv::parse(&elf)?;
     Ok(Built { elf, image, warnings: messages })
+}
+
+/// Sizes for linker scripts.
+fn defines(api: Api) -> [String; 3] {
+    let (data, handler, handler_size) = api.memory();
+    [
+        format!("-DNF_L2_DATA={data:#x}"),
+        format!("-DNF_L2_HANDLER={handler:#x}"),
+        format!("-DNF_L2_HANDLER_SIZE={handler_size:#x}"),
+    ]
+}
+
+/// Puts sizes into a linker script. What is wrong with it the linker says.
+fn link_script(mut gcc: Command, defines: &[String], from: &Path, to: &Path) -> std::io::Result<()> {
+    gcc.args(["-E", "-P", "-undef", "-x", "c"]).args(defines).arg(from).arg("-o").arg(to);
+    gcc.output().map(|_| ())
+}
+
+/// Compiles and links handlers for this computer: the file, and the compiler's warnings.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, String), BuildError> {
+    let library = picolibc()?;
+    let spin = runtime.join("spin");
+    let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
+    let gcc = || {
+        let mut gcc = Command::new(NATIVE_GCC);
+        gcc.stdin(Stdio::null()).env("LC_ALL", "C");
+        gcc
+    };
+    let fail = BuildError::NoNativeCompiler;
+    let script = work.path().join("link.ld");
+    link_script(gcc(), &defines(options.api), &spin.join("native/link.ld.in"), &script).map_err(fail)?;
+    let own = gcc().arg("-print-file-name=include").output().map_err(fail)?;
+    let own = String::from_utf8_lossy(&own.stdout).trim().to_string();
+    let out = work.path().join("native.elf");
+    let mut compile = gcc();
+    compile.args(NATIVE_FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.api.clusters()));
+    compile.arg("-I").arg(spin.join("include")).arg("-I").arg(spin.join("include").join(options.api.name()));
+    compile.arg("-isystem").arg(own).arg("-isystem").arg(library.join("include"));
+    compile.args(["-nostartfiles", "-nostdlib"]).arg("-T").arg(&script).args(&options.flags);
+    compile.arg(spin.join("native/native.c")).arg(spin.join("native/libc.c")).args(&options.sources);
+    let ran = compile.arg("-o").arg(&out).output().map_err(fail)?;
+    let messages = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if !ran.status.success() {
+        return Err(match refused(options, &messages) {
+            BuildError::Refused(messages) => BuildError::NativeRefused(messages),
+            other => other,
+        });
+    }
+    let elf = std::fs::read(&out).map_err(|source| BuildError::Io { path: out, source })?;
+    Ok((elf, messages))
+}
+
+/// Adds handlers for this computer to an image for RISC-V units, which does not load them.
+///
+/// # Errors
+/// The tool is missing or fails.
+pub fn join(elf: &[u8], native: &[u8]) -> Result<Vec<u8>, BuildError> {
+    let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
+    let place = |name: &str| work.path().join(name);
+    let io = |name: &str| {
+        let path = place(name);
+        move |source| BuildError::Io { path, source }
+    };
+    std::fs::write(place("image"), elf).map_err(io("image"))?;
+    std::fs::write(place("native"), native).map_err(io("native"))?;
+    let ran = Command::new("riscv64-unknown-elf-objcopy")
+        .arg("--add-section")
+        .arg(format!("{NATIVE_SECTION}={}", place("native").display()))
+        .arg(place("image"))
+        .output()
+        .map_err(BuildError::NoCompiler)?;
+    if !ran.status.success() {
+        return Err(BuildError::Refused(String::from_utf8_lossy(&ran.stderr).into_owned()));
+    }
+    std::fs::read(place("image")).map_err(io("image"))
+}
+
+/// Handlers for this computer, from a file of [`build_native`] or one of [`join`].
+///
+/// # Errors
+/// There are none in it.
+pub fn native_of(file: &[u8]) -> Result<NativeImage, BuildError> {
+    let elf = riscv::contents(file, NATIVE_SECTION).unwrap_or(file);
+    match riscv::parse_x32(elf) {
+        Ok(image) => Ok(NativeImage::new(image, elf)),
+        // The image itself was looked at: it has no such part.
+        Err(_) if elf.len() == file.len() => Err(BuildError::NoNative),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// What the linker says of two common mistakes, in words of ours.

@@ -3,7 +3,9 @@
 
 mod build;
 mod image;
+mod lines;
 pub mod live;
+mod native;
 mod nic;
 mod panic;
 mod program;
@@ -15,9 +17,11 @@ mod tables;
 mod traffic;
 mod verify;
 
-pub use build::{Api, BuildError, Built, ImageOptions, build};
+pub use build::{Api, BuildError, Built, ImageOptions, build, build_native, join, native_of};
+pub use lines::Lines;
+pub use native::{Native, NativeError, NativeImage};
 pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
 pub use serve::{ServeError, serve};
-pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, throughput};
+pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput};
 pub use traffic::{Load, Traffic, generate};
 pub use verify::roomy_capacities;

@@ -5,7 +5,7 @@ use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Ruleset;
 use nicforge_spin::messages;
 use nicforge_spin::nic::{
-    Arrival, Context, Dropped, Fault, Handlers, HostRegion, Nic, NicError, Options, Out, Record,
+    Arrival, Context, Dropped, Engine, Fault, Handlers, HostRegion, Iss, Nic, NicError, Options, Out, Record,
     SparseMemory, Stats, Times, Until,
 };
 
@@ -75,7 +75,21 @@ pub fn handlers_of(image: &Image) -> Handlers {
 /// # Errors
 /// The image cannot be set up on the machine.
 pub fn simulate(simulation: &Simulation, arrivals: Vec<Arrival>) -> Result<Simulated, NicError> {
-    let mut nic = Nic::new(simulation.machine, simulation.options.clone(), Box::new(SparseMemory::default()));
+    let engine = Box::new(Iss::new(simulation.machine, simulation.options.slice));
+    simulate_with(simulation, engine, arrivals)
+}
+
+/// The same with handlers run by another engine.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_with(
+    simulation: &Simulation,
+    engine: Box<dyn Engine>,
+    arrivals: Vec<Arrival>,
+) -> Result<Simulated, NicError> {
+    let host = Box::new(SparseMemory::default());
+    let mut nic = Nic::with_engine(simulation.machine, simulation.options.clone(), host, engine);
     let mut context = Context::new(simulation.image, simulation.handlers.clone());
     context.ruleset = simulation.ruleset;
     context.host = HOST;

@@ -70,7 +70,8 @@ impl Nic {
             }
             None => {
                 let all = !(bugs && machine.packets_in == PacketMemory::Slots);
-                self.world.memories.spaces.push(Space::new(machine, context.image, all)?);
+                let handler = self.world.memories.handler()?;
+                self.world.memories.spaces.push(Space::new(machine, context.image, all, handler)?);
                 if let Err(error) = self.engine.boot(&mut self.world, self.options.boot_cycles) {
                     self.world.memories.spaces.pop();
                     self.world.asks.clear();

@@ -44,6 +44,16 @@ pub enum Failure {
     Reported(u32),
     /// It asked for the program's end, as failed assertions do.
     Exit,
+    /// It ran for so long by this computer's clock.
+    Late {
+        milliseconds: u64,
+    },
+    /// This computer refused what it did.
+    Refused {
+        pc: u32,
+        address: u32,
+        reason: &'static str,
+    },
 }
 
 /// Something a unit did, at its time.
@@ -294,9 +304,34 @@ impl Driver {
                 id
             }
             // Copies end in the order they were started.
-            32 => self.copies.first().map_or(self.next_copy, |(id, _)| id.wrapping_sub(1)),
+            32 => self.last_copied(),
             _ => 0,
         })
+    }
+
+    /// Starts a copy that does not stand in the registers.
+    ///
+    /// # Errors
+    /// A task before this one still has something under way.
+    pub(crate) fn give_copy(
+        &mut self,
+        copy: [u32; 3],
+        now: u64,
+        asks: &mut Vec<(u64, Ask)>,
+    ) -> Result<u32, NotYet> {
+        self.state = if self.state == State::Granted { State::Running } else { self.state };
+        self.copy = copy;
+        self.load_copy(24, now, asks)
+    }
+
+    /// The last copy that is done, all before it too.
+    pub(crate) fn last_copied(&self) -> u32 {
+        self.copies.first().map_or(self.next_copy, |(id, _)| id.wrapping_sub(1))
+    }
+
+    /// A task before this one still has something under way, so that this one's end has to wait.
+    pub(crate) fn held(&self) -> bool {
+        self.held.is_some()
     }
 
     pub(crate) fn store_copy(&mut self, at: u32, value: u32) {

@@ -4,10 +4,11 @@
 //! cluster's memory) is therefore a [`Space`] of its own, and an address means what it means in the space of who uses it. Packets and
 //! scratchpads are there once.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 use nicforge_isa::object::riscv::Image;
 
+use super::engine::{Backing, Stacks};
 use crate::machine::{Machine, map};
 
 /// Why an image cannot be loaded.
@@ -23,6 +24,10 @@ pub enum ImageError {
     NoMemory { address: u32, bytes: u32 },
     #[error("the image has no segments to load: link it, objects alone do not run")]
     NotLinked,
+    #[error(
+        "this engine runs one image at a time, and there is one; run several with the instruction set simulator (--engine iss)"
+    )]
+    One,
     #[error("the image's entry {0:#010x} is not in program memory")]
     Entry(u32),
 }
@@ -36,12 +41,47 @@ pub(crate) enum Place {
     Program { at: u32 },
 }
 
+/// A memory's bytes: the NIC's own, or brought by an engine.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    Own(Vec<u8>),
+    Given(&'static mut [u8]),
+}
+
+impl Bytes {
+    fn zeros(size: u32) -> Bytes {
+        Bytes::Own(vec![0; size as usize])
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Given(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Bytes::Own(bytes) => bytes,
+            Bytes::Given(bytes) => bytes,
+        }
+    }
+}
+
 /// What one image has for itself.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Space {
     pub entry: u32,
     program: Vec<u8>,
-    handler: Vec<u8>,
+    handler: Bytes,
     /// The runtime's part, by cluster.
     runtime: Vec<Vec<u8>>,
     /// Offsets in handler memory that handlers only read.
@@ -55,14 +95,14 @@ pub(crate) struct Space {
 
 impl Space {
     /// Loads an image. `all` loads initialised data too, which FPsPIN's loader forgets.
-    pub fn new(machine: &Machine, image: &Image, all: bool) -> Result<Space, ImageError> {
+    pub fn new(machine: &Machine, image: &Image, all: bool, handler: Bytes) -> Result<Space, ImageError> {
         if image.segments.is_empty() {
             return Err(ImageError::NotLinked);
         }
         let mut space = Space {
             entry: image.entry,
             program: vec![0; machine.program_bytes as usize],
-            handler: vec![0; machine.l2_bytes as usize],
+            handler,
             runtime: vec![vec![0; map::L1_PACKETS as usize]; machine.clusters],
             constants: Vec::new(),
             image_end: 0,
@@ -138,11 +178,16 @@ fn put(memory: &mut [u8], at: u32, bytes: &[u8]) {
 }
 
 /// All memories.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Memories {
     pub spaces: Vec<Space>,
-    l1: Vec<Vec<u8>>,
-    packets: Vec<u8>,
+    l1: Vec<Bytes>,
+    packets: Bytes,
+    /// For the one image that there is where memories were brought; then taken.
+    handler: Option<Bytes>,
+    brought: bool,
+    /// Of handlers, where they lie behind the rest of clusters' memories.
+    pub stacks: Option<Stacks>,
     l1_bytes: u32,
     l2_bytes: u32,
     packet_bytes: u32,
@@ -150,15 +195,42 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    pub fn new(machine: &Machine) -> Memories {
+    pub fn new(machine: &Machine, backing: Option<Backing>) -> Memories {
+        let stacks = backing.as_ref().map(|backing| backing.stacks);
+        let brought = stacks.is_some();
+        let (l1, packets, handler): (Vec<Bytes>, Bytes, Option<Bytes>) = match backing {
+            Some(Backing { l1, handler, packets, .. }) => {
+                let l1 = l1.into_iter().map(Bytes::Given).collect();
+                (l1, Bytes::Given(packets), Some(Bytes::Given(handler)))
+            }
+            None => {
+                let l1 = (0..machine.clusters).map(|_| Bytes::zeros(machine.l1_bytes)).collect();
+                (l1, Bytes::zeros(machine.packet_bytes), None)
+            }
+        };
         Memories {
             spaces: Vec::new(),
-            l1: vec![vec![0; machine.l1_bytes as usize]; machine.clusters],
-            packets: vec![0; machine.packet_bytes as usize],
             l1_bytes: machine.l1_bytes,
+            l1,
+            stacks,
+            packets,
+            handler,
+            brought,
             l2_bytes: machine.l2_bytes,
             packet_bytes: machine.packet_bytes,
             program_bytes: machine.program_bytes,
+        }
+    }
+
+    /// Handler memory for another image.
+    ///
+    /// # Errors
+    /// The engine's memory has an image.
+    pub fn handler(&mut self) -> Result<Bytes, ImageError> {
+        match (self.brought, self.handler.take()) {
+            (_, Some(bytes)) => Ok(bytes),
+            (true, None) => Err(ImageError::One),
+            (false, None) => Ok(Bytes::zeros(self.l2_bytes)),
         }
     }
 
@@ -168,7 +240,8 @@ impl Memories {
         let fits = |at: u32, bytes: u32| at.checked_add(size).is_some_and(|end| end <= bytes);
         let l1 = |cluster: usize, at: u32| {
             let one_piece = at >= map::L1_PACKETS || fits(at, map::L1_PACKETS);
-            (fits(at, self.l1_bytes) && one_piece).then_some(Place::L1 { cluster, at })
+            let fits = fits(at, self.l1_bytes) || self.stacks.is_some_and(|stacks| stacks.hold(at, size));
+            (fits && one_piece).then_some(Place::L1 { cluster, at })
         };
         match address >> 24 {
             0x10 => {
@@ -196,7 +269,7 @@ impl Memories {
     /// The bytes at a place, as a space sees it; empty where [`Memories::place`] would have given none.
     #[inline]
     pub fn bytes(&self, space: usize, place: Place, size: u32) -> &[u8] {
-        let (memory, at) = match place {
+        let (memory, at): (&[u8], u32) = match place {
             Place::L1 { cluster, at } if at < map::L1_PACKETS => (&self.spaces[space].runtime[cluster], at),
             Place::L1 { cluster, at } => (&self.l1[cluster], at),
             Place::Handler { at } => (&self.spaces[space].handler, at),
@@ -209,7 +282,7 @@ impl Memories {
     /// The same, to be changed.
     #[inline]
     pub fn bytes_mut(&mut self, space: usize, place: Place, size: u32) -> &mut [u8] {
-        let (memory, at) = match place {
+        let (memory, at): (&mut [u8], u32) = match place {
             Place::L1 { cluster, at } if at < map::L1_PACKETS => {
                 (&mut self.spaces[space].runtime[cluster], at)
             }
@@ -223,6 +296,14 @@ impl Memories {
 
     /// Copies within the NIC.
     pub fn copy(&mut self, space: usize, from: Place, to: Place, size: u32) {
+        // What every packet takes needs no memory between.
+        if let (Place::Packet { at: start }, Place::L1 { cluster, at }) = (from, to)
+            && at >= map::L1_PACKETS
+            && let Some(from) = self.packets.get(start as usize..start as usize + size as usize)
+            && let Some(to) = self.l1[cluster].get_mut(at as usize..at as usize + size as usize)
+        {
+            return to.copy_from_slice(from);
+        }
         let bytes = self.bytes(space, from, size).to_vec();
         self.write(space, to, &bytes);
     }

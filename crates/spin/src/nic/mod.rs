@@ -14,6 +14,7 @@ mod commands;
 mod contexts;
 mod driver;
 mod engine;
+mod events;
 mod host;
 mod ingress;
 mod iss;
@@ -26,8 +27,7 @@ mod tests;
 mod windows;
 mod world;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use nicforge_isa::object::riscv::Image;
 use nicforge_target::PacketMemory;
@@ -38,7 +38,7 @@ use crate::memory::{NotTaken, Refused, Ring, Slots, Use};
 use crate::messages::{self, Scheduler};
 
 pub use driver::{Assigned, Command, Failure, NotYet};
-pub use engine::{BootError, Engine};
+pub use engine::{Backing, BootError, Engine, Stacks};
 pub use host::{HostMemory, SparseMemory};
 pub use iss::{Iss, SLICE};
 pub use memories::ImageError;
@@ -48,6 +48,7 @@ pub use world::World;
 
 use commands::Links;
 use contexts::{Tenant, config};
+use events::Events;
 use ingress::{Ingress, Packet};
 use tasks::{Cluster, Flight};
 
@@ -120,9 +121,7 @@ pub struct Nic {
     engine: Box<dyn Engine>,
     host: Box<dyn HostMemory>,
     now: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Numbers events, so that equal times keep order.
-    order: u64,
+    events: Events,
     images: Vec<Image>,
     tenants: Vec<Tenant>,
     matcher: Matcher,
@@ -157,7 +156,7 @@ impl Nic {
         machine: &Machine,
         options: Options,
         host: Box<dyn HostMemory>,
-        engine: Box<dyn Engine>,
+        mut engine: Box<dyn Engine>,
     ) -> Nic {
         let bugs = options.compat.bugs;
         let packets_at = machine.packets_at();
@@ -167,12 +166,11 @@ impl Nic {
         };
         let faults = Faults { reversed_ranges: bugs, always_and: bugs };
         Nic {
-            world: World::new(machine, bugs),
+            world: World::new(machine, bugs, engine.backing()),
             engine,
             host,
             now: 0,
-            events: BinaryHeap::new(),
-            order: 0,
+            events: Events::new(),
             images: Vec::new(),
             tenants: Vec::new(),
             matcher: Matcher { faults, ..Matcher::default() },
@@ -210,7 +208,7 @@ impl Nic {
             Until::Idle => u64::MAX,
         };
         loop {
-            let event = self.events.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
+            let event = self.events.next().unwrap_or(u64::MAX);
             let core = self.engine.next().unwrap_or(u64::MAX);
             let first = event.min(core);
             if first == u64::MAX || first >= end {
@@ -218,7 +216,7 @@ impl Nic {
             }
             self.now = self.now.max(first);
             if event <= core {
-                if let Some(Reverse((_, _, event))) = self.events.pop() {
+                if let Some(event) = self.events.take() {
                     self.handle(event);
                 }
             } else {
@@ -273,8 +271,7 @@ impl Nic {
     }
 
     fn at(&mut self, time: u64, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((time, self.order, event)));
+        self.events.put(time, event);
     }
 
     fn handle(&mut self, event: Event) {

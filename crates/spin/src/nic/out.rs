@@ -161,6 +161,15 @@ impl std::fmt::Display for Fault {
             FaultCause::Handler(Failure::Exit) => {
                 write!(f, ": it asked for the program's end, as failed assertions do; the handler was ended")
             }
+            FaultCause::Handler(Failure::Late { milliseconds }) => {
+                write!(
+                    f,
+                    ": still running after {milliseconds} ms; it was ended (raise the context's watchdog if it needs more)"
+                )
+            }
+            FaultCause::Handler(Failure::Refused { address, reason, .. }) => {
+                write!(f, ": at {address:#x}: {reason}; the handler was ended")
+            }
             FaultCause::Command(refused) => write!(f, ": command refused, the handler goes on: {refused}"),
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::driver::{Ask, Assigned, Failure, Request};
+use super::engine::Stacks;
 use super::out::{Fault, FaultCause, Out, Record, Times};
 use super::windows::{Windows, pages};
 use super::{Event, Nic};
@@ -221,10 +222,10 @@ impl Nic {
         let bugs = self.options.compat.bugs;
         let around = |range: std::ops::Range<u32>| if bugs { pages(range) } else { range };
         let packet = flight.task.address - machine.packets_at();
-        let stack = core as u32 * map::STACK;
+        let stacks = self.world.memories.stacks.unwrap_or(Stacks::HARDWARE);
         let windows = Windows {
             cluster: flight.task.cluster,
-            stack: stack..stack + map::STACK,
+            stack: stacks.of(core),
             stacks: 0..machine.cores as u32 * map::STACK,
             packet_copy: around(offset..offset + flight.copied.next_multiple_of(64)),
             scratchpad: around(tenant.scratchpad.clone()),
@@ -276,6 +277,8 @@ impl Nic {
             Failure::Watchdog(_) => (1, self.engine.pc(hpu)),
             Failure::Reported(_) => (2, self.engine.pc(hpu)),
             Failure::Exit => (3, self.engine.pc(hpu)),
+            Failure::Late { .. } => (1, self.engine.pc(hpu)),
+            Failure::Refused { pc, .. } => (0, pc),
         };
         self.stats.faults[kind] += 1;
         self.report(time, hpu, task, pc, FaultCause::Handler(failure));

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::driver::{Ask, Assigned, Command, Driver, Failure, NotYet, Request};
+use super::engine::Backing;
 use super::memories::{Memories, Place};
 use super::windows::Windows;
 use crate::machine::{Machine, map};
@@ -35,11 +36,11 @@ pub struct World {
 }
 
 impl World {
-    pub(crate) fn new(machine: &Machine, faults: bool) -> World {
+    pub(crate) fn new(machine: &Machine, faults: bool, backing: Option<Backing>) -> World {
         let hpus = machine.hpus();
         World {
             machine: machine.clone(),
-            memories: Memories::new(machine),
+            memories: Memories::new(machine, backing),
             drivers: (0..hpus)
                 .map(|_| Driver::new(machine.commands, machine.doorbell_cycles, faults))
                 .collect(),
@@ -90,6 +91,51 @@ impl World {
         let id = self.drivers[hpu].give(command, now, &mut self.asks)?;
         self.file(hpu, number);
         Ok(id)
+    }
+
+    /// The handler on a unit starts a copy within the NIC; gives its number.
+    ///
+    /// # Errors
+    /// It has to wait until the NIC wakes the unit.
+    pub fn copy(&mut self, hpu: usize, now: u64, from: u32, to: u32, bytes: u32) -> Result<u32, NotYet> {
+        let Some(number) = self.task(hpu).map(|task| task.number) else { return Ok(0) };
+        let id = self.drivers[hpu].give_copy([from, to, bytes], now, &mut self.asks)?;
+        self.file(hpu, number);
+        Ok(id)
+    }
+
+    /// Whether a copy of a unit is done.
+    pub fn is_copied(&self, hpu: usize, id: u32) -> bool {
+        self.drivers[hpu].last_copied().wrapping_sub(id) as i32 >= 0
+    }
+
+    /// The handler on a unit, or an image that starts there, prints.
+    pub fn print(&mut self, hpu: usize, now: u64, text: &[u8]) {
+        let number = self.task(hpu).map_or(u64::MAX, |task| task.number);
+        for &character in text {
+            self.drivers[hpu].print(character, now, &mut self.asks);
+        }
+        self.file(hpu, number);
+    }
+
+    /// The handler on a unit cannot end yet: the NIC wakes the unit when it can.
+    pub fn is_held(&self, hpu: usize) -> bool {
+        self.drivers[hpu].held()
+    }
+
+    /// What an engine has asked and the NIC has not yet answered.
+    pub fn is_asked(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// Bytes that the last image begins with at an address of handler memory.
+    ///
+    /// # Errors
+    /// There is no image, or no such memory.
+    pub fn image_memory(&mut self, address: u32, size: u32) -> Result<&mut [u8], &'static str> {
+        let place = self.memories.place(0, address, size).ok_or(NO_MEMORY)?;
+        let space = self.memories.spaces.len().checked_sub(1).ok_or("no image")?;
+        Ok(self.memories.bytes_mut(space, place, size))
     }
 
     /// Whether a command of a unit is done.

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "nf_spin_port.h"
 #include "spin_conf.h"
 
 #define DMA_BUS_WIDTH 512
@@ -24,8 +25,14 @@ _Static_assert(sizeof(fpspin_flag_t) == 8, "a flag is written in one piece");
 #define HOST_ADDR_HPU(args) (HOST_ADDR(args) + HPU_ID(args) * PAGE_SIZE)
 #define HOST_PLD_ADDR(args) (HOST_ADDR_HPU(args) + DMA_ALIGN)
 
-// Number of each core's last request, in its cluster's memory.
+// Number of each core's last request, in its cluster's memory; where clusters have no data of their own, for all.
+#ifdef __riscv
 extern volatile uint8_t dma_idx[NUM_CLUSTER_HPUS];
+#define NF_SPIN_DMA_IDX(args) ((args)->hpu_id)
+#else
+extern volatile uint8_t dma_idx[CORE_COUNT];
+#define NF_SPIN_DMA_IDX(args) ((args)->hpu_gid)
+#endif
 
 // Whether a host program has given memory with a page for every HPU.
 static inline bool fpspin_check_host_mem(handler_args_t *args)
@@ -39,12 +46,13 @@ static inline fpspin_flag_t fpspin_host_req(handler_args_t *args, uint32_t len)
     fpspin_flag_t request = {.data = 0}, answer;
     spin_cmd_t command;
 
-    request.dma_id = ++dma_idx[args->hpu_id];
+    request.dma_id = ++dma_idx[NF_SPIN_DMA_IDX(args)];
     request.len = len;
     request.hpu_id = (uint16_t)HPU_ID(args);
     spin_write_to_host(HOST_ADDR_HPU(args), request.data, &command);
     spin_cmd_wait(command);
     do {
+        nf_spin_pause();
         answer.data = __host_data.flag[HPU_ID(args)];
     } while (answer.dma_id != request.dma_id);
     if (answer.hpu_id != request.hpu_id)

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use nicforge_isa::object::riscv::Image;
-use nicforge_run::spin::{self, Api, Built, ImageOptions};
+use nicforge_run::spin::{self, Api, Built, ImageOptions, NativeImage};
 
 use crate::context::{Failure, Runtime};
 
@@ -22,6 +22,15 @@ impl From<ApiArg> for Api {
             ApiArg::Fpspin => Api::Fpspin,
         }
     }
+}
+
+/// What runs handlers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineArg {
+    /// RISC-V units, interpreted with their times
+    Iss,
+    /// The same source compiled for this computer (x86-64): faster, without times of handlers, and not kept apart
+    Native,
 }
 
 /// `nicforge spin build`.
@@ -48,7 +57,15 @@ pub fn run(args: Build) -> Result<(), Failure> {
         Some(out) => out,
         None => Path::new(args.sources[0].file_name().unwrap_or_default()).with_extension("elf"),
     };
-    std::fs::write(&out, &built.elf).map_err(|e| Failure::user(format!("{}: {e}", out.display())))?;
+    // Whoever runs the image on this computer itself finds it there; one that does not compile for it still runs on RISC-V units.
+    let runtime = Runtime::unpack()?;
+    let options =
+        ImageOptions { sources: args.sources.clone(), api: args.machine.into(), flags: args.flags.clone() };
+    let elf = match spin::build_native(runtime.path(), &options) {
+        Ok((native, _)) => spin::join(&built.elf, &native).map_err(|e| Failure::of(e.fault(), e))?,
+        Err(_) => built.elf,
+    };
+    std::fs::write(&out, &elf).map_err(|e| Failure::user(format!("{}: {e}", out.display())))?;
     let api = Api::from(args.machine).name();
     outln!("wrote {} for {api}: {}", out.display(), contents(&built.image));
     Ok(())
@@ -68,6 +85,23 @@ pub fn image(sources: &[PathBuf], api: Api, flags: &[String]) -> Result<Built, F
         errln!("{}", built.warnings.trim_end());
     }
     Ok(built)
+}
+
+/// Handlers for this computer: compiled, or what `nicforge spin build` has added to an image.
+pub fn native(file: &Path, api: Api, flags: &[String]) -> Result<NativeImage, Failure> {
+    let user = |e: std::io::Error| Failure::user(format!("{}: {e}", file.display()));
+    let bytes = std::fs::read(file).map_err(user)?;
+    let fail = |e: spin::BuildError| Failure::of(e.fault(), e);
+    if file.extension().is_none_or(|ending| ending != "c") {
+        return spin::native_of(&bytes).map_err(fail);
+    }
+    let runtime = Runtime::unpack()?;
+    let options = ImageOptions { sources: vec![file.to_path_buf()], api, flags: flags.to_vec() };
+    let (elf, warnings) = spin::build_native(runtime.path(), &options).map_err(fail)?;
+    if !warnings.is_empty() {
+        errln!("{}", warnings.trim_end());
+    }
+    spin::native_of(&elf).map_err(fail)
 }
 
 /// Sizes and handlers of an image, in words.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 use nicforge_run::spin::live::{Happening, LineFaults, Live, LiveOptions, Lived, Setup};
-use nicforge_run::spin::{Api, handlers_of};
+use nicforge_run::spin::{Api, Lines, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
 
-use super::build::ApiArg;
-use super::{rules, sim};
+use super::build::{ApiArg, EngineArg};
+use super::{build, rules, sim};
 use crate::context::Failure;
 use crate::interrupt;
 
@@ -38,6 +38,9 @@ pub struct Run {
     device: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "fpspin")]
     machine: ApiArg,
+    /// What runs handlers
+    #[arg(long, value_enum, default_value = "iss")]
+    engine: EngineArg,
     /// Bytes of host memory that the handlers reach
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     host_memory: u32,
@@ -84,7 +87,18 @@ pub fn run(args: Run) -> Result<(), Failure> {
     let machine = sim::machine(api)?;
     let mut setup = Setup::default();
     if let Some(file) = &args.file {
-        let image = sim::load(file, api, &args.flags)?;
+        let image = match args.engine {
+            EngineArg::Iss => {
+                let (image, lines) = sim::load(file, api, &args.flags)?;
+                setup.lines = lines;
+                image
+            }
+            EngineArg::Native => {
+                let native = build::native(file, api, &args.flags)?;
+                setup.lines = Lines::new(&native.elf);
+                setup.native.insert(native).image.clone()
+            }
+        };
         setup.handlers = handlers_of(&image);
         setup.image = Some(image);
         setup.ruleset = Some(rules::parse(&args.matching).map_err(Failure::usage)?);
@@ -96,6 +110,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
             watchdog: (args.watchdog > 0).then_some(args.watchdog),
             ..Options::default()
         },
+        native: args.engine == EngineArg::Native,
         setup,
         tap: args.tap.clone(),
         address: args.address.clone(),

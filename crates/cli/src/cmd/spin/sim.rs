@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use nicforge_isa::object::riscv::{self, Image};
+use nicforge_run::Fault;
 use nicforge_run::pcap;
-use nicforge_run::spin::{Api, Load, Simulation, Traffic, generate, handlers_of, simulate};
+use nicforge_run::spin::{
+    Api, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, simulate, simulate_with,
+};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::nic::{Arrival, Compat, Full, Handlers, NicError, Options};
 
-use super::build::{self, ApiArg};
+use super::build::{self, ApiArg, EngineArg};
 use super::{rules, table};
 use crate::context::Failure;
 
@@ -29,6 +32,9 @@ pub struct Sim {
     /// Machine: 4 clusters of 8 at 1 GHz, or 2 of 8 at 40 MHz
     #[arg(long, value_enum, default_value = "fpspin")]
     machine: ApiArg,
+    /// What runs handlers
+    #[arg(long, value_enum, default_value = "iss")]
+    engine: EngineArg,
     /// Packets of each message
     #[arg(short = 'p', long, default_value_t = 32, value_name = "N")]
     packets: u32,
@@ -92,8 +98,18 @@ pub struct Sim {
 /// Simulates and reports.
 pub fn run(args: Sim) -> Result<(), Failure> {
     let api = Api::from(args.machine);
+    if args.timeline.is_some() && args.engine == EngineArg::Native {
+        return Err(Failure::usage("--timeline shows cycles, which only --engine iss has"));
+    }
     let machine = machine(api)?;
-    let image = load(&args.file, api, &args.flags)?;
+    let native = match args.engine {
+        EngineArg::Iss => None,
+        EngineArg::Native => Some(build::native(&args.file, api, &args.flags)?),
+    };
+    let (image, mut lines) = match &native {
+        Some(native) => (native.image.clone(), Lines::new(&native.elf)),
+        None => load(&args.file, api, &args.flags)?,
+    };
     let found = handlers_of(&image);
     let handlers = Handlers {
         header: args.hh.clone().or(found.header),
@@ -125,7 +141,15 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         answer_after: args.answer_after,
         memory: &memory,
     };
-    let simulated = simulate(&simulation, arrivals).map_err(|e| refused(&args.file, &e))?;
+    let simulated = match &native {
+        Some(native) => {
+            let engine = Native::new(&machine, native).map_err(|e| Failure::of(Fault::Environment, e))?;
+            simulate_with(&simulation, Box::new(engine), arrivals)
+        }
+        None => simulate(&simulation, arrivals),
+    };
+    let mut simulated = simulated.map_err(|e| refused(&args.file, &e))?;
+    simulated.faults.iter_mut().for_each(|fault| lines.explain(fault));
     if let Some(path) = &args.timeline {
         let text = table::timeline(&simulated, &machine).to_string();
         std::fs::write(path, text).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
@@ -144,10 +168,10 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         pcap::write(&mut std::fs::File::create(path).map_err(fail)?, &frames).map_err(fail)?;
     }
     if args.json {
-        outln!("{:#}", table::json(&simulated, &machine));
+        outln!("{:#}", table::json(&simulated, &machine, native.is_none()));
     } else {
         let name = args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        crate::out::text(&table::text(&simulated, &machine, &name, &what));
+        crate::out::text(&table::text(&simulated, &machine, &name, &what, native.is_none()));
     }
     Ok(())
 }
@@ -159,14 +183,16 @@ pub fn machine(api: Api) -> Result<Machine, Failure> {
 }
 
 /// Reads an image, or compiles handlers.
-pub fn load(file: &Path, api: Api, flags: &[String]) -> Result<Image, Failure> {
+pub fn load(file: &Path, api: Api, flags: &[String]) -> Result<(Image, Lines), Failure> {
     if file.extension().is_some_and(|ending| ending == "c") {
-        return Ok(build::image(&[file.to_path_buf()], api, flags)?.image);
+        let built = build::image(&[file.to_path_buf()], api, flags)?;
+        return Ok((built.image, Lines::new(&built.elf)));
     }
     let bytes = std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;
-    riscv::parse(&bytes).map_err(|e| {
+    let image = riscv::parse(&bytes).map_err(|e| {
         Failure::user(format!("{}: neither C (*.c) nor an image of handlers: {e}", file.display()))
-    })
+    })?;
+    Ok((image, Lines::new(&bytes)))
 }
 
 /// An image does not suit the machine.

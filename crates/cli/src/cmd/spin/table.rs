@@ -72,10 +72,13 @@ fn gbit(rate: Option<f64>) -> String {
 }
 
 /// The table.
-pub fn text(simulated: &Simulated, machine: &Machine, name: &str, what: &str) -> String {
+pub fn text(simulated: &Simulated, machine: &Machine, name: &str, what: &str, timed: bool) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = write_text(&mut text, simulated, machine, name, what);
+    let _ = write_text(&mut text, simulated, machine, name, what, timed);
+    if timed {
+        let _ = write_cycles(&mut text, simulated, machine);
+    }
     text
 }
 
@@ -85,6 +88,7 @@ fn write_text(
     machine: &Machine,
     name: &str,
     what: &str,
+    timed: bool,
 ) -> std::fmt::Result {
     let stats = &simulated.stats;
     for (hpu, line) in &simulated.printed {
@@ -95,12 +99,14 @@ fn write_text(
     }
     writeln!(
         out,
-        "{name} on {}: {} clusters of {} units, {} MHz (cycle-approximate)\n{what}\n",
+        "{name} on {}: {} clusters of {} units, {} MHz ({})\n{what}\n",
         machine.name,
         machine.clusters,
         machine.cores,
-        machine.hertz / 1e6
+        machine.hertz / 1e6,
+        if timed { "cycle-approximate" } else { "functional: handlers run on this computer, without cycles" }
     )?;
+    let gbit = |rate: Option<f64>| gbit(rate.filter(|_| timed));
     let bytes: u64 = simulated.freed.iter().map(|freed| u64::from(freed.bytes)).sum();
     let rate = gbit(feedback_rate(simulated, machine));
     writeln!(out, "handled     {:8} packets, {bytes} bytes{rate}", simulated.freed.len())?;
@@ -124,8 +130,12 @@ fn write_text(
         out,
         "commands    {:8}, {} refused, {} waits of units for their own",
         stats.commands, stats.commands_refused, stats.stalls
-    )?;
+    )
+}
 
+/// What took how long, and where.
+fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> std::fmt::Result {
+    let stats = &simulated.stats;
     writeln!(out, "\n{:18}{:>8}{:>8}{:>8}{:>10}", "cycles", "least", "median", "most", "mean")?;
     let mut row = |label: &str, values: Vec<u64>| match spread(values) {
         Some(s) => writeln!(out, "{label:18}{:>8}{:>8}{:>8}{:>10.1}", s.least, s.median, s.most, s.mean),
@@ -161,8 +171,23 @@ fn write_text(
     Ok(())
 }
 
-/// The same, and every handler, for programs.
-pub fn json(simulated: &Simulated, machine: &Machine) -> Value {
+/// The same, and every handler, for programs. Without times there are no cycles in it.
+pub fn json(simulated: &Simulated, machine: &Machine, timed: bool) -> Value {
+    let mut value = all(simulated, machine);
+    if let (false, Some(members)) = (timed, value.as_object_mut()) {
+        const TIMES: [&str; 9] =
+            ["cycles", "feedback_bps", "sent_bps", "stages", "latency", "header", "packet", "tail", "busy"];
+        TIMES.iter().for_each(|name| drop(members.remove(*name)));
+        members.insert("speed".to_string(), json!("functional"));
+        let handlers = members.get_mut("handlers").and_then(Value::as_array_mut);
+        for handler in handlers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            ["start", "cycles", "instructions"].iter().for_each(|name| drop(handler.remove(*name)));
+        }
+    }
+    value
+}
+
+fn all(simulated: &Simulated, machine: &Machine) -> Value {
     let summary = |values: Vec<u64>| {
         spread(values).map(|s| json!({ "min": s.least, "median": s.median, "max": s.most, "mean": s.mean }))
     };

@@ -11,7 +11,7 @@ use nicforge_isa::object::riscv;
 use nicforge_spin::matching::{Mode, Place, RULESETS, Rule, Ruleset, Test};
 
 use super::{Happening, Live, Setup};
-use crate::spin::handlers_of;
+use crate::spin::{Lines, handlers_of, native_of};
 
 const OPEN: u32 = 1;
 const LOAD: u32 = 2;
@@ -322,7 +322,14 @@ impl Live {
         tell: &mut dyn FnMut(Happening),
     ) -> Result<Answer, Refusal> {
         let wrong = |message: String| (libc::ENOEXEC, message);
-        let image = riscv::parse(elf).map_err(|e| wrong(e.to_string()))?;
+        let (image, native) = match self.options.native {
+            true => {
+                let native = native_of(elf).map_err(|e| wrong(e.to_string()))?;
+                (native.image.clone(), Some(native))
+            }
+            false => (riscv::parse(elf).map_err(|e| wrong(e.to_string()))?, None),
+        };
+        let lines = Lines::new(native.as_ref().map_or(elf, |native| &native.elf));
         let before = self.setups[context].clone();
         let handlers = handlers_of(&image);
         let named = [&handlers.header, &handlers.payload, &handlers.completion];
@@ -331,7 +338,7 @@ impl Live {
         let host_data = image.symbol("__host_data").map_or(0, |symbol| symbol.address);
         let names: Vec<&str> = named.iter().filter_map(|name| name.as_deref()).collect();
         let told = format!("context {context}: handlers {}", names.join(", "));
-        self.setups[context] = Setup { image: Some(image), handlers, ..before.clone() };
+        self.setups[context] = Setup { image: Some(image), native, lines, handlers, ..before.clone() };
         if let Err(error) = self.rebuild() {
             self.setups[context] = before;
             let _ = self.rebuild();

@@ -23,6 +23,8 @@ use nicforge_spin::nic::{
     Arrival, Context, Dropped, Fault, Handlers, HostRegion, Nic, NicError, Options, Out, Stats, Until,
 };
 
+use super::lines::Lines;
+use super::native::{Native, NativeError, NativeImage};
 use device::Device;
 pub use device::DeviceError;
 use line::Line;
@@ -52,6 +54,8 @@ pub enum LiveError {
     Device(#[from] DeviceError),
     #[error("the image cannot be set up: {0}")]
     Nic(#[from] NicError),
+    #[error(transparent)]
+    Native(#[from] NativeError),
     #[error("waiting for frames: {0}")]
     Wait(std::io::Error),
 }
@@ -69,6 +73,10 @@ impl LiveError {
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     pub image: Option<Image>,
+    /// The same for this computer, where the NIC runs that: then `image` is its image.
+    pub native: Option<NativeImage>,
+    /// Of the image, for faults.
+    pub lines: Lines,
     pub handlers: Handlers,
     pub ruleset: Option<Ruleset>,
     pub host: HostRegion,
@@ -79,6 +87,8 @@ pub struct Setup {
 pub struct LiveOptions {
     pub machine: Machine,
     pub nic: Options,
+    /// Handlers run as code of this computer.
+    pub native: bool,
     /// Handlers from the beginning, as context 0.
     pub setup: Setup,
     pub tap: Option<String>,
@@ -103,6 +113,7 @@ impl LiveOptions {
         LiveOptions {
             machine,
             nic: Options::default(),
+            native: false,
             setup: Setup::default(),
             tap: None,
             address: None,
@@ -239,10 +250,19 @@ impl Live {
     }
 
     /// A new NIC with all contexts that have images: what was under way is lost, as when hardware is loaded.
-    fn rebuild(&mut self) -> Result<(), NicError> {
+    fn rebuild(&mut self) -> Result<(), LiveError> {
         self.lived.add(self.nic.stats(), self.nic.now());
-        let mut nic =
-            Nic::new(&self.options.machine, self.options.nic.clone(), Box::new(self.shared.clone()));
+        let (machine, options) = (&self.options.machine, &self.options.nic);
+        let host = || Box::new(self.shared.clone());
+        let native = self.setups.iter().find_map(|setup| setup.native.as_ref());
+        // The one that was goes first: a process has one native engine.
+        self.nic = Nic::new(machine, options.clone(), host());
+        let mut nic = match native {
+            Some(image) => {
+                Nic::with_engine(machine, options.clone(), host(), Box::new(Native::new(machine, image)?))
+            }
+            None => Nic::new(machine, options.clone(), host()),
+        };
         self.numbers = vec![None; self.setups.len()];
         for (setup, number) in self.setups.iter().zip(&mut self.numbers) {
             let Some(image) = &setup.image else { continue };
@@ -338,7 +358,13 @@ impl Live {
                 }
                 Out::ToHost { .. } => self.lived.nobodys += 1,
                 Out::Stdout { hpu, text, .. } => tell(Happening::Printed { hpu, text }),
-                Out::Fault(fault) => tell(Happening::Fault(fault)),
+                Out::Fault(mut fault) => {
+                    let at = self.numbers.iter().position(|number| *number == Some(fault.context));
+                    if let Some(setup) = at.and_then(|at| self.setups.get_mut(at)) {
+                        setup.lines.explain(&mut fault);
+                    }
+                    tell(Happening::Fault(fault));
+                }
                 Out::Dropped { why, .. } => tell(Happening::Dropped(why)),
                 Out::HostWritten { .. } | Out::Handler(_) | Out::Feedback { .. } | Out::Abandoned { .. } => {}
             }

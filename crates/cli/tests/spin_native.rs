@@ -1,0 +1,146 @@
+//! Handlers compiled for this computer do what they do on interpreted units, and fail in ways that are explained.
+
+mod common;
+
+use common::{Place, example};
+use serde_json::Value;
+
+fn simulate(place: &Place, file: &str, engine: &str, arguments: &[&str]) -> Value {
+    let out = format!("{engine}.pcap");
+    let mut all =
+        vec!["spin", "sim", file, "-m", "3", "-p", "6", "--engine", engine, "--json", "--out", &out];
+    all.extend(arguments);
+    let ran = place.run(&all);
+    serde_json::from_str(ran.ok()).unwrap_or_else(|e| panic!("{e}: {ran:?}"))
+}
+
+/// Frames of a capture, in an order of their own: units end in another one.
+fn frames(place: &Place, engine: &str) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(place.path().join(format!("{engine}.pcap"))).unwrap();
+    let (mut rest, mut frames) = (&bytes[24..], Vec::new());
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        frames.push(rest[16..16 + length].to_vec());
+        rest = &rest[16 + length..];
+    }
+    frames.sort();
+    frames
+}
+
+fn same(place: &Place, name: &str, arguments: &[&str]) -> usize {
+    let file = example(&format!("spin/{name}.c"));
+    let (iss, native) =
+        (simulate(place, &file, "iss", arguments), simulate(place, &file, "native", arguments));
+    let names = [
+        "handled",
+        "sent",
+        "to_host",
+        "dropped",
+        "abandoned",
+        "host_written_bytes",
+        "host_read_bytes",
+        "commands",
+        "commands_refused",
+        "faults",
+        "output",
+    ];
+    for part in names {
+        assert_eq!(iss[part], native[part], "{name}: {part}");
+    }
+    let counted = |all: &Value| -> Vec<(Value, Value)> {
+        let counters = all["counters"].as_array().unwrap();
+        counters.iter().map(|one| (one["counter"].clone(), one["count"].clone())).collect()
+    };
+    assert_eq!(counted(&iss), counted(&native), "{name}");
+    assert_eq!((&native["speed"], native.get("latency")), (&Value::from("functional"), None));
+    let frames = frames(place, "iss");
+    assert_eq!(frames, self::frames(place, "native"), "{name}");
+    frames.len()
+}
+
+#[test]
+fn every_example_does_the_same_on_both_engines() {
+    let place = Place::new();
+    for name in [
+        "aggregate",
+        "copy_from_host",
+        "copy_to_host",
+        "empty",
+        "filtering",
+        "histogram",
+        "host_direct",
+        "ping_pong",
+        "reduce",
+    ] {
+        same(&place, &format!("pspin/{name}"), &["--machine", "pspin"]);
+    }
+    let host = ["--answer-after", "500", "--", "-DDO_HOST=true"];
+    assert_eq!(same(&place, "icmp_echo", &["--traffic", "icmp"]), 18);
+    assert_eq!(same(&place, "udp_echo", &[]), 18);
+    assert_eq!(same(&place, "udp_echo", &host), 18, "handlers wait for the host");
+    same(&place, "slmp_receive", &["--traffic", "slmp", "--answer-after", "500"]);
+    same(&place, "datatypes", &["--traffic", "slmp", "--answer-after", "500"]);
+}
+
+fn handlers(body: &str) -> String {
+    format!(
+        "#include <handler.h>\n#include <packets.h>\n\
+         static int deep(int n) {{ volatile int room[64]; room[0] = n; return n ? deep(n - 1) + room[0] : 0; }}\n\
+         __handler__ void x_ph(handler_args_t *args)\n{{\n    task_t *task = args->task;\n    (void)task;\n    (void)deep;\n{body}\n}}\n\
+         void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)\n\
+         {{ volatile handler_fn all[] = {{NULL, x_ph, NULL}}; *hh = all[0]; *ph = all[1]; *th = all[2]; *mem = 0; }}\n"
+    )
+}
+
+#[test]
+fn native_handlers_that_fail_are_explained_with_their_line_and_the_rest_goes_on() {
+    let place = Place::new();
+    let cases = [
+        ("    *(volatile int *)0 = 1;", "/bad.c:9): at 0x0: nothing can be written there"),
+        ("    for (;;) __asm__ volatile(\"\");", "/bad.c:9): still running after 1"),
+        ("    volatile futex_t lock = 1; futex_lock(&lock);", "still running after 1"),
+        ("    deep(20000);", ": below the handler's stack"),
+        ("    ((void (*)(void))0x4000)();", "pc 0x00004000: at 0x4000: nothing can be read or run there"),
+        ("    volatile int zero = 0; zero = 7 / zero;", ": division by zero"),
+        ("    assert(task->pkt_mem_size == 3);", ": a breakpoint, as abort and failed assertions have"),
+        ("    __asm__ volatile(\"ud2\");", "/bad.c:9): at 0x"),
+    ];
+    for (body, text) in cases {
+        place.file("bad.c", handlers(body));
+        let ran = place.run(&["spin", "sim", "bad.c", "--engine", "native", "-p", "3", "--", "-O1"]);
+        assert!(ran.ok().contains(text), "{body}: {ran:?}");
+        assert!(ran.out.contains("handled            3 packets"), "{body}: {ran:?}");
+        assert!(ran.out.contains("handlers           3 of 3 failed"), "{body}: {ran:?}");
+    }
+    // The same of interpreted units.
+    place.file("bad.c", handlers("    *(volatile int *)0 = 1;"));
+    let ran = place.run(&["spin", "sim", "bad.c", "-p", "1", "--", "-O1"]);
+    assert!(ran.ok().contains("/bad.c:9): StoreFault at 0x0"), "{ran:?}");
+}
+
+#[test]
+fn native_handlers_print_and_commands_take_locals_and_nothing_else() {
+    let place = Place::new();
+    let body = "    char text[32] = \"0123456789012345678901234567890\";\n    spin_cmd_t command;\n\
+         \x20   for (int i = 0; i < 6; i++)\n        spin_send_packet(text, 32, &command);\n    spin_cmd_wait(command);\n\
+         \x20   printf(\"%s %5d|%-5u|%08x %.3f %c%%\\n\", \"abc\", -42, 7u, 0xbeefu, 3.14159, 65);\n\
+         \x20   spin_send_packet((void *)0x10000000, 32, &command);";
+    place.file("good.c", handlers(body));
+    let ran = place.run(&["spin", "sim", "good.c", "--engine", "native", "-p", "2"]);
+    assert!(ran.ok().contains("[0.0] abc   -42|7    |0000beef 3.142 A%\n"), "{ran:?}");
+    assert!(ran.out.contains("sent              12 packets, 384 bytes\n"), "{ran:?}");
+    assert!(ran.out.contains("command refused, the handler goes on: 32 bytes at 0x10000000"), "{ran:?}");
+
+    place.file("asm.c", handlers("    __asm__ volatile(\"csrr a0, mhartid\");"));
+    place
+        .run(&["spin", "sim", "asm.c", "--engine", "native"])
+        .fails(1, &["do not compile for this computer", "--engine iss"]);
+    place.run(&["spin", "build", "asm.c"]).ok();
+    place
+        .run(&["spin", "sim", "asm.elf", "--engine", "native"])
+        .fails(1, &["the image has no part for this computer"]);
+    place.run(&["spin", "build", "good.c"]).ok();
+    let ran = place.run(&["spin", "sim", "good.elf", "--engine", "native", "-p", "2"]);
+    assert!(ran.ok().contains("sent              12 packets"), "{ran:?}");
+    place.is_clean();
+}
