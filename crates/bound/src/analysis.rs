@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::check::Queries;
@@ -102,26 +103,17 @@ pub enum BoundError {
     Thread(String),
 }
 
-/// Watches the clock and the user.
+/// Whether to end with what is known: the user asked, or the time is over. The thread that waits for the analysis looks at the
+/// clock, so that asking costs nothing even where the solver does for every decision.
+#[derive(Clone)]
 struct Watch {
-    deadline: Option<Instant>,
-    stop: Arc<AtomicBool>,
-    /// Calls so far; the clock is asked every some.
-    calls: AtomicU64,
-    late: AtomicBool,
+    user: Arc<AtomicBool>,
+    late: Arc<AtomicBool>,
 }
 
 impl Watch {
     fn over(&self) -> bool {
-        if self.stop.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed) {
-            return true;
-        }
-        let ask = self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(64);
-        let late = ask && self.deadline.is_some_and(|deadline| Instant::now() > deadline);
-        if late {
-            self.late.store(true, Ordering::Relaxed);
-        }
-        late
+        self.user.load(Ordering::Relaxed) || self.late.load(Ordering::Relaxed)
     }
 }
 
@@ -135,11 +127,22 @@ pub fn analyse(
     stop: Arc<AtomicBool>,
     progress: &mut (dyn FnMut(By, f64) + Send),
 ) -> Result<Report, BoundError> {
+    let watch = Watch { user: stop, late: Arc::new(AtomicBool::new(false)) };
+    let (done, waiting) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        let handle = thread
-            .spawn_scoped(scope, move || run(graph, options, stop, progress))
-            .map_err(|e| BoundError::Thread(e.to_string()))?;
+        let watching = watch.clone();
+        let work = move || {
+            // Dropped with the thread, also when it panics.
+            let _done = done;
+            run(graph, options, watching, progress)
+        };
+        let handle = thread.spawn_scoped(scope, work).map_err(|e| BoundError::Thread(e.to_string()))?;
+        if let Some(timeout) = options.timeout
+            && waiting.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout)
+        {
+            watch.late.store(true, Ordering::Relaxed);
+        }
         handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -147,12 +150,10 @@ pub fn analyse(
 fn run(
     mut graph: Graph,
     options: &Options,
-    stop: Arc<AtomicBool>,
+    watch: Watch,
     progress: &mut dyn FnMut(By, f64),
 ) -> Result<Report, BoundError> {
     let start = Instant::now();
-    let deadline = options.timeout.map(|timeout| start + timeout);
-    let watch = Rc::new(Watch { deadline, stop, calls: AtomicU64::new(0), late: AtomicBool::new(false) });
     let over = || watch.over();
     let mut terms = Terms::new(options.sizes.0, options.sizes.1);
     let base = packet_base(&graph);
@@ -164,12 +165,8 @@ fn run(
     for (region, address, byte) in &graph.given {
         terms.give(*region, *address, *byte);
     }
-    let limits = Limits {
-        unroll: options.unroll,
-        deadline,
-        undecided: options.method == Method::NoStatic,
-        stop: &over,
-    };
+    let limits =
+        Limits { unroll: options.unroll, undecided: options.method == Method::NoStatic, stop: &over };
     let dag = unroll::unroll(&mut graph, &mut terms, limits)?;
     let timed = timing::timed(&graph, &dag);
     let watching = watch.clone();

@@ -11,7 +11,7 @@ use batsat::{Callbacks, Lit, Solver as Sat, SolverInterface, SolverOpts, lbool};
 use crate::solver::{Model, Outcome};
 use crate::term::{Mem, MemNode, Node, Op, Term, Terms, Var};
 
-/// Tells a query to give up.
+/// Tells a query to give up. Once it has said so it keeps saying so: circuits that were begun then are not whole.
 pub type Stop = Rc<dyn Fn() -> bool>;
 
 struct Watch(Stop);
@@ -31,6 +31,7 @@ struct Read {
 /// Circuits of the terms asked for so far.
 pub struct Circuits {
     sat: Sat<Watch>,
+    stop: Stop,
     yes: Lit,
     terms: HashMap<Term, Rc<[Lit]>>,
     gates: HashMap<(bool, Lit, Lit), Lit>,
@@ -40,10 +41,10 @@ pub struct Circuits {
 impl Circuits {
     /// No terms yet.
     pub fn new(stop: Stop) -> Circuits {
-        let mut sat = Sat::new(SolverOpts::default(), Watch(stop));
+        let mut sat = Sat::new(SolverOpts::default(), Watch(Rc::clone(&stop)));
         let yes = Lit::new(sat.new_var_default(), true);
         sat.add_clause_reuse(&mut vec![yes]);
-        Circuits { sat, yes, terms: HashMap::new(), gates: HashMap::new(), reads: HashMap::new() }
+        Circuits { sat, stop, yes, terms: HashMap::new(), gates: HashMap::new(), reads: HashMap::new() }
     }
 
     fn fresh(&mut self) -> Lit {
@@ -202,6 +203,10 @@ impl Circuits {
             return known.clone();
         }
         let width = usize::from(terms.bits(term));
+        if (self.stop)() {
+            // Nobody asks the solver any more; making gates may take longer than its answers.
+            return vec![self.yes; width].into();
+        }
         let lits: Vec<Lit> = match terms.node(term) {
             Node::Const(value) => (0..width).map(|bit| self.constant(value >> bit & 1 != 0)).collect(),
             Node::Var(var) => {
@@ -304,6 +309,9 @@ impl Circuits {
             .unwrap_or_default();
         let address = address.unwrap_or(term);
         for (other, byte) in others {
+            if (self.stop)() {
+                return;
+            }
             self.tie(terms, (address, value), (other, byte));
         }
         self.reads.entry(region).or_default().push(Read { address, byte: term });
@@ -360,6 +368,9 @@ impl Circuits {
     /// Whether all assumptions can hold together.
     pub fn check(&mut self, terms: &Terms, assumptions: &[Term]) -> Outcome {
         let lits: Vec<Lit> = assumptions.iter().map(|term| self.bits(terms, *term)[0]).collect();
+        if (self.stop)() {
+            return Outcome::Unknown;
+        }
         match self.sat.solve_limited(&lits) {
             answer if answer == lbool::TRUE => Outcome::Sat,
             answer if answer == lbool::FALSE => {

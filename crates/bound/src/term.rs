@@ -120,6 +120,8 @@ pub struct Terms {
     /// Bytes of initial contents that are given.
     given: HashMap<(u32, u64), u8>,
     bases: HashMap<u32, Term>,
+    /// Sums as a base and an offset, see [`Terms::strip`].
+    stripped: HashMap<Term, Option<(u32, Term)>>,
 }
 
 /// Most places of given contents one load may choose from.

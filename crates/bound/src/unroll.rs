@@ -18,7 +18,6 @@ mod state;
 mod unchecked;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use crate::cells::{self, Cells};
 use crate::graph::{BlockId, Contents, Graph, Next, Slot};
@@ -122,7 +121,6 @@ pub enum UnrollError {
 pub struct Limits<'a> {
     /// Most iterations of every loop; ways that go on are cut off.
     pub unroll: Option<u32>,
-    pub deadline: Option<Instant>,
     /// Decide no branch and learn no sizes on the way: all that is left to the solver.
     pub undecided: bool,
     pub stop: &'a dyn Fn() -> bool,
@@ -203,8 +201,7 @@ fn first_place(graph: &Graph, block: BlockId) -> String {
 
 impl Walk<'_> {
     fn check(&self, position: &[u32]) -> Result<(), UnrollError> {
-        let late = self.limits.deadline.is_some_and(|deadline| Instant::now() > deadline);
-        if late || (self.limits.stop)() {
+        if (self.limits.stop)() {
             return Err(UnrollError::Stopped);
         }
         if self.dag.nodes.len() > NODE_LIMIT || self.crowded {

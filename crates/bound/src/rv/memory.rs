@@ -116,9 +116,8 @@ impl Surroundings {
         };
         let bytes = |memory: Option<&Memory>| memory.map_or(0, |memory| memory.size.value as u32);
         let costs = &target.costs[&group.costs];
-        let bits = 8.0 * longest as f64;
-        let time = |seconds: f64| (seconds * hz - 1e-6).ceil().max(0.0) as u64;
         let far = wait(of(false), false);
+        let (host_cycles, send_cycles) = commands(target, longest, hz);
         let cores_each = group.per_island.unwrap_or(group.count).max(1);
         let ports = &target.ports;
         Ok(Surroundings {
@@ -129,11 +128,8 @@ impl Surroundings {
             clusters: group.count.div_ceil(cores_each).clamp(1, 4),
             cores_each,
             now_cycles: costs.now.ceil() as u64,
-            host_cycles: target
-                .host_link
-                .as_ref()
-                .map_or(0, |link| time(link.latency.value * 1e-9 + bits / link.rate.value)),
-            send_cycles: time(bits / ports.rate.value),
+            host_cycles,
+            send_cycles,
             copy_cycles: far.load + (costs.copy_byte * longest as f64).ceil() as u64,
             machine: Machine {
                 base_cycles: costs.receive,
@@ -157,6 +153,22 @@ impl Surroundings {
             self.far
         }
     }
+}
+
+/// Cycles of the longest commands that move up to so many bytes, to or from the host and onto the line, while their way is free;
+/// what ways carry at most is the ports' and the link's rate. Each takes its own time, the link's latency and the time of its bytes.
+fn commands(target: &Target, longest: u64, hz: f64) -> (u64, u64) {
+    let time = |seconds: f64| (seconds * hz - 1e-6).ceil().max(0.0) as u64;
+    let bits = 8.0 * longest as f64;
+    let link = target.host_link.as_ref().map_or(0, |link| time(bits / link.rate.value));
+    let Some(spin) = &target.spin else {
+        let latency = target.host_link.as_ref().map_or(0.0, |link| link.latency.value * 1e-9);
+        return (time(latency) + link, time(bits / target.ports.rate.value));
+    };
+    let beats = longest.div_ceil(u64::from(spin.beat_bytes).max(1));
+    let own = spin.host_write_cycles.max(spin.host_word_cycles).max(spin.host_read_cycles);
+    let host = u64::from(own) + time(spin.host_latency.value * 1e-9) + link.max(beats);
+    (host, u64::from(spin.send_cycles) + beats)
 }
 
 /// Slots of a program besides registers.

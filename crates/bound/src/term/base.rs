@@ -35,14 +35,24 @@ impl Terms {
                 _ => None,
             },
             Node::Op(Op::Add, a, b) => {
-                if let Some((base, rest)) = self.strip(a) {
-                    return Some((base, self.binary(Op::Add, rest, b)));
+                // Kept, since sums grow by a summand with every iteration of a loop.
+                if let Some(known) = self.stripped.get(&term) {
+                    return *known;
                 }
-                let (base, rest) = self.strip(b)?;
-                Some((base, self.binary(Op::Add, a, rest)))
+                let parts = self.strip_sum(a, b);
+                self.stripped.insert(term, parts);
+                parts
             }
             _ => None,
         }
+    }
+
+    fn strip_sum(&mut self, a: Term, b: Term) -> Option<(u32, Term)> {
+        if let Some((base, rest)) = self.strip(a) {
+            return Some((base, self.binary(Op::Add, rest, b)));
+        }
+        let (base, rest) = self.strip(b)?;
+        Some((base, self.binary(Op::Add, a, rest)))
     }
 
     /// The base of an address.

@@ -77,7 +77,8 @@ fn narrow(terms: &Terms, state: &mut State, term: Term, low: u64, high: u64) -> 
     }
 }
 
-fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
+/// What is known of a term where the conditions of a state hold.
+pub(super) fn bounds(terms: &Terms, state: &State, term: Term) -> (u64, u64) {
     if terms.based() {
         return range(terms, state, term);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::conditions::bounds;
 use super::{Node, State};
 use crate::term::{Mem, Op, Term, Terms};
 
@@ -45,10 +46,11 @@ pub(super) fn merge(
             Some(parts) => (terms.base_of(values[0]), parts.into_iter().map(|(_, rest)| rest).collect()),
             None => (None, values),
         };
-        let facts: Vec<_> = values.iter().map(|value| terms.facts(*value)).collect();
-        let low = facts.iter().map(|facts| facts.low).min().unwrap_or(0);
-        let high = facts.iter().map(|facts| facts.high).max().unwrap_or(u64::MAX);
-        let phi = terms.phi(id, node.phis.len() as u32, facts[0].bits, (low, high));
+        // What conditions said of the values on their ways holds for the choice between them.
+        let spans = values.iter().zip(arrivals).map(|(value, (_, state))| bounds(terms, state, *value));
+        let (low, high) =
+            spans.fold((u64::MAX, 0), |(low, high), (least, most)| (low.min(least), high.max(most)));
+        let phi = terms.phi(id, node.phis.len() as u32, terms.bits(values[0]), (low, high));
         node.phis.push(values.clone());
         let phi = match base {
             Some(base) => terms.binary(Op::Add, base, phi),

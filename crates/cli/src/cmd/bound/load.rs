@@ -159,7 +159,7 @@ fn from_handlers(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         listing: None,
         program: None,
         object: Vec::new(),
-        label: "modelled: RI5CY's cycles with instructions in the cache and memory banks free",
+        label: "modelled: RI5CY's cycles with instructions in the cache, memory banks and ways of commands free",
         margin: None,
         target: target.name.clone(),
         engine: "commands",
