@@ -1,5 +1,5 @@
-// What handlers use of the C library, for x32, for which there is none: strings, output, the ends of programs. Output knows
-// %d %i %u %x %X %o %c %s %p %f and %%, with flags, width, precision and lengths.
+// What handlers use of the C library, for x32, for which there is none: strings, output, the ends of programs. Output
+// knows %d %i %u %x %X %o %c %s %p %f and %%, with flags, width, precision and lengths.
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 
 #include <stdarg.h>
@@ -267,8 +267,8 @@ static void format(struct sink *sink, const char *text, va_list list)
 
             string = string ? string : "(null)";
             form.zero = false;
-            number(sink, form, "", string, (int)strnlen(string, form.precision < 0 ? PTRDIFF_MAX : (size_t)form.precision),
-                   0);
+            number(sink, form, "", string,
+                   (int)strnlen(string, form.precision < 0 ? PTRDIFF_MAX : (size_t)form.precision), 0);
             break;
         }
         case 0:

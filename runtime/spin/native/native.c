@@ -1,5 +1,6 @@
-// The runtime of handlers that run on this computer itself: what they ask of the NIC goes through one gate, which switches
-// to the engine and comes back with the answer. What requests mean stands in crates/run/src/spin/native/request.rs.
+// The runtime of handlers that run on this computer itself: what they ask of the NIC goes through one gate, which
+// switches to the engine and comes back with the answer. What requests mean stands in
+// crates/run/src/spin/native/request.rs.
 #include <stdio.h>
 #include <stdlib.h>
 
