@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use nicforge_codegen::dpdk::{Pipeline, SteerBy};
+use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy};
 use nicforge_ir::interp::{Access, Tracer};
 use nicforge_ir::{
-    Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError, TableId, Verified,
+    Direction, Entry, HandlerId, InputEvent, Interp, Op, Output, Program, TableBackend, TableError, TableId,
+    Verified,
 };
 
 use super::{Departure, DpdkError, DpdkProgram, DpdkRun, Machine};
@@ -109,8 +110,9 @@ impl Tracer for Keys {
     }
 }
 
-/// Whether packets of one key leave in order: by one stage, all of whose events of a key go to one replica. Else they may overtake
-/// each other on their way out, whatever the order in which they used the entry.
+/// Whether packets of one key leave in order: by one stage, all of whose events of a key go to one replica, and not through replicas on
+/// their way there that take events in turn. Else they may overtake each other on their way out, whatever the order in which they used
+/// the entry.
 fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
     let sends =
         |op: &Op| matches!(op, Op::Generate { event, .. } if compiled.events[*event].name == "net_send");
@@ -125,8 +127,14 @@ fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
         let by = pipeline.steering.iter().find(|s| s.event == compiled.handlers[*id].event);
         by.is_some_and(|steering| steering.by != SteerBy::RoundRobin)
     };
+    let internal =
+        |id: &HandlerId| compiled.events[compiled.handlers[*id].event].direction == Direction::Internal;
+    let mixes = |stage: &PipeStage| {
+        stage.replicas > 1 && stage.handlers.iter().any(|id| internal(id) && !steered(id))
+    };
     match exits[..] {
         [] => true,
+        _ if pipeline.stages.iter().any(mixes) => false,
         [exit] => exit.replicas == 1 || exit.handlers.iter().all(steered),
         _ => false,
     }
