@@ -85,6 +85,23 @@ fn a_simulation_reports_what_each_packet_cost() {
 }
 
 #[test]
+fn a_host_that_works_answers_between_and_its_share_is_shown() {
+    let place = Place::new();
+    let file = spin_example("udp_echo");
+    let sim = |work: &str| {
+        let args = ["spin", "sim", &file, "-p", "20", "--json", "--host-work", work, "--", "-DDO_HOST=true"];
+        json(place.run(&args).ok())
+    };
+    let (busy, idle) = (sim("5000"), sim("100"));
+    assert_eq!((&busy["sent"], &idle["sent"]), (&Value::from(20), &Value::from(20)));
+    let share = |ran: &Value| ran["overlap"].as_f64().unwrap();
+    assert!(share(&idle) < 0.7 && share(&busy) > 0.9, "{} {}", idle["overlap"], busy["overlap"]);
+    // Handlers wait for the host's next look.
+    assert!(busy["packet"]["median"].as_u64() > idle["packet"]["median"].as_u64());
+    place.run(&["spin", "sim", &file, "--host-look", "5"]).fails(2, &["--host-work"]);
+}
+
+#[test]
 fn handlers_that_fail_are_explained_and_the_rest_goes_on() {
     let place = Place::new();
     let handlers = |body: &str| {

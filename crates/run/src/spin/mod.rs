@@ -22,6 +22,8 @@ pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
 pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
 pub use serve::{ServeError, serve};
-pub use simulate::{Freed, HOST, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput};
+pub use simulate::{
+    Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput,
+};
 pub use traffic::{Load, Traffic, generate};
 pub use verify::roomy_capacities;

@@ -25,10 +25,21 @@ pub struct Simulation<'a> {
     /// Selects frames that come without a message.
     pub ruleset: Option<Ruleset>,
     pub options: Options,
-    /// A program on the host answers requests of handlers (`fpspin_host_req`) so many cycles after they have reached its memory.
-    pub answer_after: Option<u64>,
+    pub host: HostProgram,
     /// What the handlers' memory holds at the beginning.
     pub memory: &'a [u8],
+}
+
+/// The program on the host that answers requests of handlers (`fpspin_host_req`). Times are the NIC's cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostProgram {
+    /// There is none.
+    #[default]
+    Absent,
+    /// It answers so long after a request has reached its memory.
+    After(u64),
+    /// It has work of its own, looks for requests after each piece of it, and answers what it finds.
+    Works { work: u64, look: u64, answer: u64 },
 }
 
 /// A packet whose memory was freed.
@@ -58,8 +69,19 @@ pub struct Simulated {
     pub messages: messages::Counts,
     /// Counters that handlers added to (`push_counter`): number, how often, sum.
     pub counters: Vec<(usize, u32, u32)>,
+    /// Cycles of the host's own work, and of looking for requests and answering them.
+    pub host_work: u64,
+    pub host_polling: u64,
     /// Cycles until nothing was left to do.
     pub cycles: u64,
+}
+
+impl Simulated {
+    /// The share of its time that the host has for its own work, T_MM / (T_MM + T_Poll), if it has any.
+    pub fn overlap(&self) -> Option<f64> {
+        let all = self.host_work + self.host_polling;
+        (self.host_work > 0).then(|| self.host_work as f64 / all as f64)
+    }
 }
 
 /// Handlers by the endings of their names: the first function each that ends in `_hh`, `_ph`, `_th`.
@@ -103,9 +125,31 @@ pub fn simulate_with(
         nic.arrive(arrival);
     }
     let mut simulated = Simulated::default();
-    match simulation.answer_after {
-        None => nic.run_until(Until::Idle),
-        Some(delay) => answering(&mut nic, simulation, delay, &mut simulated)?,
+    match simulation.host {
+        HostProgram::Absent => nic.run_until(Until::Idle),
+        HostProgram::After(delay) => {
+            while !nic.is_idle() {
+                nic.run_until(Until::Cycle(nic.now() + ANSWER_SLICE));
+                for request in requests(&mut nic, simulation, &mut simulated) {
+                    answer(&mut nic, simulation, request, request.time + delay)?;
+                }
+            }
+        }
+        HostProgram::Works { work, look, answer: each } => {
+            let mut time = nic.now();
+            while !nic.is_idle() {
+                time += work.max(1);
+                simulated.host_work += work.max(1);
+                nic.run_until(Until::Cycle(time));
+                let found = requests(&mut nic, simulation, &mut simulated);
+                let polling = look + each * found.len() as u64;
+                simulated.host_polling += polling;
+                for (at, request) in found.into_iter().enumerate() {
+                    answer(&mut nic, simulation, request, time + look + each * (at as u64 + 1))?;
+                }
+                time += polling;
+            }
+        }
     }
     for out in nic.take_out() {
         collect(&mut simulated, out);
@@ -117,31 +161,37 @@ pub fn simulate_with(
     Ok(simulated)
 }
 
-/// Runs until idle, and answers what handlers write to the pages of their units: the same flag goes back to the NIC.
-fn answering(
-    nic: &mut Nic,
-    simulation: &Simulation,
-    delay: u64,
-    simulated: &mut Simulated,
-) -> Result<(), NicError> {
+/// A request: the flag that a unit wrote to its page, and when that got there.
+#[derive(Clone, Copy)]
+struct Request {
+    time: u64,
+    hpu: u64,
+    flag: [u8; 8],
+}
+
+/// Requests since the last call; all else that came out is collected.
+fn requests(nic: &mut Nic, simulation: &Simulation, simulated: &mut Simulated) -> Vec<Request> {
     const PAGE: u64 = 4096;
-    let flags = simulation.image.symbol("__host_data").map_or(0, |symbol| symbol.address);
-    while !nic.is_idle() {
-        nic.run_until(Until::Cycle(nic.now() + ANSWER_SLICE));
-        for out in nic.take_out() {
-            if let Out::HostWritten { time, address, bytes: 8, .. } = out {
-                let offset = address - HOST.address;
-                let hpu = offset / PAGE;
-                if offset.is_multiple_of(PAGE) && hpu < simulation.machine.hpus() as u64 {
-                    let mut flag = [0; 8];
-                    nic.host().read(address, &mut flag);
-                    nic.write_at(time + delay, 0, flags + 8 * hpu as u32, &flag)?;
-                }
+    let mut found = Vec::new();
+    for out in nic.take_out() {
+        if let Out::HostWritten { time, address, bytes: 8, .. } = out {
+            let offset = address - HOST.address;
+            let hpu = offset / PAGE;
+            if offset.is_multiple_of(PAGE) && hpu < simulation.machine.hpus() as u64 {
+                let mut flag = [0; 8];
+                nic.host().read(address, &mut flag);
+                found.push(Request { time, hpu, flag });
             }
-            collect(simulated, out);
         }
+        collect(simulated, out);
     }
-    Ok(())
+    found
+}
+
+/// The same flag goes back to the NIC.
+fn answer(nic: &mut Nic, simulation: &Simulation, request: Request, time: u64) -> Result<(), NicError> {
+    let flags = simulation.image.symbol("__host_data").map_or(0, |symbol| symbol.address);
+    nic.write_at(time, 0, flags + 8 * request.hpu as u32, &request.flag)
 }
 
 /// What `__host_data` counts, behind a flag for each unit: pairs of a sum and how often something was added.

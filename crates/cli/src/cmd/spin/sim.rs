@@ -7,7 +7,8 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::{
-    Api, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, simulate, simulate_with,
+    Api, HostProgram, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, simulate,
+    simulate_with,
 };
 use nicforge_spin::machine::Machine;
 use nicforge_spin::nic::{Arrival, Compat, Full, Handlers, NicError, Options};
@@ -75,6 +76,14 @@ pub struct Sim {
     /// A host program answers handlers' requests after so many cycles
     #[arg(long, value_name = "CYCLES")]
     answer_after: Option<u64>,
+    /// A host program works for so many cycles between two looks for requests; shows what share of its time it has for that
+    #[arg(long, value_name = "CYCLES", conflicts_with = "answer_after")]
+    host_work: Option<u64>,
+    /// Cycles of a look, and of an answer
+    #[arg(long, default_value_t = 64, value_name = "CYCLES", requires = "host_work")]
+    host_look: u64,
+    #[arg(long, default_value_t = 20, value_name = "CYCLES", requires = "host_work")]
+    host_answer: u64,
     /// With the faults of the published hardware and libraries
     #[arg(long)]
     bugs: bool,
@@ -138,7 +147,11 @@ pub fn run(args: Sim) -> Result<(), Failure> {
             watchdog: (args.watchdog > 0).then_some(args.watchdog),
             ..Options::default()
         },
-        answer_after: args.answer_after,
+        host: match (args.answer_after, args.host_work) {
+            (Some(delay), _) => HostProgram::After(delay),
+            (None, Some(work)) => HostProgram::Works { work, look: args.host_look, answer: args.host_answer },
+            (None, None) => HostProgram::Absent,
+        },
         memory: &memory,
     };
     let simulated = match &native {

@@ -136,6 +136,10 @@ fn write_text(
 /// What took how long, and where.
 fn write_cycles(out: &mut String, simulated: &Simulated, machine: &Machine) -> std::fmt::Result {
     let stats = &simulated.stats;
+    if let Some(overlap) = simulated.overlap() {
+        writeln!(out, "overlap     {:7.1}% of the host's time is for its own work", 100.0 * overlap)?;
+    }
+
     writeln!(out, "\n{:18}{:>8}{:>8}{:>8}{:>10}", "cycles", "least", "median", "most", "mean")?;
     let mut row = |label: &str, values: Vec<u64>| match spread(values) {
         Some(s) => writeln!(out, "{label:18}{:>8}{:>8}{:>8}{:>10.1}", s.least, s.median, s.most, s.mean),
@@ -217,6 +221,7 @@ fn all(simulated: &Simulated, machine: &Machine) -> Value {
             "task_to_copy": stages(STAGES[1].1),
             "copy_to_handler": stages(STAGES[2].1),
         },
+        "overlap": simulated.overlap(),
         "latency": summary(latencies(simulated)),
         "header": of(Handler::Header),
         "packet": of(Handler::Payload),
