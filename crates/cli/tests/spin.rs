@@ -229,3 +229,17 @@ fn published_figures_are_met() {
     assert!(ours("median error, %") <= 10.0);
     assert!(ours("within 25 %, % of cells") >= 80.0);
 }
+
+#[test]
+fn all_names_of_both_interfaces_compile_and_link() {
+    let place = Place::new();
+    let source = |name: &str| format!("{}/tests/api/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let handlers = source("handlers");
+    place.run(&["spin", "build", &handlers, "-o", "p.elf", "--machine", "pspin"]).ok();
+    place.run(&["spin", "build", &handlers, "-o", "f.elf", "--", "-DFP"]).ok();
+    place.run(&["spin", "sdk", "sdk"]).ok();
+    let flags = ["-O3", "-march=native", "-Wall", "-Werror", "-D__FPSPIN_HOST__", "-Isdk"];
+    let host = source("host");
+    let rest = [host.as_str(), "-Lsdk/fpspin", "-lfpspin", "-o", "host"];
+    common::finish(place.prepare("gcc", &[&flags[..], &rest[..]].concat())).ok();
+}

@@ -1,4 +1,5 @@
 // The C half of an image's runtime: data the host knows by name, output, and what the C library asks for.
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,6 +33,55 @@ void init_printf(void *putp, void *putf)
 {
     (void)putp;
     (void)putf;
+}
+
+// The same under the names of the small library that handlers may know.
+int tfp_printf(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vprintf(format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+int tfp_vsprintf(char *text, const char *format, va_list arguments) { return vsprintf(text, format, arguments); }
+
+int tfp_vsnprintf(char *text, size_t room, const char *format, va_list arguments)
+{
+    return vsnprintf(text, room, format, arguments);
+}
+
+int tfp_snprintf(char *text, size_t room, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(text, room, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+struct output {
+    FILE file;
+    void *putp;
+    void (*putf)(void *, char);
+};
+
+static int put_there(char c, FILE *file)
+{
+    struct output *output = (struct output *)file;
+
+    output->putf(output->putp, c);
+    return (unsigned char)c;
+}
+
+void tfp_format(void *putp, void (*putf)(void *, char), const char *format, va_list arguments)
+{
+    struct output output = {FDEV_SETUP_STREAM(put_there, NULL, NULL, _FDEV_SETUP_WRITE), putp, putf};
+
+    vfprintf(&output.file, format, arguments);
 }
 
 // There is no process to end: the handler is at fault.
