@@ -28,6 +28,25 @@ impl Random {
     }
 }
 
+/// Reads and writes the memory of a cluster that is not its own.
+const FAR_NAME: &str = "far";
+const FAR: &str = "#include <handler.h>
+__handler__ void far_ph(handler_args_t *args)
+{
+    volatile uint32_t *there = (volatile uint32_t *)args->task->scratchpad[1];
+    for (int i = 0; i < 16; i++)
+        there[i] += i;
+}
+void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **mem)
+{
+    volatile handler_fn all[] = {NULL, far_ph, NULL};
+    *hh = all[0];
+    *ph = all[1];
+    *th = all[2];
+    *mem = NULL;
+}
+";
+
 /// Frames of any bytes and sizes, every other one an echo request as far as handlers look, a millisecond apart.
 fn capture(random: &mut Random) -> Vec<u8> {
     let mut file = Vec::new();
@@ -59,6 +78,7 @@ fn no_simulated_handler_takes_longer_than_its_bound() {
     let place = Place::new();
     let mut random = Random(7);
     place.file("any.pcap", capture(&mut random));
+    place.file("far.c", FAR);
     // Machine, handlers, traffic besides random bytes, trips of their loop where the packet's own length field ends it.
     let cases = [
         ("pspin", "pspin/empty", Some("pspin"), None),
@@ -71,10 +91,15 @@ fn no_simulated_handler_takes_longer_than_its_bound() {
         ("fpspin", "icmp_echo", Some("icmp"), None),
         ("fpspin", "udp_echo", Some("udp"), None),
         ("fpspin", "slmp_receive", Some("slmp"), None),
+        ("pspin", FAR_NAME, Some("pspin"), None),
+        ("fpspin", FAR_NAME, Some("udp"), None),
     ];
     for (machine, name, traffic, trips) in cases {
         let image = format!("{}.elf", name.replace('/', "_"));
-        let source = example(&format!("spin/{name}.c"));
+        let source = match name {
+            FAR_NAME => format!("{name}.c"),
+            _ => example(&format!("spin/{name}.c")),
+        };
         place.run(&["spin", "build", &source, "-o", &image, "--machine", machine]).ok();
         let most = MOST.to_string();
         let mut args = vec!["bound", &image, "--target", machine, "--mtu", &most, "--by", "packet-rate"];

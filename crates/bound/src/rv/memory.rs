@@ -72,7 +72,10 @@ pub mod base {
 /// What a target says of the surroundings of its cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surroundings {
+    /// The own cluster's memory: packets, the stack, what has an address of its own.
     pub near: Wait,
+    /// Memory at a cluster's address, which may be another cluster's.
+    pub other: Wait,
     pub far: Wait,
     pub near_bytes: u32,
     pub far_bytes: u32,
@@ -120,12 +123,21 @@ impl Surroundings {
         let (host_cycles, send_cycles) = commands(target, longest, hz);
         let cores_each = group.per_island.unwrap_or(group.count).max(1);
         let ports = &target.ports;
+        let near = wait(of(true), true);
+        let clusters = group.count.div_ceil(cores_each).clamp(1, 4);
+        let across =
+            target.spin.as_ref().map_or(0, |spin| u64::from(spin.remote_l1_cycles.saturating_sub(1)));
+        let other = match clusters {
+            1 => near,
+            _ => Wait { load: near.load.max(across), store: near.store.max(across), ..near },
+        };
         Ok(Surroundings {
-            near: wait(of(true), true),
+            near,
+            other,
             far,
             near_bytes: bytes(of(true)),
             far_bytes: bytes(of(false)),
-            clusters: group.count.div_ceil(cores_each).clamp(1, 4),
+            clusters,
             cores_each,
             now_cycles: costs.now.ceil() as u64,
             host_cycles,
@@ -143,10 +155,11 @@ impl Surroundings {
 
     /// Cycles beyond its own of an access to an address that is no packet and no stack.
     pub fn wait(&self, at: u32) -> Wait {
-        let near = (L1..L1 + 4 * L1_EACH).contains(&at) || (L1_OWN..L1_OWN + L1_EACH).contains(&at);
         let device = DEVICES.iter().any(|(from, bytes)| (*from..from + bytes).contains(&at));
-        if near {
+        if (L1_OWN..L1_OWN + L1_EACH).contains(&at) {
             self.near
+        } else if (L1..L1 + 4 * L1_EACH).contains(&at) {
+            self.other
         } else if device {
             Wait::default()
         } else {
@@ -294,7 +307,7 @@ impl Regions<'_> {
         for cluster in 0..4 {
             let home = SCRATCH_HOME + 0x100_0000 * cluster;
             let name = format!("scratchpad of cluster {cluster}");
-            let region = self.region(&name, home, around.near_bytes.into(), Contents::Shared, near);
+            let region = self.region(&name, home, around.near_bytes.into(), Contents::Shared, around.other);
             let low = u64::from(L1 + L1_RESERVED) + cluster * u64::from(L1_EACH);
             let high = low + u64::from(around.near_bytes);
             self.unchecked.bases.push(Base { region, home, low, high, aligned: 3 });
@@ -380,7 +393,7 @@ impl Regions<'_> {
         let around = self.around;
         for cluster in 0..4 {
             let at = L1 + cluster * L1_EACH + L1_RESERVED;
-            self.region("L1", at.into(), around.near_bytes.into(), Contents::Shared, around.near);
+            self.region("L1", at.into(), around.near_bytes.into(), Contents::Shared, around.other);
         }
         let own = u64::from(L1_OWN + L1_RESERVED);
         self.region("own L1", own, around.near_bytes.into(), Contents::Shared, around.near);

@@ -222,8 +222,9 @@ impl World<'_> {
 
     /// Cycles that an access waits, twice if it is made twice.
     fn wait(&self, access: Access, write: bool) -> u32 {
-        let packets = self.areas.first().is_some_and(|(from, bytes)| access.at.wrapping_sub(*from) < *bytes);
-        let wait = if packets { self.around.near } else { self.around.wait(access.at) };
+        // Packets and the stack in the own cluster's memory, whatever its address.
+        let own = self.owned(access.at) && access.at < map::L2;
+        let wait = if own { self.around.near } else { self.around.wait(access.at) };
         let once = if write { wait.store } else { wait.load } as u32;
         if (access.at & 3) + access.size > 4 { 2 * once } else { once }
     }
