@@ -4,8 +4,9 @@
 mod common;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use common::{Place, example};
+use common::{Background, Place, example};
 use serde_json::Value;
 
 /// Bytes of the largest packet, headers included, and packets of a run.
@@ -134,6 +135,26 @@ fn no_simulated_handler_takes_longer_than_its_bound() {
             assert!(count > 0, "{name}: no handler ran twice on a unit");
             assert!(slowest <= cycles, "{name} on {machine}: {slowest} cycles, the bound is {cycles}");
         }
+    }
+    place.is_clean();
+}
+
+/// One query of this handler's would take minutes: a limit, and Ctrl-C, hold inside it, and what is known by then is a valid bound.
+#[test]
+fn limits_hold_inside_a_query() {
+    let place = Place::new();
+    let source = example("spin/icmp_echo.c");
+    place.run(&["spin", "build", &source, "-o", "icmp.elf", "--", "-DWHOLE_CHECKSUM"]).ok();
+    let bound = ["bound", "icmp.elf", "--target", "fpspin", "--json"];
+    let limited = Background::start(place.command(&[&bound[..], &["--timeout", "1"]].concat())).end();
+    let interrupted = Background::start(place.command(&bound));
+    // The first bound is there at once; the query that takes long begins soon after.
+    std::thread::sleep(Duration::from_secs(2));
+    interrupted.signal(libc::SIGINT);
+    for ran in [limited, interrupted.end()] {
+        let report: Value = serde_json::from_str(ran.ok()).unwrap();
+        assert_eq!(report["status"], "lower_bound", "{report}");
+        assert!(report["bit_rate_bps"].as_f64().unwrap() > 0.0);
     }
     place.is_clean();
 }
