@@ -85,6 +85,20 @@ fn a_simulation_reports_what_each_packet_cost() {
 }
 
 #[test]
+fn traces_of_pspins_drivers_are_replayed() {
+    let place = Place::new();
+    let file = spin_example("pspin/aggregate");
+    place.file("t", "1 3 256\na b 128 10 5 0\na b 0 1000 0 0\na b 256 0 5 1\n");
+    let ran = json(place.run(&["spin", "sim", &file, "--machine", "pspin", "--trace", "t", "--json"]).ok());
+    assert_eq!((&ran["handled"], &ran["tail"]["min"]), (&Value::from(2), &ran["tail"]["max"]));
+    let starts: Vec<u64> =
+        ran["handlers"].as_array().unwrap().iter().map(|h| h["start"].as_u64().unwrap()).collect();
+    assert!(starts[1] - starts[0] >= 1010 - 40, "{starts:?}");
+    place.file("bad", "1 1 256\na b 128 x 5 0\n");
+    place.run(&["spin", "sim", &file, "--trace", "bad"]).fails(1, &["bad: line 2: there are no two names"]);
+}
+
+#[test]
 fn a_host_that_works_answers_between_and_its_share_is_shown() {
     let place = Place::new();
     let file = spin_example("udp_echo");

@@ -25,5 +25,5 @@ pub use serve::{ServeError, serve};
 pub use simulate::{
     Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput,
 };
-pub use traffic::{Load, Traffic, generate};
+pub use traffic::{Load, TraceError, Traffic, generate, read_trace};
 pub use verify::roomy_capacities;

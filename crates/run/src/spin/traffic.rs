@@ -58,6 +58,63 @@ pub fn generate(load: &Load) -> Vec<Arrival> {
     arrivals
 }
 
+/// Why a trace cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "line {line}: {reason}; a trace begins with `SOURCES PACKETS LARGEST`, then each line is `SOURCE TARGET BYTES GAP MESSAGE LAST`"
+)]
+pub struct TraceError {
+    pub line: usize,
+    pub reason: String,
+}
+
+/// Packets of a trace as PsPIN's drivers replay: bytes, cycles to the next packet, message and whether it is its last (1) or not (0);
+/// a line of 0 bytes only waits. The first line's counts must be right. Frames are filled as [`generate`] does.
+///
+/// # Errors
+/// The first line that is wrong.
+pub fn read_trace(text: &str, traffic: Traffic) -> Result<Vec<Arrival>, TraceError> {
+    let wrong = |line: usize, reason: String| Err(TraceError { line: line + 1, reason });
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let Some((_, head)) = lines.next() else { return wrong(0, "the file is empty".to_string()) };
+    let head: Vec<u64> = head.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let [_, count, largest] = head[..] else { return wrong(0, "there are no three numbers".to_string()) };
+    let (mut time, mut seen, mut arrivals) = (0u64, 0, Vec::new());
+    for (at, line) in lines {
+        seen += 1;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let numbers: Vec<u32> = words.iter().skip(2).map_while(|word| word.parse().ok()).collect();
+        let [bytes, gap, message, last] = numbers[..] else {
+            return wrong(at, "there are no two names and four numbers".to_string());
+        };
+        if bytes > 0 {
+            if u64::from(bytes) > largest || (bytes as usize) < traffic.least() || bytes > 65_535 {
+                let least = traffic.least();
+                return wrong(
+                    at,
+                    format!("{bytes} bytes; packets here have {least} to {}", largest.min(65_535)),
+                );
+            }
+            let load = Load {
+                traffic,
+                messages: 1,
+                packets: 1,
+                bytes: bytes as usize,
+                packet_delay: 0,
+                message_delay: 0,
+            };
+            let matched = Some(Matched { context: 0, message, last: last != 0 });
+            let frame = frame(&load, message, 0, last != 0);
+            arrivals.push(Arrival { time, frame, matched, copied: None, user: arrivals.len() as u64 });
+        }
+        time += u64::from(gap);
+    }
+    match seen == count {
+        true => Ok(arrivals),
+        false => wrong(0, format!("it announces {count} lines and there are {seen}")),
+    }
+}
+
 fn frame(load: &Load, message: u32, packet: u32, last: bool) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..load.bytes).map(|at| at as u8).collect();
     let bytes = load.bytes as u16;
@@ -133,5 +190,32 @@ mod tests {
         }
         let times: Vec<u64> = generate(&load(Traffic::Pspin)).iter().map(|arrival| arrival.time).collect();
         assert_eq!(times, [0, 20, 40, 80, 100, 120]);
+    }
+
+    #[test]
+    fn traces_are_read_or_refused_with_the_line() {
+        let text = "2 4 1024\na b 64 10 7 0\na b 0 100 0 0\nc b 1024 5 8 1\na b 64 0 7 1\n";
+        let arrivals = read_trace(text, Traffic::Pspin).unwrap();
+        let seen: Vec<_> = arrivals
+            .iter()
+            .map(|arrival| (arrival.time, arrival.frame.len(), arrival.matched.map(|m| (m.message, m.last))))
+            .collect();
+        assert_eq!(
+            seen,
+            [(0, 64, Some((7, false))), (110, 1024, Some((8, true))), (115, 64, Some((7, true)))]
+        );
+        for (text, line, reason) in [
+            ("", 1, "empty"),
+            ("1 2", 1, "three numbers"),
+            ("1 1 64\na b 64 0 1", 2, "four numbers"),
+            ("1 1 64\na b 65 0 1 1", 2, "65 bytes"),
+            ("1 1 64\na b 20 0 1 1", 2, "20 bytes"),
+            ("1 2 64\na b 64 0 1 1", 1, "announces 2 lines and there are 1"),
+            ("1 1 64\na b -1 0 1 1", 2, "four numbers"),
+        ] {
+            let error = read_trace(text, Traffic::Pspin).unwrap_err();
+            assert_eq!(error.line, line, "{text}");
+            assert!(error.to_string().contains(reason), "{error}");
+        }
     }
 }

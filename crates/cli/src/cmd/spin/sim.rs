@@ -7,7 +7,7 @@ use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::{
-    Api, HostProgram, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, simulate,
+    Api, HostProgram, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, read_trace, simulate,
     simulate_with,
 };
 use nicforge_spin::machine::Machine;
@@ -57,6 +57,9 @@ pub struct Sim {
     /// Take packets and times from a capture
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Take packets, messages and gaps from a trace as PsPIN's drivers replay
+    #[arg(long, value_name = "FILE", conflicts_with = "pcap")]
+    trace: Option<PathBuf>,
     /// Packets of the capture that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp
     #[arg(long = "match", default_value = "all", value_name = "RULE")]
     matching: String,
@@ -215,6 +218,19 @@ pub fn refused(file: &Path, error: &NicError) -> Failure {
 
 /// The frames, and what they are in words.
 fn arrivals(args: &Sim, api: Api, machine: &Machine) -> Result<(Vec<Arrival>, String), Failure> {
+    let traffic = match (args.traffic, api) {
+        (Some(TrafficArg::Pspin), _) | (None, Api::Pspin) => Traffic::Pspin,
+        (Some(TrafficArg::Icmp), _) => Traffic::Icmp,
+        (Some(TrafficArg::Udp), _) | (None, Api::Fpspin) => Traffic::Udp,
+        (Some(TrafficArg::Slmp), _) => Traffic::Slmp,
+    };
+    if let Some(path) = &args.trace {
+        let fail = |e: String| Failure::user(format!("{}: {e}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
+        let arrivals = read_trace(&text, traffic).map_err(|e| fail(e.to_string()))?;
+        let what = format!("{} packets of {}", arrivals.len(), path.display());
+        return Ok((arrivals, what));
+    }
     if let Some(path) = &args.pcap {
         let frames = pcap::read(path).map_err(|e| Failure::of(e.fault(), e))?;
         let began = frames.first().map_or(0, |frame| frame.time_ns);
@@ -227,12 +243,6 @@ fn arrivals(args: &Sim, api: Api, machine: &Machine) -> Result<(Vec<Arrival>, St
         };
         return Ok((frames.into_iter().enumerate().map(arrival).collect(), what));
     }
-    let traffic = match (args.traffic, api) {
-        (Some(TrafficArg::Pspin), _) | (None, Api::Pspin) => Traffic::Pspin,
-        (Some(TrafficArg::Icmp), _) => Traffic::Icmp,
-        (Some(TrafficArg::Udp), _) | (None, Api::Fpspin) => Traffic::Udp,
-        (Some(TrafficArg::Slmp), _) => Traffic::Slmp,
-    };
     let least = traffic.least();
     if args.size < least || args.size > 65_535 {
         return Err(Failure::usage(format!(
