@@ -44,6 +44,10 @@ struct source {
     __u32 open;
 };
 
+struct turn {
+    __u16 next;
+};
+
 struct service {
     __u8 gateway[ETH_ALEN];
     __u16 servers;
@@ -92,7 +96,14 @@ struct {
     __type(value, struct service);
 } services SEC(".maps");
 
-COUNTERS(9, 6);
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 64);
+    __type(key, __be32);
+    __type(value, struct turn);
+} turns SEC(".maps");
+
+COUNTERS(9, 7);
 
 SEC("xdp")
 int nf_net_recv(struct xdp_md *ctx)
@@ -194,7 +205,17 @@ int nf_net_recv(struct xdp_md *ctx)
             service = bpf_map_lookup_elem(&services, &flow.dst);
         if (!service || !service->servers)
             return drop(6);
-        server = &service->server[hash(0, &flow, sizeof(flow)) % service->servers & 7];
+        struct turn *turn = bpf_map_lookup_elem(&turns, &flow.dst);
+        if (turn) {
+            if (turn->next >= service->servers)
+                turn->next = 0;
+            server = &service->server[turn->next++ & 7];
+        } else {
+            struct turn first = {.next = 1};
+            server = &service->server[0];
+            if (bpf_map_update_elem(&turns, &flow.dst, &first, BPF_ANY))
+                refused(6);
+        }
         if (bpf_map_update_elem(&assigned, &flow, server, BPF_ANY))
             refused(3);
     }

@@ -3,8 +3,8 @@
  * nf_chain: a stateful firewall, a connection limiter and a load balancer, one behind the other.
  *
  * Clients are on port 0, servers on port 1. A client may open TCP connections to the services of the table `services`,
- * at most MAX_OPEN at a time; each connection goes to one of the service's servers, which answer with the service's
- * address (direct server return), so only the Ethernet address is rewritten.
+ * at most MAX_OPEN at a time; connections go to the service's servers in turn, which answer with the service's address
+ * (direct server return), so only the Ethernet address is rewritten.
  */
 #include <nicforge.h>
 
@@ -37,6 +37,10 @@ struct source {
     uint32_t open;
 };
 
+struct turn {
+    uint16_t next; /* index of the server that the next connection goes to */
+};
+
 struct service {
     nf_mac gateway; /* our own address towards the servers */
     uint16_t servers;
@@ -51,6 +55,7 @@ NF_TABLE(lru, assigned, struct nf_flow, struct server, 16384);
 /* By address. */
 NF_TABLE(hash, sources, nf_be32, struct source, 4096);
 NF_TABLE(hash, services, nf_be32, struct service, 64);
+NF_TABLE(hash, turns, nf_be32, struct turn, 64);
 
 void net_recv(nf_pkt pkt)
 {
@@ -148,7 +153,13 @@ void net_recv(nf_pkt pkt)
             nf_drop(pkt, "no such service");
             return;
         }
-        server.mac = service.server[nf_hash(0, flow) % service.servers & 7];
+        struct turn turn;
+        nf_lookup(&turns, flow.dst, &turn);
+        if (turn.next >= service.servers)
+            turn.next = 0;
+        server.mac = service.server[turn.next & 7];
+        turn.next = turn.next + 1;
+        nf_update(&turns, flow.dst, turn);
         nf_update(&assigned, flow, server);
     }
     eth.dst = server.mac;

@@ -4,14 +4,12 @@ Whole TCP connections to two services, one source that opens too many, one denie
 again, segments without a connection, plain IP, ARP, and frames that end inside their headers.
 """
 
-import ipaddress
 import pathlib
 import random
-import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
-from packets import ACK, FIN, PSH, RST, SYN, Traffic, ethernet, interleave, ipv4, mac, malformed, nf_hash, sent, tcp, udp  # noqa: E402
+from packets import ACK, FIN, PSH, RST, SYN, Traffic, ethernet, interleave, ipv4, mac, malformed, sent, tcp, udp  # noqa: E402
 
 rng = random.Random(7)
 traffic = Traffic(__file__)
@@ -22,16 +20,20 @@ DENIED = ("10.66.6.6", 6666)
 CLIENT, SERVER = 0, 1
 MAX_OPEN, IDLE_NS = 16, 60_000_000_000  # as in the program
 
-# What the chain should know: of each connection when it was last seen and whether it counts as open; open ones by source.
+# What the chain should know: of each connection when it was last seen and whether it counts as open; open ones by source;
+# of each connection its server, and how many connections each service has had.
 connections, sources = {}, {}
+assigned, turns = {}, {}
 
 
 def server_of(client, sport, service):
     """Ethernet address of the server that a connection goes to."""
-    ends = ipaddress.ip_address(client).packed + ipaddress.ip_address(service[0]).packed
-    flow = ends + struct.pack("!HHBxxx", sport, service[1], 6)
     number = SERVICES.index(service)
-    return f"02:00:00:00:{number + 2:02x}:{nf_hash(0, flow) % SERVERS[number] + 1:02x}"
+    if (client, sport, service) not in assigned:
+        turn = turns.get(service, 0)
+        turns[service] = turn + 1
+        assigned[client, sport, service] = turn % SERVERS[number]
+    return f"02:00:00:00:{number + 2:02x}:{assigned[client, sport, service] + 1:02x}"
 
 
 def fate(frame, side, client, sport, service, flags, now):

@@ -70,14 +70,28 @@ static bool nf_make_contexts(u32 longest)
     return true;
 }
 
-#ifdef NFP_CHIP_H
-/* Called by the shim's network block, one packet after the other: the order in which they leave. */
-void nfp_departed(unsigned packet, unsigned queue)
+/* Notes down that a packet left by a port. */
+static void nf_note_departure(struct nf_context *context, u32 port)
 {
-    struct nf_context *context = nf_context_at(packet);
     struct nf_worker *io = nf_workers[NF_IO];
     io->sequence = context->sequence;
-    nf_output(io, NF_OUT_TX, queue, context->pkt.data, (u32)(context->pkt.end - context->pkt.data));
+    nf_output(io, NF_OUT_TX, port, context->pkt.data, (u32)(context->pkt.end - context->pkt.data));
+}
+
+#ifdef NFP_CHIP_H
+/* Called by the shim's network block, one packet after the other: the order in which they leave. */
+void nfp_departed(unsigned packet, unsigned queue) { nf_note_departure(nf_context_at(packet), queue); }
+/* The network block did. */
+static void nf_collect(void) {}
+#else
+/* Notes down what engines gave to the ports since, in their order. */
+static void nf_collect(void)
+{
+    struct nf_left left;
+    while (nf_ring_get(NF_LEFT, &left, sizeof(left))) {
+        nf_note_departure(nf_context_at(left.context), left.port);
+        nf_context_free(nf_context_at(left.context));
+    }
 }
 #endif
 
@@ -173,11 +187,13 @@ int main(int argc, char **argv)
         for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + NF_IN_FLIGHT; i++)
             more = nf_input(io);
         nf_progress_set(NF_IO, nf_next_sequence);
+        nf_collect();
         nf_idle();
     }
     __atomic_store_n(&nf_all_done, true, __ATOMIC_RELEASE);
     for (u32 i = 0; i < NF_WORKERS; i++)
         pthread_join(threads[i], NULL);
+    nf_collect();
     for (u32 i = 0; i < NF_WORKERS; i++) {
         const struct nf_stats *stats = &nf_workers[i]->stats;
         for (u32 port = 0; port < NF_MAX_PORTS; port++)

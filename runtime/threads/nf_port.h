@@ -29,10 +29,16 @@ NF_INLINE void nf_context_free(struct nf_context *context)
 {
     nf_ring_put(NF_FREE_RECORDS, &context->number, sizeof(context->number));
 }
+/* What waits at the ports: the thread that feeds events notes it down and frees the context. */
+struct nf_left {
+    u32 context;
+    u32 port;
+};
 NF_INLINE void nf_transmit(struct nf_context *context, u32 port)
 {
-    (void)port;
-    nf_context_free(context);
+    /* There are fewer contexts than places in a ring. */
+    struct nf_left left = {context->number, port};
+    nf_ring_put(NF_LEFT, &left, sizeof(left));
 }
 NF_INLINE void nf_to_host(struct nf_context *context, u32 queue)
 {

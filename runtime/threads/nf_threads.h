@@ -10,8 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rings by number: engines' queues first, then the free records. */
+/* Rings by number: engines' queues first, then what left by a port, in that order, and the free records. */
 #define NF_RINGS 1024
+#define NF_LEFT (NF_RINGS - 2)
 #define NF_FREE_RECORDS (NF_RINGS - 1)
 #define NF_RING_ENTRIES 8192
 #define NF_RING_ENTRY 64

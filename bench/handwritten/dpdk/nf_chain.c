@@ -39,6 +39,7 @@ struct counters {
 
 struct service {
     uint16_t servers;
+    uint16_t next;
     struct rte_ether_addr server[8];
 };
 
@@ -166,7 +167,11 @@ static inline int forward(struct rte_mbuf *m, unsigned port)
         if (service < 0 || !service_of[service].servers)
             return DROP;
         server = rte_hash_add_key_with_hash(assigned, &flow, sig);
-        struct rte_ether_addr chosen = service_of[service].server[sig % service_of[service].servers & 7];
+        /* The turn lies beside the service: by hand one would not look it up again. */
+        struct service *of = &service_of[service];
+        if (of->next >= of->servers)
+            of->next = 0;
+        struct rte_ether_addr chosen = of->server[of->next++ & 7];
         if (server < 0) {
             eth->dst_addr = chosen;
             return SERVERS;
