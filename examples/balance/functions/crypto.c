@@ -66,7 +66,8 @@ static ssize_t encrypt(const uint8_t *packet, size_t size, uint8_t *result, size
 {
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
     int length = -1;
-    if (!context || size < 16 || room < size || !EVP_EncryptInit_ex(context, EVP_aes_128_ctr(), NULL, aes_key, packet) ||
+    if (!context || size < 16 || room < size ||
+        !EVP_EncryptInit_ex(context, EVP_aes_128_ctr(), NULL, aes_key, packet) ||
         !EVP_EncryptUpdate(context, result, &length, packet, (int)size))
         length = -1;
     EVP_CIPHER_CTX_free(context);

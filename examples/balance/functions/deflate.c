@@ -63,9 +63,8 @@ static size_t text_packet(const void *state, uint64_t number, uint8_t *packet)
     size_t at = 0;
     for (uint64_t record = 0; at + 80 < PACKET_BYTES - 200; record++) {
         uint64_t word = mix(number * 64 + record);
-        at += (size_t)snprintf((char *)packet + at, 80, "id=%06u name=user%03u state=%s\n",
-                               (unsigned)(word % 1000000), (unsigned)(word >> 32) % 200,
-                               word >> 60 > 7 ? "active" : "idle");
+        at += (size_t)snprintf((char *)packet + at, 80, "id=%06u name=user%03u state=%s\n", (unsigned)(word % 1000000),
+                               (unsigned)(word >> 32) % 200, word >> 60 > 7 ? "active" : "idle");
     }
     return at;
 }

@@ -2,8 +2,8 @@
  *
  * function.h - what a function on packets is to a worker. Every side of a balance links the same functions.
  *
- * A packet is the payload of a datagram. Functions of a pipeline see the same packet one after the other, the later ones
- * as the earlier ones left it, and each adds its result to the reply.
+ * A packet is the payload of a datagram. Functions of a pipeline see the same packet one after the other, the later
+ * ones as the earlier ones left it, and each adds its result to the reply.
  */
 #ifndef FUNCTION_H
 #define FUNCTION_H

@@ -9,7 +9,8 @@
 
 #include "function.h"
 
-/* --- bm25: terms of two bytes; answered by the four best documents with their scores -------------------------------- */
+/* --- bm25: terms of two bytes; answered by the four best documents with their scores --------------------------------
+ */
 
 /* Okapi BM25 with k1 = 1.2 and b = 0.75 (Robertson, Zaragoza, 2009), over 64 documents and 2,048 or 4,096 terms. */
 #define DOCUMENTS 64
@@ -36,9 +37,8 @@ static void *bm25_make(const char *config, struct arena *arena)
     struct corpus *corpus = calloc(1, sizeof *corpus);
     if (!corpus)
         return NULL;
-    *corpus = (struct corpus){.terms = (uint32_t)terms,
-                              .idf = calloc(terms, sizeof(double)),
-                              .frequency = calloc(terms, DOCUMENTS)};
+    *corpus = (struct corpus){
+        .terms = (uint32_t)terms, .idf = calloc(terms, sizeof(double)), .frequency = calloc(terms, DOCUMENTS)};
     if (!corpus->idf || !corpus->frequency)
         return NULL;
     double length[DOCUMENTS] = {0}, mean = 0;
@@ -102,7 +102,8 @@ const struct function bm25 = {
     .packet = bm25_packet,
 };
 
-/* --- knn: points of two coordinates, four bytes each; answered by a class for each ---------------------------------- */
+/* --- knn: points of two coordinates, four bytes each; answered by a class for each ----------------------------------
+ */
 
 #define CLASSES 5
 #define NEIGHBOURS 4
@@ -161,7 +162,7 @@ static uint8_t classify(const struct training *training, int32_t x, int32_t y)
     qsort(all, training->count, sizeof *all, nearer);
     for (unsigned at = 0; at < NEIGHBOURS; at++)
         votes[training->class[all[at].number]]++;
-    for (unsigned class = 1; class < CLASSES; class++)
+    for (unsigned class = 1; class < CLASSES; class ++)
         if (votes[class] > votes[best])
             best = class;
     return (uint8_t)best;
@@ -193,7 +194,8 @@ const struct function knn = {
     .packet = knn_packet,
 };
 
-/* --- bayes: a bit per feature; answered by the most likely class and its score -------------------------------------- */
+/* --- bayes: a bit per feature; answered by the most likely class and its score --------------------------------------
+ */
 
 #define KINDS 8
 #define FEATURES_MOST 256

@@ -155,8 +155,8 @@ static size_t nat_packet(const void *state, uint64_t number, uint8_t *packet)
     bool leaves = word & 1;
     size_t head = flow.protocol == IPPROTO_TCP ? 20 : 8, payload = PACKET_BYTES - IP_HEAD - head, l4 = head + payload;
     uint32_t far = 0xcb007100u | (word >> 8 & 0xff), ends[2] = {leaves ? flow.address : far, leaves ? far : OUTSIDE};
-    uint16_t far_port = (uint16_t)(80 + (word >> 16 & 7)), ports[2] = {leaves ? flow.port : far_port,
-                                                                       leaves ? far_port : (uint16_t)(FIRST_PORT + at)};
+    uint16_t far_port = (uint16_t)(80 + (word >> 16 & 7)),
+             ports[2] = {leaves ? flow.port : far_port, leaves ? far_port : (uint16_t)(FIRST_PORT + at)};
     memset(packet, 0, IP_HEAD + head);
     packet[0] = 0x45;
     store16(packet + 2, htons((uint16_t)(IP_HEAD + l4)));

@@ -120,7 +120,8 @@ static ssize_t regex_serve(void *state, uint8_t *packet, size_t size, uint8_t *r
 static size_t regex_packet(const void *state, uint64_t number, uint8_t *packet)
 {
     const struct rules *rules = state;
-    static const char *const words[] = {"GET ", "/index", ".html ", "Host: ", "user", "=", "value", "&", "text ", "0123"};
+    static const char *const words[] = {"GET ", "/index", ".html ", "Host: ", "user",
+                                        "=",    "value",  "&",      "text ",  "0123"};
     uint64_t word = mix(number ^ 0x72656d);
     size_t at = 0, plant = PACKET_BYTES / 4, left = word % 4;
     while (at < PACKET_BYTES) {

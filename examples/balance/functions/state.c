@@ -39,7 +39,8 @@ static void *make_store(struct arena *arena, unsigned mode)
     return store;
 }
 
-/* --- kvs: {operation, key, length, value}; answered by {status, length, value} ------------------------------------- */
+/* --- kvs: {operation, key, length, value}; answered by {status, length, value} -------------------------------------
+ */
 
 enum { KVS_READ = 1, KVS_WRITE, KVS_INSERT, KVS_DELETE };
 enum { KVS_OK, KVS_NONE, KVS_THERE, KVS_FULL };
@@ -90,13 +91,13 @@ static size_t kvs_packet(const void *state, uint64_t number, uint8_t *packet)
     const struct store *store = state;
     uint64_t word = mix(number ^ 0x6b7673);
     unsigned draw = word % 100, mode = store->mode;
-    packet[0] = (uint8_t)(mode == 1                  ? KVS_READ
-                          : mode == 2                ? KVS_WRITE
-                          : mode == 3                ? (draw < 50 ? KVS_INSERT : KVS_DELETE)
-                          : draw < 50                ? KVS_READ
-                          : draw < 85                ? KVS_WRITE
-                          : draw < 95                ? KVS_INSERT
-                                                     : KVS_DELETE);
+    packet[0] = (uint8_t)(mode == 1   ? KVS_READ
+                          : mode == 2 ? KVS_WRITE
+                          : mode == 3 ? (draw < 50 ? KVS_INSERT : KVS_DELETE)
+                          : draw < 50 ? KVS_READ
+                          : draw < 85 ? KVS_WRITE
+                          : draw < 95 ? KVS_INSERT
+                                      : KVS_DELETE);
     store64(packet + 1, skewed(number, KVS_KEYS));
     uint16_t length = packet[0] == KVS_READ || packet[0] == KVS_DELETE ? 0 : (uint16_t)(8 + word % 57);
     store16(packet + 9, length);
@@ -114,7 +115,8 @@ const struct function kvs = {
     .packet = kvs_packet,
 };
 
-/* --- count: items of four bytes; answered by how often each was seen ----------------------------------------------- */
+/* --- count: items of four bytes; answered by how often each was seen -----------------------------------------------
+ */
 
 #define COUNT_ITEMS 16
 #define COUNT_KEYS 20000
@@ -161,7 +163,8 @@ const struct function count = {
     .packet = count_packet,
 };
 
-/* --- ema: {key, value} of eight bytes; answered by the averages and a bit for each that is above the threshold ------ */
+/* --- ema: {key, value} of eight bytes; answered by the averages and a bit for each that is above the threshold ------
+ */
 
 #define EMA_ALPHA 0.125
 #define EMA_ALARM 900.0

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * worker.c - serves packets with a function, or with several one after the other, as a process of one side of a balance.
+ * worker.c - serves packets with a function, or with several one after the other, as a process of one side of a
+ * balance.
  *
  *   worker FUNCTION[=CONFIG][,FUNCTION[=CONFIG]]... --listen ADDRESS:PORT [--threads N] [--poll] [--shared FILE]
  *   worker FUNCTION... --bench N          what a packet costs, without a network
@@ -126,7 +127,8 @@ static void *run(void *argument)
         __atomic_fetch_add(length < 0 ? &refused : &served, 1, __ATOMIC_RELAXED);
         memcpy(reply, request, HEAD);
         /* A sender that is gone is not this worker's trouble. */
-        (void)!sendto(thread->socket, reply, HEAD + (size_t)(length < 0 ? 0 : length), 0, (struct sockaddr *)&from, size);
+        (void)!sendto(thread->socket, reply, HEAD + (size_t)(length < 0 ? 0 : length), 0, (struct sockaddr *)&from,
+                      size);
     }
     return NULL;
 }
