@@ -15,5 +15,8 @@
 
 pub mod director;
 pub mod latency;
-pub mod rng;
 pub mod policy;
+pub mod profile;
+pub mod rng;
+pub mod sim;
+pub mod traffic;

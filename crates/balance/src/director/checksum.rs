@@ -24,7 +24,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
 
 /// What replacing `old` by `new` (of equal, even length) adds to the complement of a checksum.
 pub fn delta(old: &[u8], new: &[u8]) -> u16 {
-    debug_assert!(old.len() == new.len() && old.len() % 2 == 0);
+    debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2));
     fold(sum(new) + old.chunks(2).map(|pair| u64::from(!u16::from_be_bytes([pair[0], pair[1]]))).sum::<u64>())
 }
 

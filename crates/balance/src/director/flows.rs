@@ -52,7 +52,7 @@ impl FlowHash {
     }
 
     /// Adds 32 bits, as they lie in the packet, big-endian.
-    pub fn add(self, word: u32) -> FlowHash {
+    pub fn mix(self, word: u32) -> FlowHash {
         FlowHash((self.0 ^ word).wrapping_mul(0x85eb_ca6b).rotate_left(13).wrapping_add(0xc2b2_ae35))
     }
 
@@ -127,7 +127,7 @@ mod tests {
     fn flows_spread_over_all_buckets() {
         let mut hits = vec![0u32; BUCKETS];
         for port in 0..102_400u32 {
-            hits[FlowHash::new(17).add(0x0a00_0001).add(0x0a00_0002).add((port << 16) | 53).bucket()] += 1;
+            hits[FlowHash::new(17).mix(0x0a00_0001).mix(0x0a00_0002).mix((port << 16) | 53).bucket()] += 1;
         }
         let (least, most) = (hits.iter().min().unwrap(), hits.iter().max().unwrap());
         assert!(*least > 50 && *most < 170, "{least} to {most} of 100");

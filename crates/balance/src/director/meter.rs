@@ -85,7 +85,14 @@ pub struct Meter {
 
 impl Meter {
     /// Whether a packet of `bytes` on the wire stays on the NIC. `now` reads a clock in ns.
-    pub fn keep(&mut self, mode: Mode, set: &Setting, lazy: bool, bytes: u64, now: impl FnOnce() -> u64) -> bool {
+    pub fn keep(
+        &mut self,
+        mode: Mode,
+        set: &Setting,
+        lazy: bool,
+        bytes: u64,
+        now: impl FnOnce() -> u64,
+    ) -> bool {
         match mode {
             Mode::Window => {
                 if !lazy || self.left == 0 {
@@ -105,7 +112,7 @@ impl Meter {
                     let now = now();
                     let passed = now.saturating_sub(self.at).min(LONGEST_REFILL_NS);
                     self.at = now;
-                    self.left = (self.left + (passed * set.rate >> RATE_SHIFT)).min(set.burst);
+                    self.left = (self.left + ((passed * set.rate) >> RATE_SHIFT)).min(set.burst);
                 }
                 let keep = self.left >= bytes;
                 if keep {
@@ -181,7 +188,11 @@ mod tests {
             let set = setting(5e9, 10e9, 100_000, 2 * 1524);
             let (mut meter, mut run, mut longest) = (Meter::default(), 0, 0);
             for packet in 0..100_000u64 {
-                if meter.keep(mode, &set, true, 1524, || packet * 152) { run += 1 } else { run = 0 }
+                if meter.keep(mode, &set, true, 1524, || packet * 152) {
+                    run += 1
+                } else {
+                    run = 0
+                }
                 longest = longest.max(run);
             }
             longest

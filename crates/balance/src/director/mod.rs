@@ -58,7 +58,9 @@ pub enum VipError {
     Many(usize),
     #[error("{0} and its host {1} are of different IP versions; use two of the same")]
     Versions(Address, Address),
-    #[error("{0} is there twice; every address must be that of one VIP or one host, so that answers can be told apart")]
+    #[error(
+        "{0} is there twice; every address must be that of one VIP or one host, so that answers can be told apart"
+    )]
     Twice(Address),
 }
 
@@ -202,9 +204,9 @@ fn bucket(frame: &[u8], packet: &Packet) -> usize {
     let (from, _) = packet.addresses();
     let mut hash = FlowHash::new(packet.protocol);
     for at in (from..from + 2 * packet.address_bytes()).step_by(4) {
-        hash = hash.add(word(at));
+        hash = hash.mix(word(at));
     }
-    packet.ports.map_or(hash, |ports| hash.add(word(ports))).bucket()
+    packet.ports.map_or(hash, |ports| hash.mix(word(ports))).bucket()
 }
 
 /// Replaces an address and patches the checksums that cover it.
@@ -258,7 +260,12 @@ pub fn sample_vips() -> Vec<Vip> {
             host_address: Address::from([192, 168, 17, 32]),
             host_mac: [2, 0, 0, 0, 0, 0x32],
         },
-        Vip { address: six(1), mac: [2, 0, 0, 0, 6, 1], host_address: six(0xfe02), host_mac: [2, 0, 0, 0, 6, 2] },
+        Vip {
+            address: six(1),
+            mac: [2, 0, 0, 0, 6, 1],
+            host_address: six(0xfe02),
+            host_mac: [2, 0, 0, 0, 6, 2],
+        },
     ]
 }
 

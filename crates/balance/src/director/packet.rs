@@ -78,14 +78,12 @@ fn find4(frame: &[u8], ip: usize) -> Option<Packet> {
     let place = u16::from_be_bytes([header[6], header[7]]);
     // More fragments, or not the first one.
     let (fragment, first) = (place & 0x3fff != 0, place & 0x1fff == 0);
-    fourth(frame, Packet {
-        ip,
-        version6: false,
-        protocol: header[9],
-        fragment,
-        ports: None,
-        cover: Cover::None,
-    }, ip + length, first)
+    fourth(
+        frame,
+        Packet { ip, version6: false, protocol: header[9], fragment, ports: None, cover: Cover::None },
+        ip + length,
+        first,
+    )
 }
 
 fn find6(frame: &[u8], ip: usize) -> Option<Packet> {
@@ -117,7 +115,12 @@ fn find6(frame: &[u8], ip: usize) -> Option<Packet> {
     if matches!(next, 0 | 43 | 44 | 60) {
         return None;
     }
-    fourth(frame, Packet { ip, version6: true, protocol: next, fragment, ports: None, cover: Cover::None }, at, first)
+    fourth(
+        frame,
+        Packet { ip, version6: true, protocol: next, fragment, ports: None, cover: Cover::None },
+        at,
+        first,
+    )
 }
 
 /// Adds what the fourth layer, which begins at `at`, has.

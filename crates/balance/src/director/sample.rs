@@ -114,11 +114,12 @@ pub fn checksums_are_right(frame: &[u8]) -> bool {
     if packet.fragment {
         return true;
     }
-    let start = at - match packet.protocol {
-        6 => 16,
-        17 => 6,
-        _ => 2,
-    };
+    let start = at
+        - match packet.protocol {
+            6 => 16,
+            17 => 6,
+            _ => 2,
+        };
     let (from, to) = packet.addresses();
     let size = packet.address_bytes();
     let fourth = &frame[start..];

@@ -157,7 +157,8 @@ mod tests {
             assert!(found - 100 <= 50, "{found}");
             assert_eq!(states[(found - 1) as usize].route(), route);
             // Back at 300, used from 400.
-            let used = states[found as usize..].iter().position(|state| *state == State::Both).unwrap() as u64;
+            let used =
+                states[found as usize..].iter().position(|state| *state == State::Both).unwrap() as u64;
             assert!((100..=105).contains(&(used + found + 1 - 300)), "{used}");
         }
     }
@@ -189,7 +190,8 @@ mod tests {
     #[test]
     fn a_sleeping_host_owes_nothing() {
         let mut failover = Failover::new(Limits::default());
-        let signs = Signs { now_ns: 1000 * MS, nic_beat_ns: 1000 * MS, host_sleeps: true, ..Signs::default() };
+        let signs =
+            Signs { now_ns: 1000 * MS, nic_beat_ns: 1000 * MS, host_sleeps: true, ..Signs::default() };
         assert_eq!(failover.observe(&signs), State::Both);
     }
 }

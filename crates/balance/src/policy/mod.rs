@@ -9,12 +9,14 @@
 //! | [`Published`](published::Published) | an integrator over queue lengths with a dead band (HAL's Algorithm 1, with the debounce of its code) |
 //! | [`Headroom`](headroom::Headroom) | a share of the capacity, spread by a token bucket; learns the capacity when the NIC falls short |
 //! | [`Objective`](objective::Objective) | the largest whose estimated p99 is within an objective: fast down, slow up |
+//! | [`Gate`](gate::Gate) | everything up to a limit; above it the host is awake anyway and both get their part |
 //! | [`Remembering`](memory::Remembering) | another policy's, beginning where it was when the same function ran last |
 //!
 //! [`wake`] says when to wake the host ahead of need, [`share`] divides one NIC between functions, [`failover`] says what to do when a
 //! side dies.
 
 pub mod failover;
+pub mod gate;
 pub mod headroom;
 pub mod memory;
 pub mod objective;

@@ -124,12 +124,8 @@ mod tests {
     #[test]
     fn it_is_down_fast() {
         let mut policy = Objective::new(50e3, 50e9, 12_000.0, 8);
-        let seen = Observation {
-            received: 80e9,
-            nic_done: 20e9,
-            nic_p99_ns: Some(400e3),
-            ..Observation::default()
-        };
+        let seen =
+            Observation { received: 80e9, nic_done: 20e9, nic_p99_ns: Some(400e3), ..Observation::default() };
         let periods = (0..100).take_while(|_| policy.observe(&seen).threshold > 20e9).count();
         assert!(periods < 15, "{periods}");
     }
