@@ -1,0 +1,71 @@
+//! A small generator of random numbers (xoshiro256+ of Blackman and Vigna, seeded by splitmix64): fast, and the same everywhere.
+
+/// The generator's state.
+#[derive(Clone, Debug)]
+pub struct Rng([u64; 4]);
+
+impl Rng {
+    /// Equal seeds give equal numbers.
+    pub fn new(seed: u64) -> Rng {
+        let mut at = seed;
+        Rng(std::array::from_fn(|_| {
+            at = at.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = at;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }))
+    }
+
+    /// 64 random bits (the lowest few are weaker).
+    pub fn bits(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.0;
+        let out = a.wrapping_add(*d);
+        let t = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= t;
+        *d = d.rotate_left(45);
+        out
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Uniform in 0..n; `n` is far below 2^32.
+    pub fn below(&mut self, n: u32) -> u32 {
+        (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
+    }
+
+    /// Exponential with mean 1.
+    pub fn exponential(&mut self) -> f64 {
+        -(1.0 - self.unit()).ln()
+    }
+
+    /// Normal with mean 0 and deviation 1 (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (2.0 * self.exponential()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_right() {
+        let mut rng = Rng::new(1);
+        let n = 200_000;
+        let mean = |f: &mut dyn FnMut() -> f64| (0..n).map(|_| f()).sum::<f64>() / f64::from(n);
+        assert!((mean(&mut || rng.unit()) - 0.5).abs() < 0.01);
+        assert!((mean(&mut || rng.exponential()) - 1.0).abs() < 0.01);
+        assert!(mean(&mut || rng.normal()).abs() < 0.01);
+        assert!((mean(&mut || rng.normal().powi(2)) - 1.0).abs() < 0.02);
+        assert!((mean(&mut || f64::from(rng.below(10))) - 4.5).abs() < 0.05);
+    }
+}

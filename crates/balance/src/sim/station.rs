@@ -1,0 +1,167 @@
+//! One side: queues with a server each.
+//!
+//! A queue is known by the time at which its server will be free (Lindley's recursion): a packet that comes at t waits max(0, free - t), is lost if that
+//! is more than the queue holds, and makes the server busy for its service time. Receive-side scaling is a random queue. A side that may sleep does so when
+//! nothing has been busy for `idle_ns`, and the packet that wakes it waits `wake_ns`.
+
+use crate::profile::Side;
+use crate::rng::Rng;
+
+/// When a side sleeps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sleep {
+    /// Idle time before it sleeps, ns.
+    pub idle_ns: f64,
+    /// Time until it works again, ns.
+    pub wake_ns: f64,
+}
+
+/// A side in the middle of a simulation.
+#[derive(Clone, Debug)]
+pub struct Station {
+    free: Vec<f64>,
+    /// Next time of a latency sample per queue.
+    sample: Vec<f64>,
+    mean_ns: f64,
+    /// Half width of the uniform service times over their mean, or for larger variations the long one of two services.
+    spread: f64,
+    rare: Option<(f64, f64)>,
+    longest_wait_ns: f64,
+    base_ns: f64,
+    sleep: Option<Sleep>,
+    /// End of the last busy time of any queue.
+    busy_until: f64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    Lost,
+    /// Latency in ns, and whether it is the queue's sample of this period.
+    Served {
+        ns: f64,
+        sample: bool,
+    },
+}
+
+impl Station {
+    /// A side for packets of `bits` on the wire; a share of its capacity may be missing. `extra_ns` is added to latencies.
+    pub fn new(side: &Side, bits: f64, share: f64, extra_ns: f64, sleep: Option<Sleep>) -> Station {
+        let queues = ((f64::from(side.queues) * share).round() as usize).max(1);
+        let mean_ns = bits * queues as f64 / (side.gbps * share);
+        // Uniform up to a variation of 1/sqrt(3); beyond, one packet in ten takes long.
+        let uniform = side.cv * 3f64.sqrt() <= 1.0;
+        let rare = (!uniform).then(|| {
+            let (part, cv) = (0.1f64, side.cv.min(2.9));
+            let long = 1.0 + cv * ((1.0 - part) / part).sqrt();
+            (long, (1.0 - part * long) / (1.0 - part))
+        });
+        Station {
+            free: vec![0.0; queues],
+            sample: vec![0.0; queues],
+            mean_ns,
+            spread: if uniform { side.cv * 3f64.sqrt() } else { 0.0 },
+            rare,
+            longest_wait_ns: f64::from(side.ring) * mean_ns,
+            base_ns: side.base_us * 1000.0 + extra_ns,
+            sleep,
+            busy_until: 0.0,
+        }
+    }
+
+    fn service(&self, rng: &mut Rng) -> f64 {
+        match self.rare {
+            None => self.mean_ns * (1.0 + self.spread * (2.0 * rng.unit() - 1.0)),
+            Some((long, short)) => self.mean_ns * if rng.unit() < 0.1 { long } else { short },
+        }
+    }
+
+    /// A packet at `now`. Of every queue the first packet after a random time in each millisecond is a sample.
+    pub fn packet(&mut self, now: f64, rng: &mut Rng) -> Fate {
+        if let Some(sleep) = self.sleep
+            && now - self.busy_until > sleep.idle_ns
+        {
+            self.free.fill(now + sleep.wake_ns);
+        }
+        let queue = rng.below(self.free.len() as u32) as usize;
+        let wait = (self.free[queue] - now).max(0.0);
+        if wait > self.longest_wait_ns {
+            return Fate::Lost;
+        }
+        let service = self.service(rng);
+        let end = now + wait + service;
+        self.free[queue] = end;
+        self.busy_until = self.busy_until.max(end);
+        let sample = now >= self.sample[queue];
+        if sample {
+            self.sample[queue] = ((now / 1e6).floor() + 1.0 + rng.unit()) * 1e6;
+        }
+        Fate::Served { ns: self.base_ns + wait + service, sample }
+    }
+
+    /// Keeps it awake, or wakes it now.
+    pub fn stay_awake(&mut self, now: f64) {
+        if let Some(sleep) = self.sleep {
+            if now - self.busy_until > sleep.idle_ns {
+                self.free.fill(now + sleep.wake_ns);
+            }
+            self.busy_until = self.busy_until.max(now);
+        }
+    }
+
+    /// Time asleep between two times, ns, if nothing came in between. A side that cannot sleep never does.
+    pub fn asleep(&self, from: f64, to: f64) -> f64 {
+        self.sleep.map_or(0.0, |sleep| (to - from.max(self.busy_until + sleep.idle_ns)).max(0.0))
+    }
+
+    /// Packets in the fullest queue.
+    pub fn fullest(&self, now: f64) -> u32 {
+        let longest = self.free.iter().map(|free| free - now).fold(0.0, f64::max);
+        (longest / self.mean_ns) as u32
+    }
+
+    /// Packets in all queues.
+    pub fn waiting(&self, now: f64) -> f64 {
+        self.free.iter().map(|free| (free - now).max(0.0)).sum::<f64>() / self.mean_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(cv: f64) -> Side {
+        Side { gbps: 12.0, queues: 1, ring: 1_000_000, base_us: 0.0, cv, measured_p99_us: 0.0 }
+    }
+
+    #[test]
+    fn queues_wait_as_long_as_theory_says() {
+        // Pollaczek and Khinchine: W = rho (1 + cv²) / (2 (1 - rho)) services.
+        for cv in [0.0, 0.5, 1.5] {
+            let mut station = Station::new(&side(cv), 12_000.0, 1.0, 0.0, None);
+            let (mut rng, mut now, mut sum) = (Rng::new(1), 0.0, 0.0);
+            let (load, packets) = (0.7, 1_000_000);
+            for _ in 0..packets {
+                now += rng.exponential() * 1000.0 / load;
+                if let Fate::Served { ns, .. } = station.packet(now, &mut rng) {
+                    sum += ns;
+                }
+            }
+            let want = 1000.0 * (1.0 + load * (1.0 + cv * cv) / (2.0 * (1.0 - load)));
+            let got = sum / f64::from(packets);
+            assert!((got / want - 1.0).abs() < 0.03, "cv {cv}: {got}, want {want}");
+        }
+    }
+
+    #[test]
+    fn a_sleeper_makes_the_first_packet_wait() {
+        let sleep = Sleep { idle_ns: 1e6, wake_ns: 20e3 };
+        let mut station = Station::new(&side(0.0), 12_000.0, 1.0, 0.0, Some(sleep));
+        let mut rng = Rng::new(1);
+        assert_eq!(station.asleep(0.0, 5e6), 4e6);
+        let Fate::Served { ns, .. } = station.packet(5e6, &mut rng) else { panic!() };
+        assert_eq!(ns, 21e3);
+        let Fate::Served { ns, .. } = station.packet(5.5e6, &mut rng) else { panic!() };
+        assert_eq!(ns, 1e3);
+    }
+}
