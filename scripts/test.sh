@@ -16,4 +16,5 @@ step "format" cargo fmt --check
 step "format of C and Python" scripts/lint.sh
 step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
 step "build" cargo build -q --workspace --all-targets
+step "library of hardware" "$NICFORGE_PYTHON/bin/pytest" -q -n 2 -p no:cacheprovider rtl/tests
 step "tests" as_root env CARGO_TERM_COLOR=never cargo test -q --workspace --no-fail-fast

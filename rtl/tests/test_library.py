@@ -1,0 +1,129 @@
+"""Every module of rtl/: its cocotb test in Icarus, lint by Verilator, synthesis by yosys. Run by scripts/test.sh."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from cocotb_tools.runner import get_runner
+
+TESTS = Path(__file__).resolve().parent
+RTL = TESTS.parent
+BUILD = RTL.parent / "target" / "rtl"
+
+# Module, its test, and parameters: small ones, so that full and empty come often.
+SIMULATED = [
+    ("nf_fifo", "cocotb_fifo", {"WIDTH": 32, "DEPTH": 8, "PACKETS": 0}),
+    ("nf_fifo", "cocotb_fifo", {"WIDTH": 32, "DEPTH": 8, "PACKETS": 1}),
+    ("nf_skid", "cocotb_skid", {"WIDTH": 32}),
+    ("nf_arbiter", "cocotb_arbiter", {"PORTS": 3, "WIDTH": 32}),
+    ("nf_steer", "cocotb_steer", {"PORTS": 3, "WIDTH": 32}),
+    ("nf_reorder", "cocotb_reorder", {"WIDTH": 32, "DEPTH": 8}),
+    ("nf_ternary", "cocotb_ternary", {"KEY": 12, "VALUE": 16, "ENTRIES": 8}),
+    ("nf_lpm", "cocotb_lpm", {"KEY": 32, "STRIDE": 8, "VALUE": 12, "NODES": 32}),
+    ("nf_lpm", "cocotb_lpm", {"KEY": 13, "STRIDE": 4, "VALUE": 12, "NODES": 8}),
+    ("nf_lru", "cocotb_lru", {"ENTRIES": 5}),
+    ("nf_counters", "cocotb_counters", {"COUNTERS": 16, "WIDTH": 20}),
+    ("nf_checksum", "cocotb_checksum", {"BYTES": 64}),
+    ("nf_checksum", "cocotb_checksum", {"BYTES": 16}),
+    ("nf_checksum_update", "cocotb_checksum", {}),
+    ("nf_checksum_delta", "cocotb_checksum", {"WORDS": 8}),
+    ("nf_crc32c", "cocotb_hash", {"BYTES": 9}),
+    ("nf_crc32c", "cocotb_hash", {"BYTES": 16}),
+    ("nf_toeplitz", "cocotb_hash", {"IN": 96}),
+    ("nf_axil_registers", "cocotb_axil_registers", {"CONTROL": 4, "STATUS": 4, "PAIRS": 0, "ADDRESS": 6}),
+    ("nf_axil_registers", "cocotb_axil_registers", {"CONTROL": 3, "STATUS": 2, "PAIRS": 1, "ADDRESS": 8}),
+]
+
+# Sizes at which yosys is quick; the defaults where nothing is said.
+SYNTHESIZED = {
+    "nf_arbiter": {"WIDTH": 64},
+    "nf_lpm": {"NODES": 4, "STRIDE": 4},
+    "nf_ternary": {"ENTRIES": 8},
+    "nf_toeplitz": {"IN": 32},
+    "nf_checksum": {"BYTES": 32},
+}
+
+
+def modules():
+    return sorted(path.stem for path in RTL.glob("*.sv"))
+
+
+def named(case):
+    module, _, parameters = case
+    return "-".join([module, *(f"{key}{value}" for key, value in parameters.items())])
+
+
+def sources(module):
+    """The module's file and those of modules it has inside."""
+    found, open_ = [], [module]
+    while open_:
+        name = open_.pop()
+        path = RTL / f"{name}.sv"
+        if path in found or not path.exists():
+            continue
+        found.append(path)
+        open_ += re.findall(r"^\s*(nf_\w+)\s*(?:#|\w+\s*\()", path.read_text(), re.MULTILINE)
+    return found
+
+
+@pytest.mark.parametrize("case", SIMULATED, ids=named)
+def test_simulated(case):
+    module, test, parameters = case
+    runner = get_runner("icarus")
+    folder = BUILD / named(case)
+    runner.build(
+        sources=sources(module),
+        hdl_toplevel=module,
+        parameters=parameters,
+        build_args=["-g2012"],
+        build_dir=folder,
+        timescale=("1ns", "1ps"),
+        always=True,
+        log_file=folder / "build.log",
+    )
+    environment = {"TOP": module, **{key: str(value) for key, value in parameters.items()}}
+    runner.test(
+        hdl_toplevel=module,
+        test_module=test,
+        test_dir=folder,
+        build_dir=folder,
+        seed=1,
+        extra_env={**environment, "PYTHONPATH": str(TESTS), "COCOTB_LOG_LEVEL": "WARNING"},
+        results_xml=str(folder / "results.xml"),
+        log_file=folder / "test.log",
+    )
+    results = (folder / "results.xml").read_text()
+    failures = re.findall(r'<failure[^>]*message="([^"]*)"', results)
+    assert not failures, f"{failures}; see {folder / 'test.log'}"
+    assert "<testcase" in results
+
+
+def test_every_module_is_simulated():
+    assert set(modules()) - {module for module, _, _ in SIMULATED} == set()
+
+
+@pytest.mark.parametrize("module", modules())
+def test_lint(module):
+    verilator = Path(os.environ["NICFORGE_VERILATOR"])
+    command = [verilator / "bin" / "verilator", "--lint-only", "-Wall", "--top-module", module, *sources(module)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": str(verilator)})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", modules())
+def test_synthesized(module):
+    parameters = "".join(f" -set {key} {value}" for key, value in SYNTHESIZED.get(module, {}).items())
+    script = "; ".join(
+        [
+            *(f"read_verilog -sv {path}" for path in sources(module)),
+            f"chparam{parameters} {module}" if parameters else "",
+            f"synth_xilinx -family xcup -flatten -noiopad -noclkbuf -top {module}",
+            # Latches and combinational loops are mistakes here.
+            "check -assert -noinit",
+            "select -assert-none t:LDCE t:LDPE t:$_DLATCH_*",
+        ]
+    )
+    done = subprocess.run(["yosys", "-q", "-p", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
