@@ -51,6 +51,8 @@ pub enum Command {
     Sim(Sim),
     /// Build and run sPIN handlers: C on RISC-V handler units of a NIC
     Spin(crate::cmd::spin::Spin),
+    /// Run a command over every combination of values: targets, programs, workloads, policies; a table and a plot
+    Sweep(crate::cmd::sweep::Sweep),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
     /// Write one HTML page with source, plans and what limits them, target by target

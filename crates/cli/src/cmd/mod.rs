@@ -18,6 +18,7 @@ mod run;
 mod sim;
 mod sim_print;
 pub mod spin;
+pub mod sweep;
 mod table;
 mod targets;
 mod trace;
@@ -50,6 +51,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Spin(args) => spin::run(args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
     }
