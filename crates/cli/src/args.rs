@@ -51,6 +51,8 @@ pub enum Command {
     Sim(Sim),
     /// Build and run sPIN handlers: C on RISC-V handler units of a NIC
     Spin(crate::cmd::spin::Spin),
+    /// Share load between a NIC and a host that sleeps when it can: simulate, plan, profile, run
+    Balance(crate::cmd::balance::Balance),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
     /// Write one HTML page with source, plans and what limits them, target by target
@@ -643,6 +645,8 @@ pub enum Suite {
     Nfp,
     /// Handlers on sPIN NICs, in RTL simulations and on an FPGA
     Spin,
+    /// Load shared between NIC and host: throughput, p99 and power
+    Balance,
 }
 
 #[derive(ClapArgs)]
