@@ -18,6 +18,8 @@ mod verifier;
 pub use attach::{Attached, attach};
 pub use cost::{RunCount, RunStats};
 pub use error::XdpError;
+pub(crate) use globals::{Globals, find as find_global};
+pub(crate) use load::{load as load_object, open as open_object};
 pub use load::{LoadOptions, Loaded, MAX_PORTS};
 pub use stages::StageCount;
 pub(crate) use stages::feeding_cpu;
