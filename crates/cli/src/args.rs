@@ -53,6 +53,8 @@ pub enum Command {
     Spin(crate::cmd::spin::Spin),
     /// Run a command over every combination of values: targets, programs, workloads, policies; a table and a plot
     Sweep(crate::cmd::sweep::Sweep),
+    /// Share load between a NIC and a host that sleeps when it can: simulate, plan, profile, run
+    Balance(crate::cmd::balance::Balance),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
     /// Write one HTML page with source, plans and what limits them, target by target
@@ -645,6 +647,8 @@ pub enum Suite {
     Nfp,
     /// Handlers on sPIN NICs, in RTL simulations and on an FPGA
     Spin,
+    /// Load shared between NIC and host: throughput, p99 and power
+    Balance,
 }
 
 #[derive(ClapArgs)]

@@ -6,6 +6,7 @@
 //! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are typed, say what to do
 //! about them, and each knows [whose fault](fault::Fault) it is.
 
+pub mod balance;
 pub mod compile;
 pub mod control;
 pub mod dev;

@@ -34,8 +34,6 @@ pub struct Seen {
     pub seconds: f64,
     /// From sending a request to its answer, µs; of those answered.
     pub mean_us: f64,
-    /// Standard deviation of the same.
-    pub deviation_us: f64,
     pub p50_us: f64,
     pub p99_us: f64,
 }
@@ -125,9 +123,11 @@ impl Load {
             self.seen.lost += 1;
         }
         self.seen.sent += 1;
+        // The answer may be there before the call returns.
+        let sent = Instant::now();
         match self.socket.send(datagram) {
             Ok(_) => {
-                self.flying[slot] = Some((number, Instant::now()));
+                self.flying[slot] = Some((number, sent));
                 self.outstanding += 1;
                 Ok(())
             }
@@ -200,11 +200,7 @@ impl Load {
             self.latencies.get(((count as f64 * share) as usize).min(count.saturating_sub(1))).copied()
         };
         let us = |ns: Option<u64>| ns.map_or(0.0, |ns| ns as f64 / 1e3);
-        let mean = |of: &dyn Fn(f64) -> f64| {
-            self.latencies.iter().map(|ns| of(*ns as f64 / 1e3)).sum::<f64>() / count.max(1) as f64
-        };
-        self.seen.mean_us = mean(&|us| us);
-        self.seen.deviation_us = (mean(&|us| us * us) - self.seen.mean_us.powi(2)).max(0.0).sqrt();
+        self.seen.mean_us = self.latencies.iter().sum::<u64>() as f64 / count.max(1) as f64 / 1e3;
         (self.seen.p50_us, self.seen.p99_us, self.seen.seconds) = (us(at(0.5)), us(at(0.99)), seconds);
         self.seen
     }

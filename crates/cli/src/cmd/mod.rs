@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod balance;
 mod bound;
 mod build;
 mod check;
@@ -24,6 +25,7 @@ mod targets;
 mod trace;
 mod validate;
 mod validate_alkali;
+mod validate_balance;
 mod validate_search;
 mod validate_spin;
 mod verify;
@@ -52,6 +54,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(args),
         Command::Spin(args) => spin::run(args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Balance(args) => balance::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
     }

@@ -15,7 +15,7 @@ use nicforge_bound::unroll::UnrollError;
 use nicforge_isa::nfp::cost;
 use serde_json::json;
 
-use super::{validate_alkali, validate_spin};
+use super::{validate_alkali, validate_balance, validate_spin};
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
@@ -52,11 +52,13 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Nfp => nfp()?,
         Suite::Alkali => validate_alkali::rows()?,
         Suite::Spin => validate_spin::rows()?,
+        Suite::Balance => validate_balance::rows()?,
     };
     let suite = match args.suite {
         Suite::Nfp => "nfp",
         Suite::Alkali => "alkali",
         Suite::Spin => "spin",
+        Suite::Balance => "balance",
     };
     if args.json {
         let list: Vec<_> = rows

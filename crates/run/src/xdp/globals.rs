@@ -11,13 +11,13 @@ use super::error::XdpError;
 
 /// Place of a global variable in its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub offset: usize,
     pub size: usize,
 }
 
 /// Finds variable `name` of section `section`.
-pub(super) fn find(btf: &Btf, section: &str, name: &str) -> Option<Place> {
+pub(crate) fn find(btf: &Btf, section: &str, name: &str) -> Option<Place> {
     let section = btf.type_by_name::<DataSec>(section)?;
     section.iter().find_map(|entry| {
         let var = btf.type_by_id::<Var>(entry.ty)?;
@@ -27,7 +27,7 @@ pub(super) fn find(btf: &Btf, section: &str, name: &str) -> Option<Place> {
 }
 
 /// `.bss` of a loaded object, mapped into this process.
-pub(super) struct Globals {
+pub(crate) struct Globals {
     base: *mut u8,
     length: usize,
 }
@@ -39,7 +39,7 @@ unsafe impl Sync for Globals {}
 
 impl Globals {
     /// Maps the value of `.bss`, `length` bytes.
-    pub(super) fn map(fd: BorrowedFd, length: usize) -> Result<Globals, XdpError> {
+    pub(crate) fn map(fd: BorrowedFd, length: usize) -> Result<Globals, XdpError> {
         let length = length.next_multiple_of(4096);
         // SAFETY: a fresh mapping, owned by the result.
         let base = unsafe {
@@ -52,19 +52,19 @@ impl Globals {
         Ok(Globals { base: base.cast(), length })
     }
 
-    pub(super) fn u32(&self, offset: usize) -> u32 {
+    pub(crate) fn u32(&self, offset: usize) -> u32 {
         self.cell32(offset).load(Ordering::Acquire)
     }
 
-    pub(super) fn set_u32(&self, offset: usize, value: u32) {
+    pub(crate) fn set_u32(&self, offset: usize, value: u32) {
         self.cell32(offset).store(value, Ordering::Release);
     }
 
-    pub(super) fn u64(&self, offset: usize) -> u64 {
+    pub(crate) fn u64(&self, offset: usize) -> u64 {
         self.cell64(offset).load(Ordering::Acquire)
     }
 
-    pub(super) fn set_u64(&self, offset: usize, value: u64) {
+    pub(crate) fn set_u64(&self, offset: usize, value: u64) {
         self.cell64(offset).store(value, Ordering::Release);
     }
 

@@ -71,7 +71,7 @@ fn collect(_: PrintLevel, message: String) {
 }
 
 /// Opens an object without libbpf printing anything.
-pub(super) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
+pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
     set_print(Some((PrintLevel::Info, collect)));
     MESSAGES.with_borrow_mut(String::clear);
     ObjectBuilder::default().open_memory(bytes).map_err(|error| {
@@ -81,7 +81,7 @@ pub(super) fn open(bytes: &[u8]) -> Result<OpenObject, XdpError> {
 }
 
 /// Loads an opened object and explains a refusal.
-pub(super) fn load(open: OpenObject) -> Result<Object, XdpError> {
+pub(crate) fn load(open: OpenObject) -> Result<Object, XdpError> {
     MESSAGES.with_borrow_mut(String::clear);
     let object = open.take_ptr();
     // SAFETY: `take_ptr` gave us the only reference to an opened object.

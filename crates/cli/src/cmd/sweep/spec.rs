@@ -188,7 +188,7 @@ mod tests {
         assert!(error("[1, '2G']", "3").contains("over.r is no list"));
         assert!(error("command", "comand").starts_with("s:1: "));
         let plot = |plot: &str| Spec::parse("s", &format!("{SWEEP}[plot]\n{plot}")).err().unwrap_or_default();
-        assert!(plot("x = 'r'\ny = 'mpps'").contains("plot.y is `mpps`"));
+        assert!(plot("x = 'r'\ny = 'mpps'\nseries = 'p'").contains("plot.y is `mpps`"));
         assert!(plot("x = 'z'\ny = 'gbps'").contains("plot.x is `z`"));
         assert!(plot("x = 'r'\ny = 'gbps'").contains("`p` has several values too"));
         assert_eq!(plot("x = 'r'\ny = 'gbps'\nseries = 'p'"), "");
