@@ -3,6 +3,14 @@
 //! [`Balancer`] is the object in the kernel, [`daemon`] what runs beside it, [`heartbeat`] how both sides say that they are alive and how full
 //! their queues are. [`peer`] and [`demo`] are a NIC side, a host side and a client of our own.
 
+pub mod control;
+pub mod daemon;
+pub mod demo;
+pub mod functions;
+pub mod heartbeat;
+pub mod metrics;
+pub mod peer;
+pub mod raw;
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -93,8 +101,10 @@ impl Balancer {
             ("nfb_nic_is_stack", config.nic_is_stack.into()),
             ("nfb_test", config.test.into()),
         ];
-        let places: Option<Vec<_>> =
-            constants.iter().map(|(name, value)| Some((find_global(&btf, ".rodata", name)?, *value))).collect();
+        let places: Option<Vec<_>> = constants
+            .iter()
+            .map(|(name, value)| Some((find_global(&btf, ".rodata", name)?, *value)))
+            .collect();
         let places = places.ok_or_else(|| contract("a constant is missing"))?;
         drop(btf);
         for mut map in open.maps_mut() {
@@ -130,7 +140,8 @@ impl Balancer {
                 value.extend(delta(&key, &address).to_be_bytes());
                 value.extend(&address);
                 value.resize(24, 0);
-                map.update(&key, &value, MapFlags::ANY).map_err(|error| contract(format!("{from}: {error}")))?;
+                map.update(&key, &value, MapFlags::ANY)
+                    .map_err(|error| contract(format!("{from}: {error}")))?;
             }
         }
         Ok(())

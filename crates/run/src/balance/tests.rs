@@ -40,7 +40,8 @@ fn the_kernel_does_what_the_director_does() {
             for packet in 0..6000 {
                 if packet % 100 == 0 {
                     pure.set = setting(1e6 * rng.unit(), 1e6, 100_000, 2 * 1524);
-                    pure.route = [Route::Metered, Route::Metered, Route::Metered, Route::Nic, Route::Host][rng.below(5) as usize];
+                    pure.route = [Route::Metered, Route::Metered, Route::Metered, Route::Nic, Route::Host]
+                        [rng.below(5) as usize];
                     kernel.apply(&pure.set, 1, pure.route);
                     let wanted: Vec<bool> = (0..BUCKETS).map(|_| rng.below(2) == 0).collect();
                     kernel.want(&wanted);
@@ -51,7 +52,11 @@ fn the_kernel_does_what_the_director_does() {
                 let (mut got, mut want) = (before.clone(), before.clone());
                 if packet % 4 == 3 {
                     let merged = kernel.test_egress(&mut got).unwrap();
-                    assert_eq!((merged, &got), (pure.egress(&mut want), &want), "{name} {packet}: {before:02x?}");
+                    assert_eq!(
+                        (merged, &got),
+                        (pure.egress(&mut want), &want),
+                        "{name} {packet}: {before:02x?}"
+                    );
                 } else {
                     let verdict = kernel.test_ingress(&mut got, now).unwrap();
                     let expected = pure.ingress(&mut want, || now);

@@ -1,6 +1,7 @@
 //! `nicforge balance`: NIC and host share the load, and the host sleeps when it can.
 
 mod chart;
+mod demo;
 mod plan;
 mod policies;
 mod profiles;
@@ -23,6 +24,11 @@ enum Action {
     Sim(sim::Sim),
     /// Say how much the NIC should get: thresholds for an objective, and several functions on one NIC
     Plan(plan::Plan),
+    /// Show everything at work in network namespaces: a client, an XDP director, a NIC side, and a host that sleeps (needs root)
+    Demo(demo::Demo),
+    /// A side of the demo, started by it
+    #[command(hide = true)]
+    Peer(demo::Peer),
 }
 
 /// Runs what was asked for.
@@ -30,5 +36,7 @@ pub fn run(args: Balance) -> Result<(), Failure> {
     match args.action {
         Action::Sim(args) => sim::run(&args),
         Action::Plan(args) => plan::run(&args),
+        Action::Demo(args) => demo::run(&args),
+        Action::Peer(args) => demo::peer(args),
     }
 }
