@@ -5,6 +5,7 @@ mod demo;
 mod plan;
 mod policies;
 mod profiles;
+mod run;
 mod sim;
 
 use clap::{Args, Subcommand};
@@ -26,6 +27,10 @@ enum Action {
     Plan(plan::Plan),
     /// Show everything at work in network namespaces: a client, an XDP director, a NIC side, and a host that sleeps (needs root)
     Demo(demo::Demo),
+    /// Balance on interfaces: XDP director and merger, a policy, heartbeats, metrics (needs root)
+    Run(run::Run),
+    /// Ask a running balancer for metrics, or give it an order
+    Ask(run::Ask),
     /// A side of the demo, started by it
     #[command(hide = true)]
     Peer(demo::Peer),
@@ -37,6 +42,8 @@ pub fn run(args: Balance) -> Result<(), Failure> {
         Action::Sim(args) => sim::run(&args),
         Action::Plan(args) => plan::run(&args),
         Action::Demo(args) => demo::run(&args),
+        Action::Run(args) => run::run(&args),
+        Action::Ask(args) => run::ask(&args),
         Action::Peer(args) => demo::peer(args),
     }
 }
