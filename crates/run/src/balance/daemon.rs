@@ -153,11 +153,14 @@ impl Daemon {
         self.steps += 1;
         let total = counters.iter().fold(Counters::default(), add);
         let before = self.status.counters;
-        let (packets, bytes) =
-            (given(&total) - given(&before), (total.nic_bytes + total.host_bytes) - (before.nic_bytes + before.host_bytes));
-        let active = counters.iter().enumerate().filter(|(cpu, now)| {
-            self.last.get(*cpu).is_none_or(|last| given(now) > given(last))
-        });
+        let (packets, bytes) = (
+            given(&total) - given(&before),
+            (total.nic_bytes + total.host_bytes) - (before.nic_bytes + before.host_bytes),
+        );
+        let active = counters
+            .iter()
+            .enumerate()
+            .filter(|(cpu, now)| self.last.get(*cpu).is_none_or(|last| given(now) > given(last)));
         let active = active.count() as u64;
         let nic_given = total.nic_packets - before.nic_packets;
         let host_given = total.host_packets - before.host_packets;
@@ -175,7 +178,8 @@ impl Daemon {
             self.status.changes.push((now_ns, state));
             self.status.state = state;
         }
-        let packet_bits = if packets > 0 { bytes as f64 * 8.0 / packets as f64 } else { 8.0 * (64 + WIRE_OVERHEAD) as f64 };
+        let packet_bits =
+            if packets > 0 { bytes as f64 * 8.0 / packets as f64 } else { 8.0 * (64 + WIRE_OVERHEAD) as f64 };
         let nic = &self.status.nic;
         let decision = self.policy.observe(&Observation {
             function: 0,
@@ -207,9 +211,9 @@ impl Daemon {
         } else if host_given > 0 && self.host_given_ns.is_none() {
             self.host_given_ns = Some(now_ns);
         }
-        let overdue = self.host_given_ns.is_some_and(|since| {
-            now_ns.saturating_sub(since) > self.silence_ns && host.last_beat_ns < since
-        });
+        let overdue = self
+            .host_given_ns
+            .is_some_and(|since| now_ns.saturating_sub(since) > self.silence_ns && host.last_beat_ns < since);
         let done = self.status.nic.done.saturating_sub(self.last_done);
         self.last_done = self.status.nic.done;
         self.failover.observe(&Signs {

@@ -146,7 +146,8 @@ mod tests {
         let path = folder.path().join("beats");
         let mut receiver = Receiver::bind(&path).unwrap();
         let mut sender = Sender::new(&path).unwrap();
-        let beat = Heartbeat { side: Side::Host, asleep: true, sequence: 1, queue: 2, done: 1 << 40, p99_ns: 4 };
+        let beat =
+            Heartbeat { side: Side::Host, asleep: true, sequence: 1, queue: 2, done: 1 << 40, p99_ns: 4 };
         sender.socket.send_to(b"nfbb", &path).unwrap();
         sender.socket.send_to(&[0; 100], &path).unwrap();
         sender.send(beat);

@@ -3,6 +3,15 @@
 //! [`Balancer`] is the object in the kernel, [`daemon`] what runs beside it, [`heartbeat`] how both sides say that they are alive and how full
 //! their queues are. [`peer`] and [`demo`] are a NIC side, a host side and a client of our own.
 
+pub mod control;
+pub mod daemon;
+pub mod demo;
+pub mod functions;
+pub mod heartbeat;
+pub mod metrics;
+pub mod peer;
+pub mod raw;
+
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 

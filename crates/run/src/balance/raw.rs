@@ -9,7 +9,7 @@ use crate::xdp::attach::index_of;
 /// Longest frame that is read.
 const LARGEST: usize = 4096;
 /// Bytes of packets the kernel keeps for us.
-const BUFFER: libc::c_int = 16 << 20;
+static BUFFER: libc::c_int = 16 << 20;
 
 /// A packet socket on one interface; frames that leave by it are not seen.
 #[derive(Debug)]
@@ -32,8 +32,20 @@ impl Raw {
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: all-zero is a valid address; options and address live through the calls.
         unsafe {
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, (&raw const BUFFER).cast(), 4);
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, (&raw const BUFFER).cast(), 4);
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVBUFFORCE,
+                (&raw const BUFFER).cast(),
+                4,
+            );
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUFFORCE,
+                (&raw const BUFFER).cast(),
+                4,
+            );
             let one: libc::c_int = 1;
             // PACKET_IGNORE_OUTGOING of linux/if_packet.h.
             libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, 23, (&raw const one).cast(), 4);
@@ -73,6 +85,11 @@ impl Raw {
             Some(libc::EAGAIN | libc::ENOBUFS) => Ok(false),
             _ => Err(error),
         }
+    }
+
+    /// For poll(2).
+    pub fn fd(&self) -> &OwnedFd {
+        &self.fd
     }
 
     /// Sleeps until a frame is there, or for at most so many ms.

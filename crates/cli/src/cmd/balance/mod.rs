@@ -1,10 +1,12 @@
 //! `nicforge balance`: NIC and host share the load, and the host sleeps when it can.
 
 mod chart;
+mod demo;
 mod plan;
 mod policies;
 mod profile;
 mod profiles;
+mod run;
 mod sim;
 
 use clap::{Args, Subcommand};
@@ -26,6 +28,15 @@ enum Action {
     Plan(plan::Plan),
     /// Measure a function's capacity and p99 on either side; the file is what the others read
     Profile(profile::Profile),
+    /// Show everything at work in network namespaces: a client, an XDP director, a NIC side, and a host that sleeps (needs root)
+    Demo(demo::Demo),
+    /// Balance on interfaces: XDP director and merger, a policy, heartbeats, metrics (needs root)
+    Run(run::Run),
+    /// Ask a running balancer for metrics, or give it an order
+    Ask(run::Ask),
+    /// A side of the demo, started by it
+    #[command(hide = true)]
+    Peer(demo::Peer),
 }
 
 /// Runs what was asked for.
@@ -34,5 +45,9 @@ pub fn run(args: Balance) -> Result<(), Failure> {
         Action::Sim(args) => sim::run(&args),
         Action::Plan(args) => plan::run(&args),
         Action::Profile(args) => profile::run(&args),
+        Action::Demo(args) => demo::run(&args),
+        Action::Run(args) => run::run(&args),
+        Action::Ask(args) => run::ask(&args),
+        Action::Peer(args) => demo::peer(args),
     }
 }

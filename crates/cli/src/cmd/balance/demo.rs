@@ -1,0 +1,208 @@
+//! `nicforge balance demo`: everything at work, in namespaces of its own.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use nicforge_balance::director::meter::Mode;
+use nicforge_balance::policy::Policy;
+use nicforge_balance::policy::failover::Limits;
+use nicforge_balance::policy::gate::Gate;
+use nicforge_balance::policy::headroom::Headroom;
+use nicforge_run::balance::demo::{self, Options, Phase, PhaseReport, vips, wire_bits};
+use nicforge_run::balance::functions::FunctionName;
+use nicforge_run::balance::{Config, heartbeat, metrics, peer};
+use serde_json::{Value, json};
+
+use crate::context::Failure;
+use crate::text::table;
+use crate::{interrupt, out};
+
+/// `nicforge balance demo`.
+#[derive(Args)]
+pub struct Demo {
+    /// What the sides compute
+    #[arg(long, default_value = "count", value_parser = function, value_name = "digest|count|kvs|ema")]
+    function: FunctionName,
+    /// Requests a second: low, so that the host sleeps
+    #[arg(long, default_value_t = 1000.0, value_name = "N")]
+    low: f64,
+    /// Requests a second: high, so that the host helps
+    #[arg(long, default_value_t = 12_000.0, value_name = "N")]
+    high: f64,
+    /// What the NIC side is paced to, requests a second: it stands for a slower processor
+    #[arg(long, default_value_t = 6000, value_name = "N")]
+    nic: u32,
+    /// Seconds at the low rate; the others take a third of that
+    #[arg(long, default_value_t = 10.0, value_name = "S")]
+    seconds: f64,
+    /// How packets are metered
+    #[arg(long, value_enum, default_value = "gate")]
+    policy: DemoPolicy,
+    /// Silence of a side that means death, ms
+    #[arg(long, default_value_t = 40, value_name = "MS")]
+    silence: u64,
+    /// Do not kill the NIC side at the end
+    #[arg(long)]
+    no_kill: bool,
+    /// Bytes of a request's frame
+    #[arg(long, default_value_t = 256, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(96..=1514))]
+    frame: u32,
+    /// Only watch: decide and count, divert nothing
+    #[arg(long)]
+    shadow: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Policies that need no objective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DemoPolicy {
+    /// All to the NIC up to nine tenths of its capacity; above it both get their part (director: proportional)
+    Gate,
+    /// Nine tenths of the NIC's capacity (director: token bucket)
+    Headroom,
+    /// The same, and all packets of a flow go the same way (director: flow-affine)
+    Flows,
+}
+
+fn function(name: &str) -> Result<FunctionName, String> {
+    let known: Vec<&str> = FunctionName::ALL.iter().map(|(_, name)| *name).collect();
+    FunctionName::named(name).ok_or(format!("known are {}", known.join(", ")))
+}
+
+/// A side of the demo, started by it.
+#[derive(Args)]
+pub struct Peer {
+    #[arg(long)]
+    side: String,
+    #[arg(long)]
+    interface: String,
+    #[arg(long, value_parser = function)]
+    function: FunctionName,
+    #[arg(long)]
+    beats: std::path::PathBuf,
+    #[arg(long)]
+    table: std::path::PathBuf,
+    #[arg(long)]
+    pace: Option<u32>,
+}
+
+/// Serves as a side.
+pub fn peer(args: Peer) -> Result<(), Failure> {
+    let side = if args.side == "nic" { heartbeat::Side::Nic } else { heartbeat::Side::Host };
+    let Peer { interface, function, beats, table, pace, .. } = args;
+    peer::serve(&peer::Options { side, interface, beats, pace, function, table })
+        .map_err(|e| Failure::of(e.fault(), e))
+}
+
+/// Runs the demo.
+pub fn run(args: &Demo) -> Result<(), Failure> {
+    let frame_bytes = args.frame as usize;
+    let capacity = f64::from(args.nic) * wire_bits(frame_bytes);
+    // The host side is not paced; how much more it does only decides how both share.
+    let (mode, policy): (Mode, Box<dyn Policy>) = match args.policy {
+        DemoPolicy::Gate => {
+            (Mode::Proportional, Box::new(Gate::new(capacity, 2.0 * capacity, 0.9 * capacity, f64::INFINITY)))
+        }
+        DemoPolicy::Headroom => (Mode::TokenBucket, Box::new(Headroom::new(capacity, 0.1, 256))),
+        DemoPolicy::Flows => (Mode::FlowAffine, Box::new(Headroom::new(capacity, 0.1, 256))),
+    };
+    let phase = |name: &str, packets_per_second, seconds, kill_nic| Phase {
+        name: name.to_string(),
+        packets_per_second,
+        seconds,
+        kill_nic,
+    };
+    let third = args.seconds / 3.0;
+    let mut phases =
+        vec![phase("low", args.low, args.seconds, false), phase("high", args.high, third, false)];
+    phases.push(phase("low again", args.low, third, false));
+    if !args.no_kill {
+        phases.push(phase("NIC side dies", args.low, third, true));
+    }
+    let program = std::env::current_exe()
+        .map_err(|e| Failure::environment(format!("cannot find this program: {e}")))?;
+    let silence = Duration::from_millis(args.silence).as_nanos() as u64;
+    let options = Options {
+        config: Config {
+            vips: vips(),
+            mode,
+            lazy: true,
+            shadow: args.shadow,
+            nic_is_stack: false,
+            test: false,
+        },
+        phases,
+        function: args.function,
+        nic_pace: args.nic,
+        frame_bytes,
+        limits: Limits { silence_ns: silence, ..Limits::default() },
+        seed: 1,
+        program,
+        arguments: vec!["balance".to_string(), "peer".to_string()],
+    };
+    interrupt::stop_in_order();
+    let mut tell = |status: &nicforge_run::balance::daemon::Status| {
+        if !args.json {
+            errln!("{}", metrics::line(status));
+        }
+    };
+    let reports =
+        demo::run(&options, policy, &mut tell, &interrupt::stopped).map_err(|e| Failure::of(e.fault(), e))?;
+    if args.json {
+        let list: Vec<Value> = reports.iter().map(to_json).collect();
+        outln!(
+            "{:#}",
+            json!({ "schema": "nicforge/balance-demo", "version": 1, "function": args.function.name(), "phases": list })
+        );
+    } else {
+        show(&reports);
+    }
+    let wrong: u64 = reports.iter().map(|report| report.wrong).sum();
+    if wrong > 0 {
+        return Err(Failure::user(format!("{wrong} answers are wrong")));
+    }
+    Ok(())
+}
+
+fn to_json(report: &PhaseReport) -> Value {
+    json!({
+        "name": report.phase.name, "packets_per_second": report.phase.packets_per_second, "seconds": report.phase.seconds,
+        "sent": report.sent, "answered": report.answered, "wrong": report.wrong, "lost": report.lost,
+        "nic": report.nic_packets, "host": report.host_packets, "host_cpu_percent": report.host_cpu_percent,
+        "p99_us": report.p99_us,
+        "failover": report.failover.map(|it| json!({ "wall_ms": it.wall_ms, "lost": it.lost, "bound": it.bound })),
+    })
+}
+
+fn show(reports: &[PhaseReport]) {
+    let rows: Vec<Vec<String>> = reports
+        .iter()
+        .map(|report| {
+            let all = (report.nic_packets + report.host_packets).max(1);
+            vec![
+                report.phase.name.clone(),
+                format!("{:.0}", report.phase.packets_per_second),
+                report.sent.to_string(),
+                report.answered.to_string(),
+                report.wrong.to_string(),
+                report.lost.to_string(),
+                format!("{:.1}", 100.0 * report.host_packets as f64 / all as f64),
+                format!("{:.2}", report.host_cpu_percent),
+                format!("{:.0}", report.p99_us),
+            ]
+        })
+        .collect();
+    let header =
+        ["phase", "rate /s", "sent", "answered", "wrong", "lost", "to host %", "host CPU %", "p99 us"];
+    out::text(&table(&header, &rows));
+    for failover in reports.iter().filter_map(|report| report.failover) {
+        outln!(
+            "fail-over: {:.1} ms from the kill to the director's new setting (wall); {} requests lost, at most {} were in flight or came meanwhile",
+            failover.wall_ms,
+            failover.lost,
+            failover.bound
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! `nicforge balance`: simulation and planning, the demo in namespaces, the balancer on interfaces.
+
+mod common;
+
+use common::{Place, can_load};
+use serde_json::Value;
+
+#[test]
+fn policies_are_compared_on_a_trace() {
+    let place = Place::new();
+    place.file("trace", "2\n60 # Gbit/s\n5\n");
+    let args = [
+        "balance", "sim", "nat", "--trace", "trace", "--policy", "fixed", "--policy", "gate", "--html",
+        "out.html",
+    ];
+    let ran = place.run(&args);
+    let out = ran.ok();
+    assert!(out.starts_with("NAT on trace: mean 22.33 Gbit/s, objective"), "{out}");
+    let row = |name: &str| {
+        let line =
+            out.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{out}"));
+        line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    // Watts: the host polls, or is awake for a third of the time.
+    assert!((row("host alone") - 275.9).abs() < 0.2 && row("fixed") < 230.0 && row("gate") < 230.0, "{out}");
+    let page = std::fs::read_to_string(place.path().join("out.html")).unwrap();
+    assert!(page.matches("<polyline").count() == 8 && !page.contains("http"), "four charts of two policies");
+    place
+        .run(&["balance", "sim", "nat", "--trace", "none"])
+        .fails(2, &["`none` is none of web, cache, hadoop"]);
+    place.run(&["balance", "sim", "nothing"]).fails(2, &["there is no profile or file `nothing`"]);
+    place.file("bad.toml", "function = 1\n");
+    place.run(&["balance", "sim", "bad.toml"]).fails(1, &["bad.toml:1"]);
+    place.is_clean();
+}
+
+#[test]
+fn several_functions_share_the_nic() {
+    let place = Place::new();
+    let ran = place.run(&["balance", "plan", "nat=10", "count=10", "knn=50", "--objective", "60", "--json"]);
+    let plan: Value = serde_json::from_str(ran.ok()).unwrap();
+    let functions = plan["functions"].as_array().unwrap();
+    let number = |at: usize, name: &str| functions[at][name].as_f64().unwrap();
+    let used: f64 =
+        [42.4, 58.4, 15.6].iter().enumerate().map(|(at, all)| number(at, "threshold_gbps") / all).sum();
+    assert!(used <= 0.9001 && number(0, "threshold_gbps") == 10.0 && plan["host_sleeps"] == false, "{plan}");
+    place.run(&["balance", "plan", "nat", "--objective", "3"]).fails(1, &["above 3 us even when it is idle"]);
+    place.run(&["balance", "plan", "nat=-1"]).fails(2, &["no number above 0"]);
+}
+
+/// The host sleeps at a low rate and helps at a high one, all answers are right, and a dead NIC side loses no more than what was in flight.
+#[test]
+fn the_demo_sleeps_shares_and_fails_over() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    for function in ["count", "kvs"] {
+        // Heartbeats of a loaded machine may be late; times are not what is tested here.
+        let args = [
+            "balance",
+            "demo",
+            "--json",
+            "--seconds",
+            "3",
+            "--low",
+            "500",
+            "--high",
+            "6000",
+            "--nic",
+            "3000",
+        ];
+        let ran = place.run(&[&args[..], &["--silence", "400", "--function", function]].concat());
+        let report: Value = serde_json::from_str(ran.ok()).unwrap();
+        let phases = report["phases"].as_array().unwrap();
+        let number = |at: usize, name: &str| phases[at][name].as_f64().unwrap();
+        assert_eq!(phases.len(), 4);
+        for at in 0..4 {
+            assert_eq!(number(at, "wrong"), 0.0, "{report:#}");
+            assert!(number(at, "answered") > 0.0, "{report:#}");
+            assert_eq!(number(at, "sent"), number(at, "answered") + number(at, "lost"), "{report:#}");
+        }
+        assert!(number(0, "host_cpu_percent") < 1.0, "{report:#}");
+        assert!(
+            number(1, "host") > 0.1 * number(1, "sent") && number(1, "nic") > 0.1 * number(1, "sent"),
+            "{report:#}"
+        );
+        let failover = &phases[3]["failover"];
+        assert!(failover["wall_ms"].as_f64().is_some(), "{report:#}");
+        assert!(failover["lost"].as_u64() <= failover["bound"].as_u64(), "{report:#}");
+        assert!(number(3, "host") > 0.0, "{report:#}");
+    }
+    place.is_clean();
+}
