@@ -16,6 +16,7 @@ module nf_axil_registers #(
     parameter STATUS = 4,
     parameter PAIRS = 0,
     parameter [CONTROL*32-1:0] INITIAL = 0,
+    parameter [CONTROL-1:0] READABLE = ~0,   // control words that can be read back; others read as zero and cost less
     parameter ADDRESS = $clog2(CONTROL + STATUS) + 2
 ) (
     input  wire                   clk,
@@ -80,7 +81,9 @@ module nf_axil_registers #(
     always_comb begin
         value = 0;
         partner = 0;
-        for (j = 0; j < CONTROL; j = j + 1) value = value | (control[j*32 +: 32] & {32{read_from[j]}});
+        for (j = 0; j < CONTROL; j = j + 1) begin
+            if (READABLE[j]) value = value | (control[j*32 +: 32] & {32{read_from[j]}});
+        end
         for (j = 0; j < STATUS; j = j + 1) begin
             if (PAIRS != 0 && j[0]) value = value | (kept & {32{read_from[CONTROL + j]}});
             else value = value | (status[j*32 +: 32] & {32{read_from[CONTROL + j]}});
