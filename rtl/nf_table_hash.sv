@@ -45,7 +45,9 @@ module nf_table_hash #(
 );
   localparam integer A = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
   localparam integer BUCKETS = 1 << B;
-  localparam logic [3:0] FIND = 4'd0, UPDATE = 4'd1, DELETE = 4'd2, ENSURE = 4'd3, WRITE = 4'd4, PEEK = 4'd5, NEXT = 4'd6;
+  // Bits that an update of an entry leaves as they are.
+  localparam [W-1:0] KEPT = {W{EXTRA > 0}} << VALUE;
+  localparam logic [3:0] UPDATE = 4'd1, DELETE = 4'd2, ENSURE = 4'd3, WRITE = 4'd4, PEEK = 4'd5, NEXT = 4'd6;
   localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, HEAD = 4'd2, LOOK = 4'd3, HIT = 4'd4, MISS = 4'd5, FREE = 4'd6,
       TAKE = 4'd7, FILL = 4'd8, LIFT = 4'd9, FRONT = 4'd10, OLDEST = 4'd11, VICTIM = 4'd12, SCAN = 4'd13, SEEN = 4'd14,
       DONE = 4'd15;
@@ -164,14 +166,11 @@ module nf_table_hash #(
         live_w = 32'(sweep) < 32'(CAPACITY);
         live_wa = A'(sweep);
       end
-      IDLE: if (req && op == WRITE) begin
-        // `cur` is taken from `index` in this cycle; the write follows in HIT.
-      end
       HIT: begin
         if (op == WRITE) value_w = 1'b1;
         if (op == UPDATE && !evicting) begin
           value_w = 1'b1;
-          if (EXTRA > 0) value_d[W-1:VALUE] = value_q[W-1:VALUE];
+          value_d = (value & ~KEPT) | (value_q & KEPT);
         end
         if (op == DELETE || evicting) begin
           next_w = has_before;
@@ -197,7 +196,7 @@ module nf_table_hash #(
         key_w = 1'b1;
         value_w = 1'b1;
         if (op == ENSURE) value_d = '0;
-        if (EXTRA > 0) value_d[W-1:VALUE] = '0;
+        value_d = value_d & ~KEPT;
         live_w = 1'b1;
         live_d = 1'b1;
         next_w = 1'b1;

@@ -99,7 +99,7 @@ module nf_table_lpm #(
       .op(op),
       .key({used, prefix}),
       .value(value),
-      .mask('0),
+      .mask({(KEY + 16) {1'b0}}),
       .detail(detail),
       .index(index),
       .done(i_done),
