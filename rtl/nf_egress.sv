@@ -83,8 +83,8 @@ module nf_egress #(
   assign prime_needed = c_hlen < 16'd64 && shift != 6'd0 && !source[16] && number == 10'd0 && c_rest != 16'd0
       && source[15:6] == c_from[15:6];
   assign one_line = source_end <= {first_line[9:0], 6'd0} + 16'd64;
-  assign is_prime = prime_needed && !one_line && !primed;
-  assign as_previous = prime_needed && one_line;
+  assign is_prime = !is_meta && prime_needed && !one_line && !primed;
+  assign as_previous = !is_meta && prime_needed && one_line;
   assign reads = !is_meta && c_rest != 16'd0 && (is_prime || as_previous
       || (line_now >= $signed(first_line[11:0]) && {line_now[9:0], 6'd0} < source_end));
   assign wanted = is_prime || as_previous ? first_line[11:0] : line_now;

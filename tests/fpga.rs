@@ -31,7 +31,8 @@ fn check(example: &Example) -> usize {
         let (run, found) = design
             .verify(&example.program, &example.entries, &events, &drive)
             .unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(found.is_empty(), "{name}, pressure {pressure}: {:?}", found[0]);
+        let dir = std::env::var("NICFORGE_KEEP"); if let Ok(dir) = dir { design.write(std::path::Path::new(&dir)).unwrap(); }
+        assert!(found.is_empty(), "{name}, pressure {pressure}: {} {:?}", found.len(), found[0]);
         let stats = run.stats;
         println!("{name}: {} events in {} cycles", stats.events, stats.busy_cycles);
     }
@@ -49,7 +50,7 @@ fn examples_do_what_the_interpreter_does() {
         if std::env::var("NICFORGE_EXAMPLE").is_ok_and(|only| only != example.name) {
             return;
         }
-        if support::missing(&example.program, &target).is_empty() {
+        if support::missing(&example.program, &target).is_empty() { println!("{} starts", example.name);
             check(example);
             ran.lock().unwrap_or_else(|e| e.into_inner()).push(example.name.clone());
         }

@@ -296,7 +296,8 @@ void fill(Driver &driver, const std::vector<Table> &tables, const char *path)
         driver.write(0x20, detail);
         driver.write_bytes(0x400, in.take(table.key), table.key);
         driver.write_bytes(0x800, in.take(table.key), table.key);
-        std::vector<uint8_t> value(in.take(table.value), in.at);
+        const uint8_t *first = in.take(table.value);
+        std::vector<uint8_t> value(first, first + table.value);
         value.resize(table.value + table.extra);
         driver.write_bytes(0x1000, value.data(), value.size());
         if (!driver.command(number, UPDATE))

@@ -366,7 +366,7 @@ impl<'a> Engine<'a, '_> {
                 let room = 8 * self.header_bytes;
                 let zero = [("cursor_next", 16), ("emitted_next", 16), ("header_next", room)].map(|(name, width)| {
                     let name = self.low.fresh(name);
-                    self.states.wire(Wire { name: name.clone(), width, value: number(width.min(64), 0), delay: 0 });
+                    self.states.wire(Wire { name: name.clone(), width, value: number(width, 0), delay: 0 });
                     name
                 });
                 let [at, emitted, header] = zero;

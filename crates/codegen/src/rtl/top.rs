@@ -73,7 +73,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
     out.push_str("  // ---- in\n");
     wires(&mut out, &[("f_valid", 1), ("f_take", 1), ("f_slot", 5), ("in_w_en", 1), ("in_w_addr", aw), ("in_w_data", 512)]);
     wires(&mut out, &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", 5), ("d_length", 16), ("d_port", 8)]);
-    wires(&mut out, &[("d_host", 1), ("d_time", 64), ("d_seed", 64), ("d_window", 512), ("frees_now", 1), ("free_slot", 5)]);
+    wires(&mut out, &[("d_host", 1), ("d_time", 64), ("d_seed", 64), ("d_window", 512), ("frees", 1), ("frees_now", 1), ("free_slot", 5)]);
     wires(&mut out, &[("e_back", 1), ("e_slot", 5), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)]);
     wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
     let _ = writeln!(
@@ -104,7 +104,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
         "a_req=h_a_req", "a_op=h_a_op", "a_mem=h_a_mem", "a_line=h_a_line", "a_from=h_a_from", "a_length=h_a_length",
         "a_value=h_a_value", "a_sum", "a_to_mem", "a_to_line", "a_to", "a_done", "a_r_value", "a_r_sum", "c_valid", "c_ready=c_take",
         "c_host", "c_kind", "c_port", "c_addr", "c_hlen", "c_hdr", "c_mem", "c_line", "c_from", "c_rest", "c_free", "rec_valid",
-        "rec_kind", "rec_data", "frees=",
+        "rec_kind", "rec_data", "frees",
     ]
     .map(String::from)
     .to_vec();
