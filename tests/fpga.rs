@@ -23,7 +23,8 @@ fn verilator_is_missing() -> bool {
 
 fn check(example: &Example) -> usize {
     let name = &example.name;
-    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled =
+        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
     let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     for pressure in [0, 1] {
@@ -31,7 +32,10 @@ fn check(example: &Example) -> usize {
         let (run, found) = design
             .verify(&example.program, &example.entries, &events, &drive)
             .unwrap_or_else(|e| panic!("{name}: {e}"));
-        let dir = std::env::var("NICFORGE_KEEP"); if let Ok(dir) = dir { design.write(std::path::Path::new(&dir)).unwrap(); }
+        let dir = std::env::var("NICFORGE_KEEP");
+        if let Ok(dir) = dir {
+            design.write(std::path::Path::new(&dir)).unwrap();
+        }
         assert!(found.is_empty(), "{name}, pressure {pressure}: {} {:?}", found.len(), found[0]);
         let stats = run.stats;
         println!("{name}: {} events in {} cycles", stats.events, stats.busy_cycles);
@@ -50,7 +54,8 @@ fn examples_do_what_the_interpreter_does() {
         if std::env::var("NICFORGE_EXAMPLE").is_ok_and(|only| only != example.name) {
             return;
         }
-        if support::missing(&example.program, &target).is_empty() { println!("{} starts", example.name);
+        if support::missing(&example.program, &target).is_empty() {
+            println!("{} starts", example.name);
             check(example);
             ran.lock().unwrap_or_else(|e| e.into_inner()).push(example.name.clone());
         }

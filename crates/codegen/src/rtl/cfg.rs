@@ -190,8 +190,7 @@ impl Builder<'_> {
             }
         }
         for ((result, then), other) in data.results.iter().zip(yields[0]).zip(yields[1]) {
-            let step =
-                Step::Choose { result: *result, cond: *cond, then: *then, other: *other, at: inst };
+            let step = Step::Choose { result: *result, cond: *cond, then: *then, other: *other, at: inst };
             self.graph.blocks[at].steps.push(step);
         }
     }

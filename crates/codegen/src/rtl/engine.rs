@@ -91,8 +91,10 @@ impl<'a> Engine<'a, '_> {
             let params = &graph.blocks[jump.to].params;
             let writes = params.iter().zip(&jump.args).filter(|(param, _)| self.low.width(**param) > 0);
             let writes: Vec<_> = writes.map(|(param, arg)| (*param, *arg)).collect();
-            let writes =
-                writes.into_iter().map(|(param, arg)| (self.low.name(param), self.low.operand(arg))).collect();
+            let writes = writes
+                .into_iter()
+                .map(|(param, arg)| (self.low.name(param), self.low.operand(arg)))
+                .collect();
             Arm { when, to: starts[jump.to], writes }
         };
         let arms = match end {
@@ -246,7 +248,8 @@ impl<'a> Engine<'a, '_> {
             let text = self.low.signal(value);
             if signed {
                 let sign = format!("{text}[{}]", width - 1);
-                let size = self.wire("size", width, format!("{sign} ? -{text} : {text}"), timing::carry(width));
+                let size =
+                    self.wire("size", width, format!("{sign} ? -{text} : {text}"), timing::carry(width));
                 operands.push(wide(&size));
                 signs.push(sign);
             } else {
@@ -348,8 +351,7 @@ impl<'a> Engine<'a, '_> {
                 let room = 8 * self.header_bytes;
                 let bytes = self.low.bytes_of(*value);
                 let bytes = Lower::resize(&bytes, 8 * size, room);
-                let (emitted, header) =
-                    (mark(&self.states.packet.emitted), mark(&self.states.packet.header));
+                let (emitted, header) = (mark(&self.states.packet.emitted), mark(&self.states.packet.header));
                 let place = format!("{header} | ({bytes} << {{{emitted}, 3'b000}})");
                 let delay = timing::mux(self.header_bytes) + 400;
                 let next = self.low.fresh("header_next");
@@ -364,11 +366,18 @@ impl<'a> Engine<'a, '_> {
             }
             Op::Reset { .. } => {
                 let room = 8 * self.header_bytes;
-                let zero = [("cursor_next", 16), ("emitted_next", 16), ("header_next", room)].map(|(name, width)| {
-                    let name = self.low.fresh(name);
-                    self.states.wire(Wire { name: name.clone(), width, value: number(width, 0), delay: 0 });
-                    name
-                });
+                let zero = [("cursor_next", 16), ("emitted_next", 16), ("header_next", room)].map(
+                    |(name, width)| {
+                        let name = self.low.fresh(name);
+                        self.states.wire(Wire {
+                            name: name.clone(),
+                            width,
+                            value: number(width, 0),
+                            delay: 0,
+                        });
+                        name
+                    },
+                );
                 let [at, emitted, header] = zero;
                 self.states.packet.at = at;
                 self.states.packet.emitted = emitted;
@@ -493,7 +502,11 @@ impl<'a> Engine<'a, '_> {
                 ];
                 self.command(kind::DMA_WRITE, fields, addr);
             }
-            name => self.refuse(span, &format!("hardware has no event `{name}`"), "see `nicforge targets show u280`"),
+            name => self.refuse(
+                span,
+                &format!("hardware has no event `{name}`"),
+                "see `nicforge targets show u280`",
+            ),
         }
     }
 
@@ -699,12 +712,13 @@ impl<'a> Engine<'a, '_> {
             Op::BufAppend { source, .. } => {
                 let count = match source {
                     BufSource::Packet { len, .. } => self.prefix(*len),
-                    BufSource::Value(value) => {
-                        number(16, u64::from(self.bits.bytes(self.low.ty(*value))))
-                    }
+                    BufSource::Value(value) => number(16, u64::from(self.bits.bytes(self.low.ty(*value)))),
                 };
                 let count = self.wire("count", 16, count, 0);
-                let check = format!("{hit} && {len} + {{16'h0, {count}}} <= {}", number(32, u64::from(store.capacity)));
+                let check = format!(
+                    "{hit} && {len} + {{16'h0, {count}}} <= {}",
+                    number(32, u64::from(store.capacity))
+                );
                 let ok = self.wire("fits", 1, check, 2 * timing::carry(32));
                 self.result(inst.results[0], ok.clone(), 0);
                 let moved = format!("{ok} ? {count} : 16'h0");

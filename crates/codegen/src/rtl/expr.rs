@@ -60,7 +60,14 @@ pub struct Lower<'a> {
 impl<'a> Lower<'a> {
     /// `names` knows the words that signals must not be called.
     pub fn new(bits: &'a Bits<'a>, body: &'a Body, names: Names) -> Lower<'a> {
-        Lower { bits, body, names, values: SecondaryMap::new(), constants: BTreeSet::new(), declared: Vec::new() }
+        Lower {
+            bits,
+            body,
+            names,
+            values: SecondaryMap::new(),
+            constants: BTreeSet::new(),
+            declared: Vec::new(),
+        }
     }
 
     /// The name of a value's signal: the source variable's, if it has one.
@@ -230,7 +237,12 @@ impl<'a> Lower<'a> {
         let low = self.wire("low", 64, format!("{} * {}", wide(half(x, 0)), wide(half(y, 0))), 3000);
         let left = self.wire("left", 32, format!("{} * {}", half(x, 0), half(y, 32)), 3000);
         let right = self.wire("right", 32, format!("{} * {}", half(x, 32), half(y, 0)), 3000);
-        let cross = self.wire("cross", 32, format!("{} + {}", mark(&left.name), mark(&right.name)), timing::carry(32));
+        let cross = self.wire(
+            "cross",
+            32,
+            format!("{} + {}", mark(&left.name), mark(&right.name)),
+            timing::carry(32),
+        );
         let value = format!("{width}'({} + {{{}, 32'h0}})", mark(&low.name), mark(&cross.name));
         list.extend([low, left, right, cross]);
         (value, timing::carry(32))
@@ -239,7 +251,8 @@ impl<'a> Lower<'a> {
     /// The next number of the event's random stream (`nicforge_ir::io::random`) after the state `before`; gives the new state's wire, and
     /// the number.
     pub fn random(&mut self, before: &str, list: &mut Vec<Wire>) -> (String, String) {
-        let state = self.wire("stream", 64, format!("{} + 64'h9e3779b97f4a7c15", mark(before)), timing::carry(64));
+        let state =
+            self.wire("stream", 64, format!("{} + 64'h9e3779b97f4a7c15", mark(before)), timing::carry(64));
         let first = mark(&state.name);
         let name = state.name.clone();
         list.push(state);
@@ -376,12 +389,7 @@ impl<'a> Lower<'a> {
         (text, 1200)
     }
 
-    fn const_elem(
-        &mut self,
-        array: nicforge_ir::ConstId,
-        index: ValueId,
-        result: ValueId,
-    ) -> (String, u32) {
+    fn const_elem(&mut self, array: nicforge_ir::ConstId, index: ValueId, result: ValueId) -> (String, u32) {
         let def = &self.bits.program.consts[array];
         let (size, width) = (self.bits.bytes(def.elem), self.width(result));
         let all = 8 * def.bytes.len() as u32;
@@ -467,7 +475,8 @@ impl<'a> Lower<'a> {
         list.push(all);
         // 40 bits, then 25, 17 and 16 after each fold.
         for _ in 0..2 {
-            let fold = self.wire("fold", 40, format!("{{24'h0, {last}[15:0]}} + {{16'h0, {last}[39:16]}}"), 800);
+            let fold =
+                self.wire("fold", 40, format!("{{24'h0, {last}[15:0]}} + {{16'h0, {last}[39:16]}}"), 800);
             last = mark(&fold.name);
             list.push(fold);
         }
@@ -486,7 +495,9 @@ fn raw_crc(bytes: &[u8]) -> u32 {
 
 /// So many ones, as bytes.
 fn ones(bits: u32) -> Vec<u8> {
-    (0..bits.div_ceil(8)).map(|byte| if bits - 8 * byte >= 8 { 0xff } else { (1 << (bits - 8 * byte)) - 1 }).collect()
+    (0..bits.div_ceil(8))
+        .map(|byte| if bits - 8 * byte >= 8 { 0xff } else { (1 << (bits - 8 * byte)) - 1 })
+        .collect()
 }
 
 /// Whether a division is a matter of wires: unsigned, by a power of two (or by zero, which has a defined result).

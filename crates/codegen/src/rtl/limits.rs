@@ -72,7 +72,9 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
             let data = &body.insts[inst];
             let value = match &data.op {
                 Op::Extract { .. } | Op::Load { .. } | Op::BufRead { .. } => Some(data.results[1]),
-                Op::Store { value, .. } | Op::BufAppend { source: BufSource::Value(value), .. } => Some(*value),
+                Op::Store { value, .. } | Op::BufAppend { source: BufSource::Value(value), .. } => {
+                    Some(*value)
+                }
                 _ => None,
             };
             room.access = room.access.max(value.map_or(0, |value| bits.bytes(body.ty(value))));
@@ -96,7 +98,9 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
         ];
         for (has, most, what) in too_large.into_iter().filter(|(has, most, _)| has > most) {
             errors.push(Unsupported {
-                message: format!("a packet may get {has} {what}; hardware keeps them in registers, {most} at most"),
+                message: format!(
+                    "a packet may get {has} {what}; hardware keeps them in registers, {most} at most"
+                ),
                 help: "emit fewer or smaller headers".to_string(),
                 span: handler.span,
             });
@@ -115,9 +119,8 @@ fn region(body: &Body, bits: &Bits, block: BlockId, mut sum: Emitted) -> Emitted
             Op::If { then, other, .. } => {
                 let arms = [*then, *other].map(|arm| (arm, region(body, bits, arm, sum)));
                 // What an arm that leaves the handler emits is not there behind the `if`.
-                let stays = |arm: BlockId| {
-                    !matches!(body.terminator(arm).map(|inst| &inst.op), Some(Op::Return(_)))
-                };
+                let stays =
+                    |arm: BlockId| !matches!(body.terminator(arm).map(|inst| &inst.op), Some(Op::Return(_)));
                 let now = arms.iter().filter(|(arm, _)| stays(*arm)).map(|(_, emitted)| emitted.now).max();
                 let most = arms.iter().map(|(_, emitted)| emitted.most).max().unwrap_or(0);
                 sum = Emitted { now: now.unwrap_or(0), most };

@@ -65,15 +65,19 @@ pub fn print(
     for (id, state) in states.list.iter().enumerate() {
         let wires = state.wires.iter().map(|wire| &wire.value);
         let outputs = state.outputs.iter().chain(&state.writes).map(|(_, value)| value);
-        let arms = state.arms.iter().flat_map(|arm| {
-            arm.when.iter().chain(arm.writes.iter().map(|(_, value)| value))
-        });
+        let arms = state
+            .arms
+            .iter()
+            .flat_map(|arm| arm.when.iter().chain(arm.writes.iter().map(|(_, value)| value)));
         for value in wires.chain(outputs).chain(&state.until).chain(arms) {
             kept.note(value, id);
         }
     }
     let mut out = head.to_string();
-    let _ = writeln!(out, "`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\nmodule {name} (");
+    let _ = writeln!(
+        out,
+        "`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\nmodule {name} ("
+    );
     let list: Vec<String> = ports
         .iter()
         .map(|port| {
@@ -103,8 +107,11 @@ pub fn print(
             }
         }
     }
-    out.push_str("\n  // ---- what each state asks for, and when it ends\n  always_comb begin\n    advance = 1'b1;\n");
-    for port in ports.iter().filter(|port| port.output && !extra.contains(&format!("assign {} ", port.name))) {
+    out.push_str(
+        "\n  // ---- what each state asks for, and when it ends\n  always_comb begin\n    advance = 1'b1;\n",
+    );
+    for port in ports.iter().filter(|port| port.output && !extra.contains(&format!("assign {} ", port.name)))
+    {
         let _ = writeln!(out, "    {} = '0;", port.name);
     }
     outputs_of_divider(&mut out, extra);
@@ -122,7 +129,9 @@ pub fn print(
         }
         let _ = writeln!(out, "      end");
     }
-    out.push_str("      default: ;\n    endcase\n  end\n\n  // ---- what each state keeps, and which follows\n");
+    out.push_str(
+        "      default: ;\n    endcase\n  end\n\n  // ---- what each state keeps, and which follows\n",
+    );
     out.push_str("  always_ff @(posedge clk) begin\n    if (rst) state <= '0;\n    else if (advance)\n      case (state)\n");
     for (id, state) in states.list.iter().enumerate() {
         let _ = writeln!(out, "        {bits}'d{id}: begin");
@@ -151,7 +160,7 @@ pub fn print(
     }
     out.push_str("        default: state <= '0;\n      endcase\n  end\n");
     out.push_str(extra);
-    out.push_str("endmodule\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
+    out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
     out
 }
 

@@ -72,7 +72,8 @@ pub fn json(program: &Program, tables: &[TableForm], counters: &[String]) -> Str
         .map(|(at, name)| format!("    {{ \"address\": {}, \"name\": {} }}", 0x100 + 4 * at, quoted(name)))
         .collect();
     let _ = writeln!(out, "  \"counters\": [\n{}\n  ],", rows.join(",\n"));
-    let rows: Vec<String> = program.reasons.values().map(|reason| format!("    {}", quoted(&reason.text))).collect();
+    let rows: Vec<String> =
+        program.reasons.values().map(|reason| format!("    {}", quoted(&reason.text))).collect();
     let _ = writeln!(out, "  \"drop_reasons\": [\n{}\n  ]\n}}", rows.join(",\n"));
     out
 }
@@ -110,8 +111,10 @@ pub fn header(program: &Program, tables: &[TableForm], counters: &[String]) -> S
     }
     out.push('\n');
     for (at, name) in counters.iter().enumerate() {
-        let name: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        let name: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
         let _ = writeln!(out, "#define NF_COUNTER_{name} 0x{:04x}", 0x100 + 4 * at);
     }
     for (number, reason) in program.reasons.values().enumerate() {

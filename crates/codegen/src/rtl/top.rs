@@ -62,7 +62,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
          // are taken with a frame's first beat: the time the program reads, and the start of its random numbers.\n",
         program.name
     );
-    out.push_str("`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\nmodule nf_top #(\n    parameter integer DROP_WHEN_FULL = 0\n) (\n");
+    out.push_str("`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\nmodule nf_top #(\n    parameter integer DROP_WHEN_FULL = 0\n) (\n");
     out.push_str(PORTS);
     out.push_str(");\n");
     let reset = "      .clk(clk),\n      .rst(rst),\n";
@@ -71,10 +71,37 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
     let aw = bits_below(rows);
 
     out.push_str("  // ---- in\n");
-    wires(&mut out, &[("f_valid", 1), ("f_take", 1), ("f_slot", 5), ("in_w_en", 1), ("in_w_addr", aw), ("in_w_data", 512)]);
-    wires(&mut out, &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", 5), ("d_length", 16), ("d_port", 8)]);
-    wires(&mut out, &[("d_host", 1), ("d_time", 64), ("d_seed", 64), ("d_window", 512), ("frees", 1), ("frees_now", 1), ("free_slot", 5)]);
-    wires(&mut out, &[("e_back", 1), ("e_slot", 5), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)]);
+    wires(
+        &mut out,
+        &[
+            ("f_valid", 1),
+            ("f_take", 1),
+            ("f_slot", 5),
+            ("in_w_en", 1),
+            ("in_w_addr", aw),
+            ("in_w_data", 512),
+        ],
+    );
+    wires(
+        &mut out,
+        &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", 5), ("d_length", 16), ("d_port", 8)],
+    );
+    wires(
+        &mut out,
+        &[
+            ("d_host", 1),
+            ("d_time", 64),
+            ("d_seed", 64),
+            ("d_window", 512),
+            ("frees", 1),
+            ("frees_now", 1),
+            ("free_slot", 5),
+        ],
+    );
+    wires(
+        &mut out,
+        &[("e_back", 1), ("e_slot", 5), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)],
+    );
     wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
     let _ = writeln!(
         out,
@@ -86,33 +113,155 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
         "  nf_ingress #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .MIN_BYTES({SHORTEST}), .MAX_BYTES({LONGEST}), .WIN_LINES(1),\n      \
          .DROP_WHEN_FULL(DROP_WHEN_FULL)\n  ) u_ingress (\n{reset}{}\n  );",
         connect(&[
-            "time_ns", "seed", "s_axis_tdata", "s_axis_tkeep", "s_axis_tlast", "s_axis_tvalid", "s_axis_tready", "s_axis_tuser",
-            "f_valid", "f_slot", "f_take", "w_en=in_w_en", "w_addr=in_w_addr", "w_data=in_w_data", "w_stall=in_w_stall", "d_valid",
-            "d_take", "d_slot", "d_length", "d_port", "d_host", "d_time", "d_seed", "d_window", "n_frames", "n_bad", "n_short",
-            "n_long", "n_full",
+            "time_ns",
+            "seed",
+            "s_axis_tdata",
+            "s_axis_tkeep",
+            "s_axis_tlast",
+            "s_axis_tvalid",
+            "s_axis_tready",
+            "s_axis_tuser",
+            "f_valid",
+            "f_slot",
+            "f_take",
+            "w_en=in_w_en",
+            "w_addr=in_w_addr",
+            "w_data=in_w_data",
+            "w_stall=in_w_stall",
+            "d_valid",
+            "d_take",
+            "d_slot",
+            "d_length",
+            "d_port",
+            "d_host",
+            "d_time",
+            "d_seed",
+            "d_window",
+            "n_frames",
+            "n_bad",
+            "n_short",
+            "n_long",
+            "n_full",
         ])
     );
 
     out.push_str("\n  // ---- handlers\n");
-    wires(&mut out, &[("go", 1), ("idle", 1), ("h_a_req", 1), ("h_a_op", 2), ("h_a_mem", 4), ("h_a_line", ADDRESS_BITS)]);
-    wires(&mut out, &[("h_a_from", 16), ("h_a_length", 16), ("h_a_value", 8 * room.access), ("a_sum", 32), ("a_to_mem", 4)]);
-    wires(&mut out, &[("a_to_line", ADDRESS_BITS), ("a_to", 16), ("a_done", 1), ("a_r_value", 8 * room.access), ("a_r_sum", 32)]);
-    wires(&mut out, &[("c_valid", 1), ("c_take", 1), ("c_host", 1), ("c_kind", 8), ("c_port", 8), ("c_addr", 64), ("c_hlen", 16)]);
-    wires(&mut out, &[("c_hdr", 8 * room.header), ("c_mem", 4), ("c_line", ADDRESS_BITS), ("c_from", 16), ("c_rest", 16), ("c_free", 1)]);
+    wires(
+        &mut out,
+        &[("go", 1), ("idle", 1), ("h_a_req", 1), ("h_a_op", 2), ("h_a_mem", 4), ("h_a_line", ADDRESS_BITS)],
+    );
+    wires(
+        &mut out,
+        &[
+            ("h_a_from", 16),
+            ("h_a_length", 16),
+            ("h_a_value", 8 * room.access),
+            ("a_sum", 32),
+            ("a_to_mem", 4),
+        ],
+    );
+    wires(
+        &mut out,
+        &[
+            ("a_to_line", ADDRESS_BITS),
+            ("a_to", 16),
+            ("a_done", 1),
+            ("a_r_value", 8 * room.access),
+            ("a_r_sum", 32),
+        ],
+    );
+    wires(
+        &mut out,
+        &[
+            ("c_valid", 1),
+            ("c_take", 1),
+            ("c_host", 1),
+            ("c_kind", 8),
+            ("c_port", 8),
+            ("c_addr", 64),
+            ("c_hlen", 16),
+        ],
+    );
+    wires(
+        &mut out,
+        &[
+            ("c_hdr", 8 * room.header),
+            ("c_mem", 4),
+            ("c_line", ADDRESS_BITS),
+            ("c_from", 16),
+            ("c_rest", 16),
+            ("c_free", 1),
+        ],
+    );
     let mut list: Vec<String> = [
-        "go", "idle", "d_valid", "d_take", "d_slot", "d_length", "d_port", "d_host", "d_time", "d_seed", "frees_now", "free_slot",
-        "a_req=h_a_req", "a_op=h_a_op", "a_mem=h_a_mem", "a_line=h_a_line", "a_from=h_a_from", "a_length=h_a_length",
-        "a_value=h_a_value", "a_sum", "a_to_mem", "a_to_line", "a_to", "a_done", "a_r_value", "a_r_sum", "c_valid", "c_ready=c_take",
-        "c_host", "c_kind", "c_port", "c_addr", "c_hlen", "c_hdr", "c_mem", "c_line", "c_from", "c_rest", "c_free", "rec_valid",
-        "rec_kind", "rec_data", "frees",
+        "go",
+        "idle",
+        "d_valid",
+        "d_take",
+        "d_slot",
+        "d_length",
+        "d_port",
+        "d_host",
+        "d_time",
+        "d_seed",
+        "frees_now",
+        "free_slot",
+        "a_req=h_a_req",
+        "a_op=h_a_op",
+        "a_mem=h_a_mem",
+        "a_line=h_a_line",
+        "a_from=h_a_from",
+        "a_length=h_a_length",
+        "a_value=h_a_value",
+        "a_sum",
+        "a_to_mem",
+        "a_to_line",
+        "a_to",
+        "a_done",
+        "a_r_value",
+        "a_r_sum",
+        "c_valid",
+        "c_ready=c_take",
+        "c_host",
+        "c_kind",
+        "c_port",
+        "c_addr",
+        "c_hlen",
+        "c_hdr",
+        "c_mem",
+        "c_line",
+        "c_from",
+        "c_rest",
+        "c_free",
+        "rec_valid",
+        "rec_kind",
+        "rec_data",
+        "frees",
     ]
     .map(String::from)
     .to_vec();
     for form in tables {
         let s = &form.signals;
-        wires(&mut out, &[(&format!("{s}_req"), 1), (&format!("{s}_op"), 4), (&format!("{s}_key"), form.key_bits)]);
-        wires(&mut out, &[(&format!("{s}_value"), form.entry_bits()), (&format!("{s}_index"), 32), (&format!("{s}_done"), 1)]);
-        wires(&mut out, &[(&format!("{s}_ok"), 1), (&format!("{s}_r_value"), form.entry_bits()), (&format!("{s}_r_index"), 32)]);
+        wires(
+            &mut out,
+            &[(&format!("{s}_req"), 1), (&format!("{s}_op"), 4), (&format!("{s}_key"), form.key_bits)],
+        );
+        wires(
+            &mut out,
+            &[
+                (&format!("{s}_value"), form.entry_bits()),
+                (&format!("{s}_index"), 32),
+                (&format!("{s}_done"), 1),
+            ],
+        );
+        wires(
+            &mut out,
+            &[
+                (&format!("{s}_ok"), 1),
+                (&format!("{s}_r_value"), form.entry_bits()),
+                (&format!("{s}_r_index"), 32),
+            ],
+        );
         for field in ["req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index"] {
             list.push(format!("{s}_{field}"));
         }
@@ -127,7 +276,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
     egress(&mut out, room);
     self::tables(&mut out, tables);
     counting(&mut out, program, tables);
-    out.push_str("endmodule\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
+    out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
     out
 }
 
@@ -159,11 +308,29 @@ fn control_key(tables: &[TableForm]) -> u32 {
 fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
     out.push_str("\n  // ---- registers: the host's commands wait until no event is being handled\n");
     let (key, value) = (control_key(tables), control_value(tables));
-    wires(out, &[("t_req", 1), ("t_table", 8), ("t_op", 4), ("t_key", key), ("t_mask", key), ("t_value", value)]);
-    wires(out, &[("t_detail", 32), ("t_index", 32), ("t_done", 1), ("t_ok", 1), ("t_r_key", key), ("t_r_mask", key)]);
-    wires(out, &[("t_r_value", value), ("t_r_detail", 32), ("t_r_index", 32), ("grant", 1), ("on_bytes", 1), ("all_ready", 1)]);
+    wires(
+        out,
+        &[("t_req", 1), ("t_table", 8), ("t_op", 4), ("t_key", key), ("t_mask", key), ("t_value", value)],
+    );
+    wires(
+        out,
+        &[("t_detail", 32), ("t_index", 32), ("t_done", 1), ("t_ok", 1), ("t_r_key", key), ("t_r_mask", key)],
+    );
+    wires(
+        out,
+        &[
+            ("t_r_value", value),
+            ("t_r_detail", 32),
+            ("t_r_index", 32),
+            ("grant", 1),
+            ("on_bytes", 1),
+            ("all_ready", 1),
+        ],
+    );
     wires(out, &[("counters", 32 * counters.len() as u32)]);
-    out.push_str("  assign go = !t_req && all_ready;\n  assign grant = t_req && idle;\n  assign on_bytes = t_op[3];\n");
+    out.push_str(
+        "  assign go = !t_req && all_ready;\n  assign grant = t_req && idle;\n  assign on_bytes = t_op[3];\n",
+    );
     let ready: Vec<String> = tables.iter().map(|form| format!("{}_ready", form.signals)).collect();
     let all = if ready.is_empty() { "1'b1".to_string() } else { ready.join(" && ") };
     for name in &ready {
@@ -171,15 +338,28 @@ fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
     }
     let _ = writeln!(out, "  assign all_ready = {all};");
     let axil = [
-        "awaddr", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready", "araddr", "arvalid",
-        "arready", "rdata", "rresp", "rvalid", "rready",
+        "awaddr", "awvalid", "awready", "wdata", "wstrb", "wvalid", "wready", "bresp", "bvalid", "bready",
+        "araddr", "arvalid", "arready", "rdata", "rresp", "rvalid", "rready",
     ];
     let mut list: Vec<String> = axil.iter().map(|name| format!("s_axil_{name}")).collect();
     list.push("ready=all_ready".to_string());
     list.push("counters".to_string());
     let table = [
-        "t_req", "t_table", "t_op", "t_key", "t_mask", "t_value", "t_detail", "t_index", "t_done", "t_ok", "t_r_key", "t_r_mask",
-        "t_r_value", "t_r_detail", "t_r_index",
+        "t_req",
+        "t_table",
+        "t_op",
+        "t_key",
+        "t_mask",
+        "t_value",
+        "t_detail",
+        "t_index",
+        "t_done",
+        "t_ok",
+        "t_r_key",
+        "t_r_mask",
+        "t_r_value",
+        "t_r_detail",
+        "t_r_index",
     ];
     list.extend(table.map(String::from));
     let list: Vec<&str> = list.iter().map(String::as_str).collect();
@@ -195,9 +375,32 @@ fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
 fn access(out: &mut String, room: Room, value: u32, stores: &[&TableForm]) {
     out.push_str("\n  // ---- bytes of packets and of byte strings\n");
     let wide = 8 * room.access;
-    wires(out, &[("a_req", 1), ("a_op", 2), ("a_mem", 4), ("a_line", ADDRESS_BITS), ("a_from", 16), ("a_length", 16)]);
-    wires(out, &[("a_value", wide), ("a_r_en", 1), ("a_r_mem", 4), ("a_r_addr", ADDRESS_BITS), ("a_r_data", 512)]);
-    wires(out, &[("a_w_en", 1), ("a_w_mem", 4), ("a_w_addr", ADDRESS_BITS), ("a_w_data", 512), ("a_w_keep", 64), ("byte_memory", 4)]);
+    wires(
+        out,
+        &[
+            ("a_req", 1),
+            ("a_op", 2),
+            ("a_mem", 4),
+            ("a_line", ADDRESS_BITS),
+            ("a_from", 16),
+            ("a_length", 16),
+        ],
+    );
+    wires(
+        out,
+        &[("a_value", wide), ("a_r_en", 1), ("a_r_mem", 4), ("a_r_addr", ADDRESS_BITS), ("a_r_data", 512)],
+    );
+    wires(
+        out,
+        &[
+            ("a_w_en", 1),
+            ("a_w_mem", 4),
+            ("a_w_addr", ADDRESS_BITS),
+            ("a_w_data", 512),
+            ("a_w_keep", 64),
+            ("byte_memory", 4),
+        ],
+    );
     let mut memory = "4'd0".to_string();
     for form in stores {
         if let Some(store) = &form.bytes {
@@ -225,20 +428,46 @@ fn access(out: &mut String, room: Room, value: u32, stores: &[&TableForm]) {
         "  nf_access #(\n      .BYTES({}), .AW({ADDRESS_BITS})\n  ) u_access (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
         room.access,
         connect(&[
-            "req=a_req", "op=a_op", "mem=a_mem", "line=a_line", "from=a_from", "length=a_length", "w_value=a_value", "sum=a_sum",
-            "to_mem=a_to_mem", "to_line=a_to_line", "to=a_to", "done=a_done", "r_value=a_r_value", "r_sum=a_r_sum", "r_en=a_r_en",
-            "r_mem=a_r_mem", "r_addr=a_r_addr", "r_stall=1'b0", "r_data=a_r_data", "w_en=a_w_en", "w_mem=a_w_mem", "w_addr=a_w_addr",
-            "w_data=a_w_data", "w_keep=a_w_keep", "w_stall=1'b0",
+            "req=a_req",
+            "op=a_op",
+            "mem=a_mem",
+            "line=a_line",
+            "from=a_from",
+            "length=a_length",
+            "w_value=a_value",
+            "sum=a_sum",
+            "to_mem=a_to_mem",
+            "to_line=a_to_line",
+            "to=a_to",
+            "done=a_done",
+            "r_value=a_r_value",
+            "r_sum=a_r_sum",
+            "r_en=a_r_en",
+            "r_mem=a_r_mem",
+            "r_addr=a_r_addr",
+            "r_stall=1'b0",
+            "r_data=a_r_data",
+            "w_en=a_w_en",
+            "w_mem=a_w_mem",
+            "w_addr=a_w_addr",
+            "w_data=a_w_data",
+            "w_keep=a_w_keep",
+            "w_stall=1'b0",
         ])
     );
 }
 
 /// The packet buffer and the byte strings. Handlers go before the stream in and the deparser, which wait a cycle.
 fn memories(out: &mut String, stores: &[&TableForm], rows: u32) {
-    wires(out, &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_stall", 1), ("e_r_data", 512)]);
+    wires(
+        out,
+        &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_stall", 1), ("e_r_data", 512)],
+    );
     wires(out, &[("e_mem_1", 4), ("e_mem_2", 4)]);
     out.push_str("  assign in_w_stall = a_w_en && a_w_mem == 4'd0;\n  assign e_r_stall = a_r_en && a_r_mem == e_r_mem;\n");
-    out.push_str("  always_ff @(posedge clk) begin\n    e_mem_1 <= e_r_mem;\n    e_mem_2 <= e_mem_1;\n  end\n");
+    out.push_str(
+        "  always_ff @(posedge clk) begin\n    e_mem_1 <= e_r_mem;\n    e_mem_2 <= e_mem_1;\n  end\n",
+    );
     let lines = |form: &TableForm| form.bytes.as_ref().map_or(0, |store| store.lines * form.capacity);
     let sizes: Vec<u32> = std::iter::once(rows).chain(stores.iter().map(|form| lines(form))).collect();
     let (mut to_egress, mut to_access) = ("r_data_0".to_string(), "r_data_0".to_string());
@@ -279,10 +508,40 @@ fn egress(out: &mut String, room: Room) {
         "  nf_egress #(\n      .HB({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
         room.header,
         connect(&[
-            "c_valid", "c_take", "c_host", "c_kind", "c_port", "c_addr", "c_hlen", "c_hdr", "c_mem", "c_line", "c_from", "c_rest",
-            "c_free", "c_slot=free_slot", "r_en=e_r_en", "r_mem=e_r_mem", "r_addr=e_r_addr", "r_stall=e_r_stall", "r_data=e_r_data",
-            "b_valid=e_back", "b_slot=e_slot", "m_axis_tdata", "m_axis_tkeep", "m_axis_tlast", "m_axis_tvalid", "m_axis_tready",
-            "m_axis_tuser", "h_axis_tdata", "h_axis_tkeep", "h_axis_tlast", "h_axis_tvalid", "h_axis_tready", "n_sent", "n_host",
+            "c_valid",
+            "c_take",
+            "c_host",
+            "c_kind",
+            "c_port",
+            "c_addr",
+            "c_hlen",
+            "c_hdr",
+            "c_mem",
+            "c_line",
+            "c_from",
+            "c_rest",
+            "c_free",
+            "c_slot=free_slot",
+            "r_en=e_r_en",
+            "r_mem=e_r_mem",
+            "r_addr=e_r_addr",
+            "r_stall=e_r_stall",
+            "r_data=e_r_data",
+            "b_valid=e_back",
+            "b_slot=e_slot",
+            "m_axis_tdata",
+            "m_axis_tkeep",
+            "m_axis_tlast",
+            "m_axis_tvalid",
+            "m_axis_tready",
+            "m_axis_tuser",
+            "h_axis_tdata",
+            "h_axis_tkeep",
+            "h_axis_tlast",
+            "h_axis_tvalid",
+            "h_axis_tready",
+            "n_sent",
+            "n_host",
         ])
     );
 }
@@ -301,8 +560,18 @@ fn tables(out: &mut String, tables: &[TableForm]) {
     for (number, form) in tables.iter().enumerate() {
         let s = &form.signals;
         let (wide, keys) = (form.entry_bits(), form.key_bits);
-        wires(out, &[(&format!("{s}_host"), 1), (&format!("{s}_r_key"), keys), (&format!("{s}_r_mask"), keys)]);
-        wires(out, &[(&format!("{s}_r_detail"), 32), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)]);
+        wires(
+            out,
+            &[(&format!("{s}_host"), 1), (&format!("{s}_r_key"), keys), (&format!("{s}_r_mask"), keys)],
+        );
+        wires(
+            out,
+            &[
+                (&format!("{s}_r_detail"), 32),
+                (&format!("{s}_n_refused"), 32),
+                (&format!("{s}_n_evicted"), 32),
+            ],
+        );
         let _ = writeln!(out, "  assign {s}_host = grant && !on_bytes && t_table == 8'd{number};");
         let _ = writeln!(
             out,
@@ -349,7 +618,8 @@ fn tables(out: &mut String, tables: &[TableForm]) {
 fn counting(out: &mut String, program: &Program, tables: &[TableForm]) {
     out.push_str("\n  // ---- counters\n");
     let reasons = program.reasons.len();
-    let mut list = ["n_frames", "n_bad", "n_short", "n_long", "n_full", "n_sent", "n_host"].map(String::from).to_vec();
+    let mut list =
+        ["n_frames", "n_bad", "n_short", "n_long", "n_full", "n_sent", "n_host"].map(String::from).to_vec();
     for form in tables {
         list.push(format!("{}_n_refused", form.signals));
         list.push(format!("{}_n_evicted", form.signals));

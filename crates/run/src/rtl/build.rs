@@ -86,9 +86,17 @@ impl Verilator {
     pub fn lint(&self, artifact: &RtlArtifact) -> Result<String, RtlError> {
         let dir = temporary()?;
         write(artifact, dir.path())?;
-        let ran = self.command(dir.path()).args(["--lint-only", "-Wall", "--quiet"]).args(sources(artifact)).output();
+        let ran = self
+            .command(dir.path())
+            .args(["--lint-only", "-Wall", "--quiet"])
+            .args(sources(artifact))
+            .output();
         let ran = ran.map_err(|source| RtlError::Io { path: self.program.clone(), source })?;
-        Ok(if ran.status.success() { String::new() } else { String::from_utf8_lossy(&ran.stderr).into_owned() })
+        Ok(if ran.status.success() {
+            String::new()
+        } else {
+            String::from_utf8_lossy(&ran.stderr).into_owned()
+        })
     }
 
     fn command(&self, dir: &Path) -> Command {
@@ -112,7 +120,19 @@ impl Verilator {
         let dir = temporary()?;
         write(artifact, dir.path())?;
         let mut command = self.command(dir.path());
-        command.args(["--cc", "--Mdir", "cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal", "--quiet"]);
+        command.args([
+            "--cc",
+            "--Mdir",
+            "cc",
+            "-O3",
+            "--x-assign",
+            "fast",
+            "--x-initial",
+            "fast",
+            "--noassert",
+            "-Wno-fatal",
+            "--quiet",
+        ]);
         if trace {
             command.arg("--trace-fst");
         }
@@ -121,7 +141,8 @@ impl Verilator {
         let cc = dir.path().join("cc");
         let mut all = String::new();
         let listed = std::fs::read_dir(&cc).map_err(|source| RtlError::Io { path: cc.clone(), source })?;
-        let mut names: Vec<String> = listed.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> =
+            listed.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         for name in names.iter().filter(|name| name.ends_with(".cpp")) {
             all.push_str(&format!("#include \"{name}\"\n"));
@@ -146,7 +167,9 @@ impl Verilator {
     fn compiler(&self, trace: bool) -> Command {
         let include = self.root.join("include");
         let mut gxx = Command::new(GXX);
-        gxx.args(FLAGS).arg(format!("-DVM_TRACE={}", u8::from(trace))).arg(format!("-DNF_TRACE={}", u8::from(trace)));
+        gxx.args(FLAGS)
+            .arg(format!("-DVM_TRACE={}", u8::from(trace)))
+            .arg(format!("-DNF_TRACE={}", u8::from(trace)));
         gxx.arg(format!("-DVM_TRACE_FST={}", u8::from(trace)));
         gxx.arg("-I").arg(&include).arg("-I").arg(include.join("vltstd"));
         gxx
@@ -190,7 +213,10 @@ fn temporary() -> Result<tempfile::TempDir, RtlError> {
 /// The user's folder of simulators.
 fn cache() -> Result<PathBuf, RtlError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(std::env::temp_dir);
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir);
     let path = base.join("nicforge/rtl");
     std::fs::create_dir_all(&path).map_err(|source| RtlError::Io { path: path.clone(), source })?;
     Ok(path)
@@ -216,5 +242,8 @@ fn checked(tool: &'static str, ran: std::io::Result<Output>) -> Result<(), RtlEr
     }
     let text = String::from_utf8_lossy(&ran.stderr);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("rror")).take(5).collect();
-    Err(RtlError::Tool { tool, message: if lines.is_empty() { text.trim().to_string() } else { lines.join("\n") } })
+    Err(RtlError::Tool {
+        tool,
+        message: if lines.is_empty() { text.trim().to_string() } else { lines.join("\n") },
+    })
 }

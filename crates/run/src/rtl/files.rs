@@ -20,7 +20,14 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
             TableKind::Ternary => 4,
         };
         let lines = form.bytes.as_ref().map_or(0, |store| store.lines);
-        words.extend([kind, form.capacity, form.key_bits / 8, form.value_bits / 8, form.extra_bits / 8, lines]);
+        words.extend([
+            kind,
+            form.capacity,
+            form.key_bits / 8,
+            form.value_bits / 8,
+            form.extra_bits / 8,
+            lines,
+        ]);
     }
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -93,7 +100,8 @@ pub fn outputs(
             kind::DMA_WRITE => Output::DmaWrite { addr: number, data: bytes },
             kind::LOG => {
                 let format = artifact.logs.get(number as usize).ok_or("an unknown log")?;
-                let words = bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
+                let words =
+                    bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
                 Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
             }
             kind::DROP => {

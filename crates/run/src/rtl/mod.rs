@@ -164,7 +164,8 @@ impl RtlProgram {
             let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
             return Err(RtlError::Failed(if message.is_empty() { ran.status.to_string() } else { message }));
         }
-        let read = |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
+        let read =
+            |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
         let (outputs, departures) =
             files::outputs(&read("outputs")?, events.len(), &self.artifact).map_err(RtlError::Results)?;
         let tables =
