@@ -85,6 +85,13 @@ void nf_dma_write(nf_pkt pkt, uint64_t addr, uint32_t len);
  *     void host_send(struct YOURS message) the host side sent a message
  */
 
+/* Queues. What is enqueued for a handler of one's own is handled by it, later: by another core where the planner says
+ * so, on the other side of the host link where NF_ON does.
+ *     void count(nf_pkt pkt, struct item item);     the handler's prototype
+ *     nf_enqueue(count, pkt, item);                 its arguments; a packet among them is given away */
+#define nf_enqueue(queue, ...) (__nf_enqueue(), (queue)(__VA_ARGS__))
+void __nf_enqueue(void);
+
 /* Number of network ports the program uses (default 2). */
 #define NF_PORTS(n) _Static_assert((n) > 0, "nf.ports")
 

@@ -1,11 +1,13 @@
 //! From a path on the command line to a checked program.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use nicforge_codegen::{LineStyle, Unsupported, XdpArtifact, xdp};
 use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
 use nicforge_ir::{Diagnostic, Program, Span, text};
+use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassError, PassManager};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::xdp::XdpError;
@@ -76,8 +78,25 @@ pub fn check(program: Program) -> Result<Verified<Program>, Failure> {
     })
 }
 
-/// The program as code generators want it: calls inlined, simplified.
+/// A whole program as generators of one stage want it: handlers of queues run where something is enqueued, if nobody can tell; calls
+/// inlined, simplified.
 pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+    lower_planned(&fuse(program.clone()).map_err(pass_failure)?)
+}
+
+/// A program as plans for a target begin with it: fused where units cannot hand anything on.
+pub fn to_plan<'p>(
+    program: &'p Verified<Program>,
+    target: &nicforge_target::Target,
+) -> Result<Cow<'p, Verified<Program>>, Failure> {
+    if target.links.is_empty() {
+        return fuse(program.clone()).map(Cow::Owned).map_err(pass_failure);
+    }
+    Ok(Cow::Borrowed(program))
+}
+
+/// A planned program as code generators want it: every handler stays where the plan has it.
+pub fn lower_planned(program: &Verified<Program>) -> Result<Verified<Program>, Failure> {
     PassManager::new().run_default(program.clone()).map_err(pass_failure)
 }
 

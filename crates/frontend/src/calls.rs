@@ -314,6 +314,11 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// A call of a function of the program.
     fn user_call(&mut self, name: &str, node: &'a Node, args: &'a [Node]) -> Lowered<Option<ValueId>> {
+        if self.unit.queues.contains(name) {
+            let message = format!("`{name}` is the handler of a queue");
+            let help = format!("write nf_enqueue({name}, …): it runs later, by itself");
+            return Err(self.refuse(codes::QUEUE, node.span, message, &help));
+        }
         let info = self.unit.function(name, node.span)?;
         let (mut values, mut targets) = (Vec::new(), Vec::new());
         let mut failed = false;

@@ -46,7 +46,7 @@ impl<'a> Unit<'a> {
                 }
                 "FunctionDecl" if node.has("CompoundStmt") => {
                     let annotations = std::mem::take(&mut pending);
-                    if is_handler_name(&node.name) {
+                    if self.is_handler_name(&node.name) {
                         handlers.push((node, annotations));
                     } else {
                         self.misplaced(&annotations);
@@ -276,6 +276,7 @@ impl<'a> Unit<'a> {
             ("host_send", [ParamKind::Value(ty @ Type::Struct(_))], None) if !is_static => {
                 Ok(self.event("host_send", Direction::In, &[("msg", *ty)]))
             }
+            (name, _, _) if self.queues.contains(name) => self.queue_event(node, signature),
             (name, _, _) => {
                 let usage = match name {
                     "net_recv" => "void net_recv(nf_pkt pkt)",
@@ -285,6 +286,10 @@ impl<'a> Unit<'a> {
                 Err(self.refuse(codes::HANDLER_TYPE, node.name_span, message, &format!("write `{usage}`")))
             }
         }
+    }
+
+    fn is_handler_name(&self, name: &str) -> bool {
+        matches!(name, "net_recv" | "host_send") || self.queues.contains(name)
     }
 
     /// Functions that look like handlers of events that do not exist: not static, with a packet, and never called.
@@ -297,18 +302,14 @@ impl<'a> Unit<'a> {
         });
         for node in &root.inner {
             let external = node.kind == "FunctionDecl" && node.storage.is_empty() && node.has("CompoundStmt");
-            if !external || is_handler_name(&node.name) || called.contains(node.name.as_str()) {
+            if !external || self.is_handler_name(&node.name) || called.contains(node.name.as_str()) {
                 continue;
             }
             let message = format!("there is no event `{}`", node.name);
-            let help = "handlers are net_recv and host_send; make a function of your own `static`";
+            let help = "handlers are net_recv, host_send and what nf_enqueue names; make a function of your own `static`";
             self.refuse(codes::HANDLER_NAME, node.name_span, message, help);
         }
     }
-}
-
-fn is_handler_name(name: &str) -> bool {
-    matches!(name, "net_recv" | "host_send")
 }
 
 /// Whether a declared type is constant as a whole: `const T`, `const T[4]`; not `const T *`.

@@ -8,6 +8,7 @@ use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::func::{FnLower, VarKind};
 use crate::likely::likely_of;
+use crate::queues::enqueued;
 use crate::unit::{Failed, Lowered};
 
 impl<'a> FnLower<'_, 'a, '_> {
@@ -292,6 +293,9 @@ impl<'a> FnLower<'_, 'a, '_> {
         match node.opcode.as_str() {
             "=" => self.assign_expr(node, left, right).map(Some),
             "," => {
+                if let Some(call) = enqueued(node) {
+                    return self.enqueue(call).map(|()| None);
+                }
                 self.effect(left)?;
                 if self.ctype(right) == CType::Void {
                     return self.effect(right).map(|()| None);

@@ -21,6 +21,7 @@ mod likely;
 mod linear;
 mod order;
 mod place;
+mod queues;
 mod ranges;
 mod stmt;
 mod switch;

@@ -149,6 +149,8 @@ pub struct Unit<'a> {
     pub index: Index<'a>,
     pub globals: HashMap<u64, Global>,
     pub funcs: HashMap<String, FuncState>,
+    /// Functions that are handlers of queues.
+    pub queues: HashSet<String>,
     /// For each function and parameter: where a packet is given away, if every path does so.
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
     /// Expressions that were found not to be constant, by node.
@@ -167,6 +169,7 @@ impl<'a> Unit<'a> {
             index: Index::new(root),
             globals: HashMap::new(),
             funcs: HashMap::new(),
+            queues: crate::queues::queues(root),
             consumes: HashMap::new(),
             not_constant: HashSet::new(),
             structs: HashMap::new(),

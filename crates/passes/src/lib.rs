@@ -13,6 +13,7 @@ mod cse;
 mod dce;
 mod event_params;
 mod fold;
+pub mod fuse;
 mod inline;
 mod manager;
 mod merge_checksums;

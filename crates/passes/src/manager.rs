@@ -116,6 +116,16 @@ impl<'a> PassManager<'a> {
         }
     }
 
+    /// Checks what a transformation outside the registry left.
+    pub(crate) fn reverify(
+        &self,
+        name: &'static str,
+        program: Program,
+    ) -> Result<Verified<Program>, PassError> {
+        let copy = Box::new(program.clone());
+        verify(program).map_err(|errors| PassError::Broken { pass: name, errors, program: copy })
+    }
+
     fn note(&mut self, pass: &'static str, time: Duration) {
         match self.times.iter_mut().find(|entry| entry.pass == pass) {
             Some(entry) => {

@@ -3,6 +3,7 @@
 use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::text::{PrintOptions, print};
+use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassManager, registry};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::dpdk::DpdkProgram;
@@ -62,7 +63,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
     });
     let compiled = match &args.passes {
         Some(names) => manager.run(loaded.program, &names.iter().map(String::as_str).collect::<Vec<_>>()),
-        None => manager.run_default(loaded.program),
+        None => fuse(loaded.program).and_then(|program| manager.run_default(program)),
     }
     .map_err(pass_failure)?;
     if args.time_passes {

@@ -58,10 +58,11 @@ pub fn on(
     source: &Verified<Program>,
     target: &nicforge_target::Target,
 ) -> Result<Job, Failure> {
-    let plan = plan::chosen(planned, source, target)?;
-    let cut = assemble::program_with(&plan, source)
+    let source = program::to_plan(source, target)?;
+    let plan = plan::chosen(planned, &source, target)?;
+    let cut = assemble::program_with(&plan, &source)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
-    let program = program::lower(&cut)?;
+    let program = program::lower_planned(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
     Ok(Job { plan, program, pipeline })
 }

@@ -204,8 +204,8 @@ pub fn find(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Pl
 
 /// The same, with the guarantee where that is the objective.
 fn searched(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Plan, bool, Chosen), Failure> {
-    let source = &loaded.program;
-    let profiled = loaded.profiled.as_ref().unwrap_or(source);
+    let source = &*program::to_plan(&loaded.program, target)?;
+    let profiled = &*program::to_plan(loaded.profiled.as_ref().unwrap_or(&loaded.program), target)?;
     let (objective, _) = objective(&planning.objective)?;
     let until = planning.timeout.map(|limit: Duration| Instant::now() + limit);
     // Plans that all have the ports' rate may guarantee different ones.

@@ -73,6 +73,7 @@ codes! {
     HANDLER_TYPE "NF0082" "handler with the wrong parameters or result";
     ANNOTATION "NF0083" "annotation without a handler or table, or out of range";
     HOST_MESSAGE "NF0084" "host messages of different types";
+    QUEUE "NF0085" "queue without a handler, or one that cannot be";
 
     PACKET_KEPT "NF0090" "path that does not give a packet away";
     PACKET_GONE "NF0091" "packet used after it was given away";
