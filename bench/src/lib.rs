@@ -9,6 +9,7 @@
 //! * [`time`]: nanoseconds per packet in the kernel. Reported, never asserted.
 
 pub mod agree;
+pub mod balance;
 pub mod case;
 pub mod count;
 pub mod dpdk;

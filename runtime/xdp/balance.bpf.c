@@ -29,15 +29,25 @@ enum { UPLINK, NIC, HOST };
 #define BUCKETS 1024
 #define MOST_VIPS 64
 
-/* Set before loading. */
-const volatile __u32 nfb_mode = TOKEN_BUCKET;
-const volatile __u32 nfb_lazy = 1;
+/* Set when it is compiled: how bytes are metered, and whether meters read the clock only when they must. */
+#ifndef NFB_MODE
+#define NFB_MODE TOKEN_BUCKET
+#endif
+#ifndef NFB_LAZY
+#define NFB_LAZY 1
+#endif
 /* Decides and counts, changes and diverts nothing. */
-const volatile __u32 nfb_shadow = 0;
+#ifndef NFB_SHADOW
+#define NFB_SHADOW 0
+#endif
 /* The NIC side is this kernel's own network stack. */
-const volatile __u32 nfb_nic_is_stack = 0;
+#ifndef NFB_NIC_IS_STACK
+#define NFB_NIC_IS_STACK 0
+#endif
 /* Single packets: the clock is nfb_set.test_now, and verdicts are 1 (other), 2 (NIC), 3 (host or rewritten). */
-const volatile __u32 nfb_test = 0;
+#ifndef NFB_TEST
+#define NFB_TEST 0
+#endif
 
 struct nfb_set {
     __u64 window_ns;
@@ -117,60 +127,62 @@ struct {
     __type(value, __u32);
 } nfb_ports SEC(".maps");
 
-/* Where a packet has what matters; pointers are into the frame, or null. */
+/* Where a packet has what matters; pointers are into the frame, or null. `six` is a constant wherever this is used. */
 struct packet {
     void *ip;
     __u16 *sum;   /* of the fourth layer, over addresses */
     __u32 *ports; /* of whole packets */
     __u8 protocol;
-    bool six;
     bool fragment;
     bool udp;
 };
 
-static __always_inline bool find_fourth(struct packet *p, void *at, void *end, bool first)
+/* False if the packet is cut off before what would be touched. */
+static __always_inline bool find_fourth(struct packet *p, void *at, void *end, bool six)
 {
-    __u32 sum;
-
-    if (!first)
-        return true;
-    switch (p->protocol) {
-    case 6:
-        sum = 16;
-        break;
-    case 17:
-        sum = 6;
+    if (p->protocol == 17) {
+        if (at + 8 > end)
+            return false;
         p->udp = true;
-        break;
-    case 58:
-        if (!p->six)
-            return true;
-        sum = 2;
-        break;
-    default:
-        return true;
-    }
-    if (at + sum + 2 > end)
-        return false;
-    p->sum = at + sum;
-    if (p->protocol != 58 && !p->fragment && at + 4 <= end)
+        p->sum = at + 6;
         p->ports = at;
+    } else if (p->protocol == 6) {
+        if (at + 18 > end)
+            return false;
+        p->sum = at + 16;
+        p->ports = at;
+    } else if (six && p->protocol == 58) {
+        if (at + 4 > end)
+            return false;
+        p->sum = at + 2;
+    }
     return true;
 }
 
 static __always_inline bool find4(struct packet *p, void *ip, void *end)
 {
-    if (ip + 20 > end)
-        return false;
-    __u8 first = *(__u8 *)ip;
-    __u32 length = (first & 15) * 4;
-    __u16 place = bpf_ntohs(*(__u16 *)(ip + 6));
-    if (first >> 4 != 4 || length < 20 || ip + length > end)
+    void *fourth = ip + 20;
+
+    if (fourth > end)
         return false;
     p->ip = ip;
     p->protocol = *(__u8 *)(ip + 9);
-    p->fragment = place & 0x3fff;
-    return find_fourth(p, ip + length, end, !(place & 0x1fff));
+    __u8 first = *(__u8 *)ip;
+    if (first != 0x45) {
+        __u32 length = (first & 15) * 4;
+        if (first >> 4 != 4 || length < 20)
+            return false;
+        fourth = ip + length;
+        if (fourth > end)
+            return false;
+    }
+    __u16 place = *(__u16 *)(ip + 6);
+    if (place & bpf_htons(0x3fff)) {
+        p->fragment = true;
+        if (place & bpf_htons(0x1fff))
+            return true;
+    }
+    return find_fourth(p, fourth, end, false);
 }
 
 static __always_inline bool find6(struct packet *p, void *ip, void *end)
@@ -182,7 +194,10 @@ static __always_inline bool find6(struct packet *p, void *ip, void *end)
     bool first = true;
 
     p->ip = ip;
-    p->six = true;
+    if (next == 6 || next == 17) {
+        p->protocol = next;
+        return find_fourth(p, ip + 40, end, true);
+    }
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         void *at = ip + length;
@@ -207,30 +222,31 @@ static __always_inline bool find6(struct packet *p, void *ip, void *end)
     if (next == 0 || next == 43 || next == 44 || next == 60)
         return false;
     p->protocol = next;
-    return find_fourth(p, ip + length, end, first);
+    return !first || find_fourth(p, ip + length, end, true);
 }
 
-static __always_inline bool find(struct packet *p, void *data, void *end)
+/* Takes tags off; gives the EtherType of what is at `ip`, 0 if there is nothing. */
+static __always_inline __u16 untag(void **ip, void *data, void *end)
 {
-    void *at = data + 12;
+    void *at = data + 14;
 
-    if (data + 14 > end)
-        return false;
-    __u16 kind = *(__u16 *)at;
+    *ip = at;
+    if (at > end)
+        return 0;
+    __u16 kind = *(__u16 *)(data + 12);
+    if (kind == bpf_htons(ETH_P_IP) || kind == bpf_htons(ETH_P_IPV6))
+        return kind;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         if (kind == bpf_htons(0x8100) || kind == bpf_htons(0x88a8)) {
             at += 4;
-            if (at + 2 > end)
-                return false;
-            kind = *(__u16 *)at;
+            if (at > end)
+                return 0;
+            kind = *(__u16 *)(at - 2);
         }
     }
-    if (kind == bpf_htons(ETH_P_IP))
-        return find4(p, at + 2, end);
-    if (kind == bpf_htons(ETH_P_IPV6))
-        return find6(p, at + 2, end);
-    return false;
+    *ip = at;
+    return kind;
 }
 
 /* RFC 1624: ones' complement sums do not mind the byte order. */
@@ -248,7 +264,7 @@ static __always_inline void copy_mac(void *to, const void *from)
 }
 
 /* Replaces the address at `at` and the MAC at `mac`. */
-static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at, const struct nfb_rewrite *to)
+static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at, const struct nfb_rewrite *to, bool six)
 {
     copy_mac(mac, to->mac);
     if (p->sum && !(p->udp && !*p->sum)) {
@@ -256,7 +272,7 @@ static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at, cons
         *p->sum = p->udp && !sum ? 0xffff : sum;
     }
     at[0] = to->address[0];
-    if (p->six) {
+    if (six) {
         at[1] = to->address[1];
         at[2] = to->address[2];
         at[3] = to->address[3];
@@ -266,7 +282,7 @@ static __always_inline void rewrite(struct packet *p, void *mac, __u32 *at, cons
     *header = patch(*header, to->delta);
 }
 
-static __always_inline __u64 now_ns(void) { return nfb_test ? nfb_set.test_now : bpf_ktime_get_ns(); }
+static __always_inline __u64 now_ns(void) { return NFB_TEST ? nfb_set.test_now : bpf_ktime_get_ns(); }
 
 static __always_inline __u32 mix(__u32 hash, __u32 word)
 {
@@ -274,17 +290,17 @@ static __always_inline __u32 mix(__u32 hash, __u32 word)
     return ((hash << 13) | (hash >> 19)) + 0xc2b2ae35;
 }
 
-static __always_inline bool bucket_to_host(const struct packet *p, __u32 bytes)
+static __always_inline bool bucket_to_host(const struct packet *p, __u32 bytes, bool six)
 {
-    const __u32 *addresses = p->ip + (p->six ? 8 : 12);
+    const __u32 *addresses = p->ip + (six ? 8 : 12);
     __u32 hash = p->protocol + 0x9e3779b9;
 
     hash = mix(mix(hash, addresses[0]), addresses[1]);
-    if (p->six) {
+    if (six) {
         hash = mix(mix(mix(hash, addresses[2]), addresses[3]), addresses[4]);
         hash = mix(mix(mix(hash, addresses[5]), addresses[6]), addresses[7]);
     }
-    if (p->ports)
+    if (p->ports && !p->fragment)
         hash = mix(hash, *p->ports);
     hash ^= hash >> 16;
     hash = (hash * 0x7feb352d) >> 16 & (BUCKETS - 1);
@@ -309,8 +325,8 @@ static __always_inline bool bucket_to_host(const struct packet *p, __u32 bytes)
 
 static __always_inline bool keep(struct nfb_cpu *cpu, __u32 bytes)
 {
-    if (nfb_mode == WINDOW) {
-        if (!nfb_lazy || !cpu->left) {
+    if (NFB_MODE == WINDOW) {
+        if (!NFB_LAZY || !cpu->left) {
             __u64 window = now_ns() / nfb_set.window_ns;
             if (window != cpu->at) {
                 cpu->at = window;
@@ -321,9 +337,9 @@ static __always_inline bool keep(struct nfb_cpu *cpu, __u32 bytes)
         cpu->left = left > bytes ? left - bytes : 0;
         return left;
     }
-    if (nfb_mode == TOKEN_BUCKET) {
+    if (NFB_MODE == TOKEN_BUCKET) {
         __u64 left = cpu->left;
-        if (!nfb_lazy || left < bytes) {
+        if (!NFB_LAZY || left < bytes) {
             __u64 now = now_ns(), passed = now - cpu->at;
             if (passed > LONGEST_REFILL_NS)
                 passed = LONGEST_REFILL_NS;
@@ -344,9 +360,9 @@ static __always_inline bool keep(struct nfb_cpu *cpu, __u32 bytes)
 
 static __always_inline int to(__u32 port, int verdict)
 {
-    if (nfb_test)
+    if (NFB_TEST)
         return verdict;
-    if (port == NIC && nfb_nic_is_stack)
+    if (port == NIC && NFB_NIC_IS_STACK)
         return XDP_PASS;
     return bpf_redirect_map(&nfb_ports, port, 0);
 }
@@ -357,18 +373,14 @@ static __always_inline struct nfb_cpu *this_cpu(void)
     return bpf_map_lookup_elem(&nfb_cpus, &zero);
 }
 
-SEC("xdp")
-int nfb_ingress(struct xdp_md *ctx)
+/* A packet from the wire whose parts are known. */
+static __always_inline int direct(struct packet *p, void *data, void *end, bool six)
 {
-    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-    struct packet p = {0};
+    __u32 *address = p->ip + (six ? 24 : 16);
     struct nfb_rewrite *vip;
-    __u32 *address;
+    bool host;
 
-    if (!find(&p, data, end))
-        return to(NIC, 1);
-    address = p.ip + (p.six ? 24 : 16);
-    if (p.six)
+    if (six)
         vip = bpf_map_lookup_elem(&nfb_vips6, address);
     else
         vip = bpf_map_lookup_elem(&nfb_vips4, address);
@@ -378,15 +390,14 @@ int nfb_ingress(struct xdp_md *ctx)
     struct nfb_cpu *cpu = this_cpu();
     if (!cpu)
         return XDP_ABORTED;
-    __u32 bytes = end - data + WIRE_OVERHEAD;
-    bool host;
+    __u64 bytes = end - data + WIRE_OVERHEAD;
     if (nfb_set.route != METERED)
         host = nfb_set.route == ALL_HOST;
-    else if (nfb_mode == FLOW_AFFINE)
-        host = bucket_to_host(&p, bytes);
+    else if (NFB_MODE == FLOW_AFFINE)
+        host = bucket_to_host(p, bytes, six);
     else
         /* Parts of one packet must meet again, and only the first has ports. */
-        host = p.fragment || !keep(cpu, bytes);
+        host = p->fragment || !keep(cpu, bytes);
     if (!host) {
         cpu->nic_packets++;
         cpu->nic_bytes += bytes;
@@ -394,24 +405,33 @@ int nfb_ingress(struct xdp_md *ctx)
     }
     cpu->host_packets++;
     cpu->host_bytes += bytes;
-    if (nfb_shadow)
+    if (NFB_SHADOW)
         return to(NIC, 3);
-    rewrite(&p, data, address, vip);
+    rewrite(p, data, address, vip, six);
     return to(HOST, 3);
 }
 
 SEC("xdp")
-int nfb_from_host(struct xdp_md *ctx)
+int nfb_ingress(struct xdp_md *ctx)
 {
-    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *ip;
     struct packet p = {0};
-    struct nfb_rewrite *vip;
-    __u32 *address;
+    __u16 kind = untag(&ip, data, end);
 
-    if (!find(&p, data, end))
-        return to(UPLINK, 1);
-    address = p.ip + (p.six ? 8 : 12);
-    if (p.six)
+    if (kind == bpf_htons(ETH_P_IP) && find4(&p, ip, end))
+        return direct(&p, data, end, false);
+    if (kind == bpf_htons(ETH_P_IPV6) && find6(&p, ip, end))
+        return direct(&p, data, end, true);
+    return to(NIC, 1);
+}
+
+/* An answer of the host's whose parts are known. */
+static __always_inline int merge(struct packet *p, void *data, bool six)
+{
+    __u32 *address = p->ip + (six ? 8 : 12);
+    struct nfb_rewrite *vip;
+
+    if (six)
         vip = bpf_map_lookup_elem(&nfb_hosts6, address);
     else
         vip = bpf_map_lookup_elem(&nfb_hosts4, address);
@@ -420,8 +440,22 @@ int nfb_from_host(struct xdp_md *ctx)
     struct nfb_cpu *cpu = this_cpu();
     if (cpu)
         cpu->merged++;
-    rewrite(&p, data + 6, address, vip);
+    rewrite(p, data + 6, address, vip, six);
     return to(UPLINK, 3);
+}
+
+SEC("xdp")
+int nfb_from_host(struct xdp_md *ctx)
+{
+    void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end, *ip;
+    struct packet p = {0};
+    __u16 kind = untag(&ip, data, end);
+
+    if (kind == bpf_htons(ETH_P_IP) && find4(&p, ip, end))
+        return merge(&p, data, false);
+    if (kind == bpf_htons(ETH_P_IPV6) && find6(&p, ip, end))
+        return merge(&p, data, true);
+    return to(UPLINK, 1);
 }
 
 SEC("xdp")

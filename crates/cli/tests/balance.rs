@@ -92,3 +92,71 @@ fn the_demo_sleeps_shares_and_fails_over() {
     }
     place.is_clean();
 }
+
+/// On interfaces of a namespace: metrics, orders, and an end in order.
+#[test]
+fn a_running_balancer_is_asked_and_told() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let script = format!(
+        "set -e\n\
+         ip link add up0 type veth peer name up1\nip link add h0 type veth peer name h1\n\
+         for i in up0 up1 h0 h1; do ip link set $i up; done\n\
+         exec {} balance run --uplink up0 --host h0 --vip 10.0.0.1,02:00:00:00:00:01,10.0.0.2,02:00:00:00:00:02 \
+         --profile nat --policy headroom --beats beats --shadow\n",
+        common::NICFORGE
+    );
+    let balancer = common::Background::start(place.prepare("unshare", &["-n", "sh", "-c", &script]));
+    common::within("the balancer answers", || place.run(&["balance", "ask", "status"]).code() == 0);
+    let metrics = place.run(&["balance", "ask", "metrics"]);
+    let text = metrics.ok();
+    // Nine tenths of 42.4 Gbit/s.
+    common::within("the policy has spoken", || {
+        place
+            .run(&["balance", "ask", "metrics"])
+            .out
+            .contains("nicforge_balance_threshold_bits_per_second 38160000000\n")
+    });
+    assert!(
+        text.contains("# TYPE nicforge_balance_packets_total counter")
+            && text.contains("nicforge_balance_shadow 1"),
+        "{text}"
+    );
+    assert_eq!(place.run(&["balance", "ask", "threshold", "2.5"]).ok(), "ok\n");
+    common::within("the order is obeyed", || {
+        place.run(&["balance", "ask", "metrics"]).out.contains("threshold_bits_per_second 2500000000\n")
+    });
+    place.run(&["balance", "ask", "threshold", "much"]).fails(2, &["`much` is no threshold"]);
+    place.run(&["balance", "ask", "stop"]).ok();
+    let ended = balancer.end();
+    assert!(ended.ok().contains("shadow"), "{ended:?}");
+    place.run(&["balance", "ask", "status"]).fails(1, &["no balancer is running"]);
+    assert!(!place.path().join("beats").exists());
+    place.is_clean();
+}
+
+#[test]
+fn vips_and_profiles_are_checked_before_anything_is_touched() {
+    let place = Place::new();
+    let run = |vip: &str| {
+        place.run(&[
+            "balance",
+            "run",
+            "--uplink",
+            "a",
+            "--host",
+            "b",
+            "--vip",
+            vip,
+            "--profile",
+            "nat",
+            "--beats",
+            "x",
+        ])
+    };
+    run("10.0.0.1,2").fails(2, &["expected ADDRESS,MAC,HOST_ADDRESS,HOST_MAC"]);
+    run("10.0.0.1,02:00:00:00:00:01,10.0.0.1,02:00:00:00:00:02").fails(2, &["10.0.0.1 is there twice"]);
+    run("10.0.0.1,02:00:00:00:00:01,fd00::1,02:00:00:00:00:02").fails(2, &["different IP versions"]);
+}

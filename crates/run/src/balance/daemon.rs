@@ -129,7 +129,7 @@ impl Daemon {
     }
 
     fn hear(&mut self, now_ns: u64) {
-        while let Some(beat) = self.beats.next() {
+        while let Some(beat) = self.beats.receive() {
             let Heartbeat { side, asleep, queue, done, p99_ns, .. } = beat;
             let state = if side == Side::Nic { &mut self.status.nic } else { &mut self.status.host };
             let passed = now_ns.saturating_sub(state.last_beat_ns);

@@ -96,7 +96,7 @@ impl Receiver {
     }
 
     /// The next heartbeat that has come.
-    pub fn next(&mut self) -> Option<Heartbeat> {
+    pub fn receive(&mut self) -> Option<Heartbeat> {
         let mut bytes = [0; BYTES + 1];
         while let Ok(got) = self.socket.recv(&mut bytes) {
             match Heartbeat::read(&bytes[..got]) {
@@ -151,8 +151,8 @@ mod tests {
         sender.socket.send_to(b"nfbb", &path).unwrap();
         sender.socket.send_to(&[0; 100], &path).unwrap();
         sender.send(beat);
-        assert_eq!(receiver.next(), Some(beat));
-        assert_eq!((receiver.next(), receiver.refused), (None, 2));
+        assert_eq!(receiver.receive(), Some(beat));
+        assert_eq!((receiver.receive(), receiver.refused), (None, 2));
         fuzz(&beat.write());
         assert_eq!(Heartbeat::read(&[b'n'; BYTES]), None);
     }

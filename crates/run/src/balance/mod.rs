@@ -15,8 +15,7 @@ pub mod raw;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::{AsRawLibbpf, MapCore, MapFlags, Object};
+use libbpf_rs::{MapCore, MapFlags, Object};
 use nicforge_balance::director::checksum::delta;
 use nicforge_balance::director::flows::BUCKETS;
 use nicforge_balance::director::meter::{Mode as Metering, Setting};
@@ -24,7 +23,7 @@ use nicforge_balance::director::{Counters, Route, Verdict, Vip, check};
 
 use crate::compile::{Mode, compile_bpf};
 use crate::xdp::attach::{Attached, attach, index_of, set_ports};
-use crate::xdp::{Globals, XdpError, find_global, load_object, open_object, run_once};
+use crate::xdp::{Globals, XdpError, load_object, open_object, run_once};
 
 /// The programs' source.
 const SOURCE: &str = include_str!("../../../../runtime/xdp/balance.bpf.c");
@@ -87,35 +86,24 @@ impl Balancer {
     /// # Errors
     /// [`XdpError::Contract`] for VIPs that [`check`] refuses; whatever compiling and loading may fail with.
     pub fn load(config: &Config) -> Result<Balancer, XdpError> {
+        Balancer::load_source(config, SOURCE)
+    }
+
+    /// As [`Balancer::load`], with another director of the same maps and settings in place of ours, for comparisons.
+    pub fn load_source(config: &Config, source: &str) -> Result<Balancer, XdpError> {
         check(&config.vips).map_err(|error| XdpError::NoRoom(error.to_string()))?;
-        let bytes = compile_bpf("balance", SOURCE, Mode::Live, &[])?;
-        let mut open = open_object(&bytes)?;
-        // SAFETY: the BTF is dropped before the object.
-        let btf = Btf::from_bpf_object(unsafe { open.as_libbpf_object().as_ref() });
-        let btf = btf.ok().flatten().ok_or_else(|| contract("no BTF"))?;
         let mode = Metering::ALL.iter().position(|(mode, _)| *mode == config.mode).unwrap_or(0);
-        let constants = [
-            ("nfb_mode", mode as u32),
-            ("nfb_lazy", config.lazy.into()),
-            ("nfb_shadow", config.shadow.into()),
-            ("nfb_nic_is_stack", config.nic_is_stack.into()),
-            ("nfb_test", config.test.into()),
-        ];
-        let places: Option<Vec<_>> = constants
-            .iter()
-            .map(|(name, value)| Some((find_global(&btf, ".rodata", name)?, *value)))
-            .collect();
-        let places = places.ok_or_else(|| contract("a constant is missing"))?;
-        drop(btf);
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata")
-                && let Some(data) = map.initial_value_mut()
-            {
-                for (place, value) in &places {
-                    data[place.offset..place.offset + 4].copy_from_slice(&value.to_ne_bytes());
-                }
-            }
-        }
+        let macros: String = [
+            ("MODE", mode),
+            ("LAZY", config.lazy.into()),
+            ("SHADOW", config.shadow.into()),
+            ("NIC_IS_STACK", config.nic_is_stack.into()),
+            ("TEST", config.test.into()),
+        ]
+        .map(|(name, value)| format!("#define NFB_{name} {value}\n"))
+        .concat();
+        let bytes = compile_bpf("balance", &format!("{macros}#line 1\n{source}"), Mode::Live, &[])?;
+        let open = open_object(&bytes)?;
         let object = load_object(open)?;
         let fd = |name: &str| {
             let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(name));
@@ -152,7 +140,8 @@ impl Balancer {
         map.ok_or_else(|| contract(format!("there is no map {name}")))
     }
 
-    fn program(&self, name: &str) -> Result<BorrowedFd<'_>, XdpError> {
+    /// The descriptor of a program.
+    pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>, XdpError> {
         let program = self.object.progs().find(|program| program.name().to_string_lossy() == name);
         let program = program.ok_or_else(|| contract(format!("there is no program {name}")))?;
         // SAFETY: the descriptor belongs to the object, which outlives the borrow of self.

@@ -11,13 +11,13 @@ use super::error::XdpError;
 
 /// Place of a global variable in its section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(super) struct Place {
     pub offset: usize,
     pub size: usize,
 }
 
 /// Finds variable `name` of section `section`.
-pub(crate) fn find(btf: &Btf, section: &str, name: &str) -> Option<Place> {
+pub(super) fn find(btf: &Btf, section: &str, name: &str) -> Option<Place> {
     let section = btf.type_by_name::<DataSec>(section)?;
     section.iter().find_map(|entry| {
         let var = btf.type_by_id::<Var>(entry.ty)?;

@@ -18,7 +18,7 @@ mod verifier;
 pub use attach::{Attached, attach};
 pub use cost::{RunCount, RunStats};
 pub use error::XdpError;
-pub(crate) use globals::{Globals, find as find_global};
+pub(crate) use globals::Globals;
 pub use load::{LoadOptions, Loaded, MAX_PORTS};
 pub(crate) use load::{load as load_object, open as open_object};
 pub use stages::StageCount;

@@ -12,6 +12,9 @@ const LEFT: f64 = 60.0;
 /// A named run.
 pub type Series<'a> = (String, &'a [Bin]);
 
+/// What a chart shows of a bin.
+type Value = fn(&Bin) -> f64;
+
 const COLOURS: [&str; 8] =
     ["#1b6ca8", "#c1440e", "#3a7d44", "#8e44ad", "#b8860b", "#2c3e50", "#d35d9a", "#5c8a8a"];
 
@@ -27,7 +30,7 @@ pub fn page(title: &str, runs: &[Series], summary: &str) -> String {
         let _ = write!(page, "<span style=\"color:{colour}\">■ {}</span> ", escape(name));
     }
     page.push_str("</p>\n");
-    let values: [(&str, fn(&Bin) -> f64); 4] = [
+    let values: [(&str, Value); 4] = [
         ("rate served, Gbit/s", |bin| bin.served_gbps),
         ("threshold, Gbit/s", |bin| bin.threshold_gbps),
         ("p99 of packets, us", |bin| bin.p99_us),
@@ -39,7 +42,7 @@ pub fn page(title: &str, runs: &[Series], summary: &str) -> String {
     page
 }
 
-fn chart(what: &str, runs: &[Series], value: fn(&Bin) -> f64) -> String {
+fn chart(what: &str, runs: &[Series], value: Value) -> String {
     let all = || runs.iter().flat_map(|(_, bins)| bins.iter().map(value));
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     // Power does not begin at zero: what matters is what is above idle.
