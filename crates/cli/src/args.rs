@@ -302,6 +302,8 @@ pub enum Target {
     Fpspin,
     /// RISC-V cores behind PANIC's scheduler, simulated
     Panic,
+    /// An FPGA card: SystemVerilog, simulated cycle by cycle
+    U280,
 }
 
 impl Target {
@@ -317,6 +319,7 @@ impl Target {
             Target::Pspin => "pspin",
             Target::Fpspin => "fpspin",
             Target::Panic => "panic",
+            Target::U280 => "u280",
         }
     }
 
@@ -347,6 +350,7 @@ impl Target {
             Target::AgilioCx => Some("functional: on a shim of the chip"),
             Target::Liquidio => Some("functional: on threads"),
             Target::Pspin | Target::Fpspin | Target::Panic => Some("on simulated cores"),
+            Target::U280 => Some("RTL simulated by Verilator"),
         }
     }
 }
@@ -460,6 +464,9 @@ pub struct Run {
     /// Print every output event
     #[arg(long)]
     pub events: bool,
+    /// Write the design's waveforms to an FST file (--target u280)
+    #[arg(long, value_name = "FILE", conflicts_with = "dev")]
+    pub trace: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

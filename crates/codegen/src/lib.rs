@@ -7,6 +7,7 @@ pub mod host;
 pub mod inplace;
 pub mod nfp;
 pub mod pipeline;
+pub mod rtl;
 pub mod spin;
 pub mod xdp;
 

@@ -19,6 +19,7 @@ pub mod pcap;
 mod pin;
 pub mod rate;
 mod ring;
+pub mod rtl;
 pub mod sim;
 pub mod socket;
 pub mod spin;

@@ -5,6 +5,7 @@ mod build;
 mod check;
 mod compare;
 mod explain;
+mod fpga;
 mod guaranteed;
 mod matrix;
 mod metrics;

@@ -1,5 +1,6 @@
 //! `nicforge verify`: a target against the interpreter, packet by packet, then table by table.
 
+use nicforge_codegen::rtl::{LONGEST as MOST, SHORTEST};
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, Output, Program};
@@ -10,7 +11,7 @@ use nicforge_run::xdp::{LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME,
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{pipelines, verify_dpdk, verify_xdp};
+use super::{fpga, pipelines, verify_dpdk, verify_xdp};
 use crate::args::{Target, Verify};
 use crate::context::{Failure, Runtime};
 use crate::{events, program};
@@ -29,6 +30,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
             return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
         }
         Target::Xdp => {}
+        Target::U280 => return fpga::verify(&args, &loaded.program, &events, &entries),
         _ => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
     }
     if let Some(job) = pipelines::xdp(&args.planned, &loaded.program)? {
@@ -118,6 +120,9 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
     if beyond > 0 {
         let why = match args.sim {
             Some(_) => "the simulator takes (they come from the host side)".to_string(),
+            None if args.target == Target::U280 => {
+                format!("the design takes (frames under {SHORTEST} or over {MOST} bytes)")
+            }
             None if args.target.is_bare() => format!("its cores take (over {LONGEST} bytes)"),
             None => {
                 format!("the kernel takes (frames under {SMALLEST_FRAME} or over {LARGEST_TEST_FRAME} bytes)")

@@ -32,7 +32,7 @@ pub fn run(
     if args.target.is_bare() && !args.json {
         cycles(&job.plan, &run.stats);
     }
-    finish(args, source, &job.plan, events.len(), beyond, differences)
+    finish(args, source, Some(&job.plan), events.len(), beyond, differences)
 }
 
 /// What events took on simulated cores, beside what the plan says of them.
@@ -65,13 +65,14 @@ pub fn run_sim(
     let (_, differences) = verify_sim(what, &reference, &job.program, entries, events, &interrupt::stopped)
         .map_err(|e| Failure::of(e.fault(), e))?;
     let host = events.iter().filter(|event| matches!(event.input, Input::Host { .. })).count();
-    finish(args, source, &job.plan, events.len() - host, host, differences)
+    finish(args, source, Some(&job.plan), events.len() - host, host, differences)
 }
 
-fn finish(
+/// Reports what differs.
+pub fn finish(
     args: &Verify,
     source: &Verified<Program>,
-    plan: &Plan,
+    plan: Option<&Plan>,
     events: usize,
     beyond: usize,
     differences: Vec<Difference>,
@@ -105,6 +106,6 @@ fn finish(
             result.differences.push(text);
         }
     }
-    verify::report(args, &result, beyond, Some(plan));
+    verify::report(args, &result, beyond, plan);
     if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }

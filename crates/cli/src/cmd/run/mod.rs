@@ -13,7 +13,7 @@ mod watch;
 
 pub use live::cost;
 
-use super::pipelines;
+use super::{fpga, pipelines};
 use crate::args::{Run, Target};
 use crate::context::{Failure, Runtime};
 use crate::{interrupt, out, program};
@@ -31,8 +31,15 @@ pub fn run(args: Run) -> Result<(), Failure> {
             "--watch replaces a program of one stage; leave out --plan and --candidate",
         ));
     }
-    interrupt::stop_in_order();
+    if args.trace.is_some() && args.target != Target::U280 {
+        return Err(Failure::usage("--trace needs a target that is simulated as hardware: u280"));
+    }
+    if args.target != Target::U280 {
+        // A simulation is a process of its own and has nothing to clean up.
+        interrupt::stop_in_order();
+    }
     match (args.target, args.dev.is_empty()) {
+        (Target::U280, _) => fpga::run(&args, &loaded),
         (Target::Interp, _) => interp::run(&args, &loaded),
         (Target::Xdp, true) if pipelines::asked(&args.planned) => planned::run(&args, &loaded, runtime),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),

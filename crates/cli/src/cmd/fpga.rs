@@ -1,0 +1,173 @@
+//! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
+
+use nicforge_ir::{Entry, InputEvent, Output, Program, TableId, Verified};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
+use serde_json::{Value, json};
+
+use super::{compare, verify_dpdk};
+use crate::args::{Build, Emit, Run, Verify};
+use crate::context::Failure;
+use crate::program::{self, Loaded};
+use crate::{events, out};
+
+/// Nanoseconds of a cycle at the clock designs are made for, 250 MHz.
+const NS_PER_CYCLE: f64 = 4.0;
+
+/// What hardware cannot do is shown on source lines, everything else as it is.
+fn failure(program: &Program, error: RtlError) -> Failure {
+    match &error {
+        RtlError::Unsupported(list) => program::unsupported(program, list),
+        _ => Failure::of(error.fault(), error),
+    }
+}
+
+fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
+    let compiled = program::lower(source)?;
+    RtlProgram::new(&compiled).map_err(|e| failure(&compiled, e))
+}
+
+/// The folder of a design, or its text.
+pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
+    let design = design(&loaded.program)?;
+    if args.emit == Emit::C {
+        let files = design.artifact().files.iter();
+        let text: String = files.map(|(name, text)| format!("// ---- {name}\n{text}\n")).collect();
+        out::text(&text);
+        return Ok(());
+    }
+    let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
+    design.write(&path).map_err(|e| failure(&loaded.program, e))?;
+    outln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// Simulates with streams that wait at random, and compares.
+pub fn verify(
+    args: &Verify,
+    source: &Verified<Program>,
+    events: &[InputEvent],
+    entries: &[(TableId, Entry)],
+) -> Result<(), Failure> {
+    let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
+    let design = design(source)?;
+    let drive = Drive { pressure: 1, trace: None };
+    let (_, differences) = design.verify(source, entries, &taken, &drive).map_err(|e| failure(source, e))?;
+    verify_dpdk::finish(args, source, None, taken.len(), events.len() - taken.len(), differences)
+}
+
+/// Plays captures into the simulated design and reports what it did and how fast.
+pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+    let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
+    let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
+    let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
+    let design = design(&loaded.program)?;
+    let drive = Drive { pressure: 0, trace: args.trace.clone() };
+    let run = design.run(&taken, &entries, &drive).map_err(|e| failure(&loaded.program, e))?;
+    if args.events {
+        for (number, outputs) in run.run.outputs.iter().enumerate() {
+            for output in outputs {
+                outln!("{}: {}", number + 1, compare::describe(&loaded.program, output));
+            }
+        }
+    }
+    if let Some(path) = &args.out {
+        write(path, loaded, &taken, &run)?;
+    }
+    let left_out = events.len() - taken.len();
+    if args.json {
+        outln!("{:#}", report(loaded, &run.stats, left_out));
+    } else {
+        print(loaded, &run.stats, left_out);
+    }
+    Ok(())
+}
+
+/// What was sent, by port, with the times at which packets came in.
+fn write(
+    path: &std::path::Path,
+    loaded: &Loaded,
+    events: &[InputEvent],
+    run: &RtlRun,
+) -> Result<(), Failure> {
+    let mut sent = vec![Vec::new(); loaded.program.ports as usize];
+    for (event, outputs) in events.iter().zip(&run.run.outputs) {
+        for output in outputs {
+            if let Output::Send { port, frame } = output
+                && let Some(list) = sent.get_mut(*port as usize)
+            {
+                list.push((event.time_ns, frame.clone()));
+            }
+        }
+    }
+    events::write(path, &sent)
+}
+
+/// Cycles that `share` of the packets did not exceed.
+fn quantile(latencies: &[u64], share: f64) -> u64 {
+    let last = latencies.len().saturating_sub(1);
+    latencies.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
+}
+
+/// Cycles of a packet, and millions of packets a second.
+fn rate(stats: &RtlStats) -> (f64, f64) {
+    let each = stats.busy_cycles as f64 / stats.events.max(1) as f64;
+    (each, 1e3 / (each * NS_PER_CYCLE))
+}
+
+fn print(loaded: &Loaded, stats: &RtlStats, left_out: usize) {
+    let (each, mpps) = rate(stats);
+    outln!(
+        "{} events in {} cycles: {each:.2} cycles an event, {mpps:.1} million a second at 250 MHz",
+        stats.events,
+        stats.busy_cycles
+    );
+    if left_out > 0 {
+        outln!("{left_out} frames shorter than 14 or longer than 1518 bytes were left out");
+    }
+    outln!("sent {} packets, {} to the host", stats.sent, stats.to_host);
+    for (at, reason) in loaded.program.reasons.values().enumerate() {
+        let count = stats.counters.get(&format!("drop_{at}")).copied().unwrap_or(0);
+        if count > 0 {
+            outln!("dropped {count}: {}", reason.text);
+        }
+    }
+    for (name, count) in stats.counters.iter().filter(|(_, count)| **count > 0) {
+        if name.starts_with("refused_") || name.starts_with("evicted_") {
+            outln!("{}: {count}", name.replace('_', " "));
+        }
+    }
+    outln!(
+        "waits: {} cycles the stream in for the design, {} the design for the stream out, {} for the host's",
+        stats.waits_in,
+        stats.waits_out,
+        stats.host_waits
+    );
+    if !stats.latencies.is_empty() {
+        let [least, median, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
+        outln!(
+            "latency from the first beat in to the first beat out, in cycles of 4 ns: least {least} ({:.0} ns), median {median}, 99 % {p99}, most {most}",
+            least as f64 * NS_PER_CYCLE
+        );
+    }
+}
+
+fn report(loaded: &Loaded, stats: &RtlStats, left_out: usize) -> Value {
+    let (each, mpps) = rate(stats);
+    let quantiles = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
+    let drops: Vec<Value> = loaded
+        .program
+        .reasons
+        .values()
+        .enumerate()
+        .map(|(at, reason)| json!({ "reason": reason.text, "packets": stats.counters.get(&format!("drop_{at}")) }))
+        .collect();
+    json!({
+        "schema": "nicforge/run-rtl", "version": 1, "target": "u280", "program": loaded.program.name,
+        "events": stats.events, "left_out": left_out, "cycles": stats.busy_cycles, "cycles_per_event": each,
+        "mpps_at_250_mhz": mpps, "sent": stats.sent, "to_host": stats.to_host, "drops": drops,
+        "beats": { "in": stats.beats_in, "out": stats.beats_out, "host": stats.host_beats },
+        "waits": { "in": stats.waits_in, "out": stats.waits_out, "host": stats.host_waits },
+        "latency_cycles": { "least": quantiles[0], "median": quantiles[1], "p99": quantiles[2], "most": quantiles[3] },
+        "counters": stats.counters,
+    })
+}

@@ -1,0 +1,139 @@
+//! What does not fit, with the number that does not, and how much room a program needs.
+
+use nicforge_ir::{BlockId, Body, BufSource, Direction, Op, Program};
+
+use super::shape::Bits;
+use super::tables::TableForm;
+use crate::c::body::Unsupported;
+
+/// Memory for tables: block RAM and UltraRAM of a U280 (DS963: 9 MB and 33.75 MB), less a megabyte for packets.
+const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
+/// Bytes of headers that a packet may get: registers of the deparser.
+const MOST_HEADER: u32 = 1024;
+/// Bytes of one value.
+const MOST_VALUE: u32 = 2048;
+
+/// Room for what a program's packets and values need.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes that are emitted at most, messages to the host included.
+    pub header: u32,
+    /// Bytes of the largest value that is read or written in memory, in lines of 64.
+    pub access: u32,
+}
+
+/// Tables that are too large.
+pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsupported>> {
+    let mut errors = Vec::new();
+    let all: u64 = forms.iter().map(TableForm::memory_bits).sum();
+    for (table, form) in program.tables.values().zip(forms) {
+        if all > MEMORY_BITS && form.memory_bits() * forms.len() as u64 >= all {
+            errors.push(Unsupported {
+                message: format!(
+                    "table `{}` takes {} KiB of memory, all tables {} KiB; the device has {} KiB",
+                    table.name,
+                    form.memory_bits() / 8192,
+                    all / 8192,
+                    MEMORY_BITS / 8192
+                ),
+                help: "give it fewer entries".to_string(),
+                span: table.span,
+            });
+        }
+        if let Some(store) = &form.bytes
+            && u64::from(store.lines) * u64::from(form.capacity) > 1 << super::ADDRESS_BITS
+        {
+            errors.push(Unsupported {
+                message: format!("the byte strings of `{}` take more than 64 MiB", table.name),
+                help: "give the table fewer entries, or shorter byte strings".to_string(),
+                span: table.span,
+            });
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Most bytes that are emitted, now and at any time before.
+#[derive(Clone, Copy, Default)]
+struct Emitted {
+    now: u32,
+    most: u32,
+}
+
+/// What bodies need.
+pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
+    let mut room = Room { header: 8, access: 64 };
+    let mut errors = Vec::new();
+    for handler in program.handlers.values() {
+        let body = &handler.body;
+        let emitted = region(body, bits, body.entry(), Emitted::default());
+        room.header = room.header.max(emitted.most);
+        body.for_each_inst(body.entry(), &mut |inst| {
+            let data = &body.insts[inst];
+            let value = match &data.op {
+                Op::Extract { .. } | Op::Load { .. } | Op::BufRead { .. } => Some(data.results[1]),
+                Op::Store { value, .. } | Op::BufAppend { source: BufSource::Value(value), .. } => {
+                    Some(*value)
+                }
+                _ => None,
+            };
+            room.access = room.access.max(value.map_or(0, |value| bits.bytes(body.ty(value))));
+            match &data.op {
+                Op::Generate { event, args } if program.events[*event].direction == Direction::Out => {
+                    let sizes = args.iter().map(|arg| bits.bytes(body.ty(*arg)));
+                    if program.events[*event].name == "host_msg" {
+                        room.header = room.header.max(sizes.sum());
+                    }
+                }
+                Op::Log { args, .. } => room.header = room.header.max(8 * args.len() as u32),
+                _ => {}
+            }
+        });
+        let message: u32 =
+            program.events[handler.event].params.iter().map(|param| bits.bytes(param.ty)).sum();
+        room.access = room.access.max(message);
+        let too_large = [
+            (room.header, MOST_HEADER, "bytes of new headers, or of one message to the host"),
+            (room.access, MOST_VALUE, "bytes of one value in packets or byte strings"),
+        ];
+        for (has, most, what) in too_large.into_iter().filter(|(has, most, _)| has > most) {
+            errors.push(Unsupported {
+                message: format!(
+                    "a packet may get {has} {what}; hardware keeps them in registers, {most} at most"
+                ),
+                help: "emit fewer or smaller headers".to_string(),
+                span: handler.span,
+            });
+        }
+    }
+    room.access = room.access.next_multiple_of(64);
+    if errors.is_empty() { Ok(room) } else { Err(errors) }
+}
+
+/// Bytes emitted after a region. Loops repeat what one trip adds.
+fn region(body: &Body, bits: &Bits, block: BlockId, mut sum: Emitted) -> Emitted {
+    for inst in &body.blocks[block].insts {
+        match &body.insts[*inst].op {
+            Op::Emit { value, .. } => sum.now += bits.bytes(body.ty(*value)),
+            Op::Reset { .. } => sum.now = 0,
+            Op::If { then, other, .. } => {
+                let arms = [*then, *other].map(|arm| (arm, region(body, bits, arm, sum)));
+                // What an arm that leaves the handler emits is not there behind the `if`.
+                let stays =
+                    |arm: BlockId| !matches!(body.terminator(arm).map(|inst| &inst.op), Some(Op::Return(_)));
+                let now = arms.iter().filter(|(arm, _)| stays(*arm)).map(|(_, emitted)| emitted.now).max();
+                let most = arms.iter().map(|(_, emitted)| emitted.most).max().unwrap_or(0);
+                sum = Emitted { now: now.unwrap_or(0), most };
+            }
+            Op::Loop { max_trips, body: inner, .. } => {
+                let once = region(body, bits, *inner, sum);
+                let more = once.now.saturating_sub(sum.now).saturating_mul(max_trips.saturating_sub(1));
+                sum.now = once.now.saturating_add(more);
+                sum.most = once.most.saturating_add(more);
+            }
+            _ => {}
+        }
+        sum.most = sum.most.max(sum.now);
+    }
+    sum
+}

@@ -1,0 +1,133 @@
+//! How tables of a program become modules of the library.
+
+use std::fmt::Write as _;
+
+use nicforge_ir::{Program, TableKind};
+
+use super::shape::{Bits, literal};
+use crate::c::names::Names;
+
+/// Operations of table modules, see `rtl/nf_table_array.sv`.
+pub mod op {
+    pub const FIND: u64 = 0;
+    pub const UPDATE: u64 = 1;
+    pub const DELETE: u64 = 2;
+    pub const ENSURE: u64 = 3;
+    pub const WRITE: u64 = 4;
+}
+
+/// Where byte strings of a table's entries are.
+#[derive(Clone, Debug)]
+pub struct ByteStore {
+    /// Number of the memory; 0 is the packet buffer.
+    pub memory: u64,
+    /// Number of the table.
+    pub table: usize,
+    /// Lines of 64 bytes of each entry.
+    pub lines: u32,
+    pub capacity: u32,
+}
+
+/// A table as a module.
+#[derive(Clone, Debug)]
+pub struct TableForm {
+    pub name: String,
+    pub kind: TableKind,
+    pub capacity: u32,
+    /// What the names of its signals start with.
+    pub signals: String,
+    pub key_bits: u32,
+    pub value_bits: u32,
+    /// Length of the byte string, above the value.
+    pub extra_bits: u32,
+    pub bytes: Option<ByteStore>,
+}
+
+/// The tables of a program.
+pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
+    let mut names = Names::new(Vec::new());
+    let mut memory = 0;
+    let form = |(number, table): (usize, &nicforge_ir::Table)| {
+        let bytes = table.buf.map(|capacity| {
+            memory += 1;
+            ByteStore { memory, table: number, lines: capacity.div_ceil(64).max(1), capacity }
+        });
+        TableForm {
+            name: table.name.clone(),
+            kind: table.kind,
+            capacity: table.capacity,
+            signals: format!("t_{}", names.fresh(&table.name)),
+            key_bits: 8 * bits.bytes(table.key),
+            value_bits: 8 * bits.bytes(table.value),
+            extra_bits: if bytes.is_some() { 32 } else { 0 },
+            bytes,
+        }
+    };
+    program.tables.values().enumerate().map(form).collect()
+}
+
+/// Bits of a number below `count`, at least one.
+pub fn bits_below(count: u32) -> u32 {
+    (32 - count.saturating_sub(1).leading_zeros()).max(1)
+}
+
+impl TableForm {
+    /// Bits of an entry.
+    pub fn entry_bits(&self) -> u32 {
+        self.value_bits + self.extra_bits
+    }
+
+    /// The library module that keeps it.
+    pub fn module(&self) -> &'static str {
+        match self.kind {
+            TableKind::Array => "nf_table_array",
+            TableKind::Hash | TableKind::Lru => "nf_table_hash",
+            TableKind::Lpm => "nf_table_lpm",
+            TableKind::Ternary => "nf_table_ternary",
+        }
+    }
+
+    /// Bits of memory that entries and what finds them take.
+    pub fn memory_bits(&self) -> u64 {
+        let link = u64::from(bits_below(self.capacity)) + 1;
+        let (key, entry) = (u64::from(self.key_bits), u64::from(self.entry_bits()));
+        let each = match self.kind {
+            TableKind::Array => entry,
+            TableKind::Hash => key + entry + 2 * link + 1,
+            TableKind::Lru => key + entry + 4 * link + 1,
+            TableKind::Lpm => key + 16 + entry + 2 * link + 1,
+            TableKind::Ternary => 2 * key + 32 + entry,
+        };
+        let strings = self.bytes.as_ref().map_or(0, |store| u64::from(store.lines) * 512);
+        u64::from(self.capacity) * (each + strings)
+    }
+
+    /// The module's parameters.
+    pub fn parameters(&self) -> String {
+        let mut out = format!(
+            ".KEY({}), .VALUE({}), .EXTRA({}), .CAPACITY({})",
+            self.key_bits, self.value_bits, self.extra_bits, self.capacity
+        );
+        let hashed = match self.kind {
+            TableKind::Hash | TableKind::Lru => self.key_bits,
+            TableKind::Lpm => self.key_bits + 16,
+            TableKind::Array | TableKind::Ternary => return out,
+        };
+        if self.kind == TableKind::Lru {
+            out.push_str(", .LRU(1)");
+        }
+        let buckets = bits_below(self.capacity);
+        let _ = write!(out, ",\n      .H3({})", literal(hashed * buckets, &masks(hashed * buckets)));
+        out
+    }
+}
+
+/// So many bits that look random and are the same every time: SplitMix64 from zero.
+fn masks(bits: u32) -> Vec<u8> {
+    let words = (0..bits.div_ceil(32)).flat_map(|n| nicforge_ir::io::random(0, u64::from(n)).to_le_bytes());
+    let mut bytes: Vec<u8> = words.take(bits.div_ceil(8) as usize).collect();
+    if let (Some(last), part @ 1..) = (bytes.last_mut(), bits % 8) {
+        *last &= (1 << part) - 1;
+    }
+    bytes
+}

