@@ -62,11 +62,10 @@ fn most_queued(program: &Program, body: &Body, block: BlockId) -> u32 {
     let mut total = 0;
     for &inst in &body.blocks[block].insts {
         let op = &body.insts[inst].op;
-        let inner =
-            op.regions().into_iter().map(|region| most_queued(program, body, region)).max().unwrap_or(0);
+        let inner = op.regions().map(|region| most_queued(program, body, region)).max().unwrap_or(0);
         total += match op {
             Op::Generate { event, .. } => u32::from(program.events[*event].direction == Direction::Internal),
-            Op::Loop { .. } => inner * 2,
+            Op::Loop { max_trips, .. } if *max_trips > 1 => inner * 2,
             _ => inner,
         };
     }
@@ -146,7 +145,8 @@ fn walk(
         if matches!(op, Op::Generate { event: e, .. } if *e == event) {
             found.push(Place { inst, rest: behind.clone(), in_loop });
         }
-        let in_loop = in_loop || matches!(op, Op::Loop { .. });
+        // One trip is what early returns of functions leave.
+        let in_loop = in_loop || matches!(op, Op::Loop { max_trips, .. } if *max_trips > 1);
         for region in op.regions() {
             walk(body, region, behind, in_loop, event, found);
         }

@@ -1,0 +1,44 @@
+"""A flow program as a command."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import subprocess
+import sys
+
+from .errors import FlowError
+from .tool import find
+
+
+def main(program, arguments: list[str] | None = None) -> None:
+    """Does what the command line says and exits: 0 ok, 1 the program is at fault, else what `nicforge` exits with."""
+    parser = argparse.ArgumentParser(
+        description=f"{program.name}, a flow program. Other commands than these are nicforge's: plan, verify, run, sim, build, …"
+    )
+    parser.add_argument("command", help="check, emit (the C), draw (for Graphviz), or a command of nicforge")
+    parser.add_argument("-o", metavar="FILE", help="write the C there too")
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        source = program.source()
+        if options.o:
+            pathlib.Path(options.o).write_text(source.text)
+        if options.command == "emit":
+            print(source.text, end="")
+        elif options.command == "draw":
+            print(program.draw(), end="")
+        elif options.command == "check":
+            target = rest[rest.index("--target") + 1] if "--target" in rest[:-1] else None
+            print(program.check(target), end="")
+        else:
+            tool = program.tool()
+            tool.check()
+            with tool._folder() as path:
+                # In the foreground, so that Ctrl-C reaches it and its output comes as it is.
+                sys.exit(subprocess.call([find(), options.command, path, *rest]))
+    except FlowError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)

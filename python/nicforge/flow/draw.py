@@ -1,0 +1,23 @@
+"""A program as a graph for Graphviz."""
+
+from __future__ import annotations
+
+from .element import Queue
+
+
+def dot(program) -> str:
+    """Elements as boxes, queues as cylinders; edges carry the output's name where there are several."""
+    lines = [f"digraph {program.name} {{", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
+    for element in program.elements:
+        lines.append(f"  {program.functions[element]};")
+    for queue in program.queues:
+        where = f"\\non the {queue.side}" if queue.side else ""
+        lines.append(f'  {queue.name} [shape=cylinder, label="{queue.name}{where}"];')
+        lines.append(f"  {queue.name} -> {program.functions[queue.to]};")
+    for element in program.elements:
+        for port in element.outputs.values():
+            label = f' [label="{port.name}"]' if len(element.outputs) > 1 else ""
+            for to in port.to:
+                name = to.name if isinstance(to, Queue) else program.functions[to]
+                lines.append(f"  {program.functions[element]} -> {name}{label};")
+    return "\n".join([*lines, "}"]) + "\n"

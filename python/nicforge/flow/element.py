@@ -1,0 +1,190 @@
+"""Elements, their ports, and queues.
+
+An element is a piece of C with ports. Its input's values are variables of the body, its outputs are functions:
+
+    class Classify(Element):
+        inp = In(pkt=packet)
+        ipv4 = Out(packet, be32)
+        other = Out(packet)
+        body = '''
+            struct nf_eth eth;
+            struct nf_ipv4 ip;
+            if (nf_extract(pkt, &eth) && eth.type == nf_htons(NF_ETH_IPV4) && nf_extract(pkt, &ip))
+                ipv4(pkt, ip.src);
+            else
+                other(pkt);
+        '''
+
+The body is the C subset: the compiler's own front end reads it, so a packet that is not given away on some path, a loop without a bound or
+a wrong type is an error at the line of this file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+from .errors import FlowError, Place, caller
+from .types import Struct, Table, Type, check_name, packet
+
+
+class In:
+    """An input: names and types of what comes in; at most one packet."""
+
+    def __init__(self, **values: Type):
+        self.place = caller()
+        for name, ty in values.items():
+            check_name(name, self.place)
+            if not isinstance(ty, Type):
+                raise FlowError(f"the input's value `{name}` has no type", self.place, "write name=u32, name=packet or such")
+        if sum(ty is packet for ty in values.values()) > 1:
+            raise FlowError("an input has one packet at most", self.place)
+        self.values = values
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(self.values.values())
+
+
+class Out:
+    """An output: types of what goes out."""
+
+    def __init__(self, *types: Type):
+        self.place = caller()
+        if not all(isinstance(ty, Type) for ty in types):
+            raise FlowError("an output takes types", self.place, "write Out(packet, u32) or such")
+        self.types = types
+
+
+class Port:
+    """An output of one element, ready to be connected: `a.out >> b`."""
+
+    def __init__(self, element: Element, name: str, types: tuple[Type, ...]):
+        self.element, self.name, self.types = element, name, types
+        self.to: list[Element | Queue] = []
+        self.place: Place | None = None
+
+    def __rshift__(self, to: Element | Queue) -> Element | Queue:
+        if isinstance(to, Port) or not isinstance(to, (Element, Queue)):
+            raise FlowError(f"{self} can be connected to an element or a queue only", caller())
+        self.place = caller()
+        self.to.append(to)
+        return to
+
+    def __str__(self) -> str:
+        return f"output `{self.name}` of {self.element}"
+
+
+class Element:
+    """A piece of C with an input, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
+
+    `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in reports; made from the class if it
+    is left out.
+    """
+
+    inp: In | None = None
+    tables: tuple[Table, ...] = ()
+    body: str = ""
+
+    def __init__(self, name: str | None = None, **constants: int):
+        self.place = caller()
+        self.given = name is not None
+        self.name = check_name(name if name is not None else _snake(type(self).__name__), self.place)
+        self.constants = {check_name(key, self.place): value for key, value in constants.items()}
+        for key, value in self.constants.items():
+            if not isinstance(value, int):
+                raise FlowError(f"constant `{key}` of {self} is no integer", self.place)
+        self.outputs = {
+            attribute: Port(self, attribute, value.types)
+            for cls in reversed(type(self).__mro__)
+            for attribute, value in vars(cls).items()
+            if isinstance(value, Out)
+        }
+        for attribute, port in self.outputs.items():
+            setattr(self, attribute, port)
+
+    def __rshift__(self, to: Element | Queue) -> Element | Queue:
+        if len(self.outputs) != 1:
+            names = ", ".join(self.outputs) or "none"
+            raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: element.out >> …")
+        return next(iter(self.outputs.values())) >> to
+
+    def __str__(self) -> str:
+        return f"element `{self.name}`"
+
+    def lines(self) -> list[tuple[str, Place]]:
+        """The body's lines, with where they are written."""
+        text = textwrap.dedent(self.body).strip("\n")
+        first = self._first_line()
+        return [(line, Place(first.file, first.line + at)) for at, line in enumerate(text.split("\n"))]
+
+    def _first_line(self) -> Place:
+        """Where the body begins: the class's source is looked through for its first line."""
+        for cls in type(self).__mro__:
+            if "body" not in vars(cls):
+                continue
+            wanted = next((line.strip() for line in self.body.split("\n") if line.strip()), "")
+            try:
+                source, start = inspect.getsourcelines(cls)
+                file = inspect.getsourcefile(cls) or "<unknown>"
+            except (OSError, TypeError):
+                break
+            for at, line in enumerate(source):
+                if wanted and line.strip().endswith(wanted):
+                    return Place(file, start + at)
+            return Place(file, start)
+        return self.place
+
+
+class Queue:
+    """What is handed to it is handled later, in order: by other cores, or on the other side of the host link.
+
+    side      "nic" or "host" pins what is behind it; None leaves it to the planner.
+    replicas  most cores that may work behind it at a time.
+    """
+
+    def __init__(self, name: str, side: str | None = None, replicas: int | None = None):
+        self.place = caller()
+        self.name = check_name(name, self.place)
+        if side not in (None, "nic", "host"):
+            raise FlowError(f"queue `{name}` is pinned to `{side}`", self.place, 'a side is "nic" or "host"')
+        if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
+            raise FlowError(f"queue `{name}` needs at least 1 replica behind it", self.place)
+        self.side, self.replicas = side, replicas
+        self.to: Element | None = None
+
+    def __rshift__(self, to: Element) -> Element:
+        if not isinstance(to, Element):
+            raise FlowError(f"{self} can be connected to an element only", caller())
+        if self.to is not None:
+            raise FlowError(
+                f"{self} leads to {self.to} already", caller(), "put one element behind it that has several outputs"
+            )
+        self.to = to
+        return to
+
+    def __str__(self) -> str:
+        return f"queue `{self.name}`"
+
+
+def structs_of(types: list[Type]) -> list[Struct]:
+    """All structs among types, members first, each once."""
+    found: dict[str, Struct] = {}
+
+    def add(ty: Type) -> None:
+        if not isinstance(ty, Struct):
+            return
+        for member in ty.members.values():
+            add(base_of.get(member.c, member))
+        known = found.setdefault(ty.name, ty)
+        if known is not ty:
+            raise FlowError(f"there are two structs `{ty.name}`", ty.place, f"the other one is at {known.place}")
+
+    base_of = {ty.c: ty for ty in types if isinstance(ty, Struct)}
+    for ty in types:
+        add(ty)
+    return list(found.values())
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() and at else c.lower() for at, c in enumerate(name))

@@ -1,0 +1,94 @@
+"""The `nicforge` command, and its messages with Python's lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from .errors import FlowError
+
+
+def find() -> str:
+    """The `nicforge` command: $NICFORGE, else on the path, else built in this repository."""
+    given = os.environ.get("NICFORGE")
+    if given:
+        return given
+    on_path = shutil.which("nicforge")
+    if on_path:
+        return on_path
+    for folder in pathlib.Path(__file__).resolve().parents:
+        for kind in ("release", "debug"):
+            built = folder / "target" / kind / "nicforge"
+            if built.is_file():
+                return str(built)
+    raise FlowError("there is no `nicforge` command", help="build it with `make build`, or name it in $NICFORGE")
+
+
+class Tool:
+    """The command with a program's C in a folder of its own."""
+
+    def __init__(self, name: str, source):
+        self.name, self.source = name, source
+
+    def check(self, target: str | None = None) -> str:
+        """What `nicforge check` says; FlowError for the first mistake."""
+        with self._folder() as path:
+            done = self._call("check", path, "--json")
+            try:
+                report = json.loads(done.stdout)
+            except json.JSONDecodeError:
+                raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
+            for diagnostic in report["diagnostics"]:
+                if diagnostic["severity"] == "error":
+                    raise self._error(diagnostic)
+            said = self._call("check", path, *(["--target", target] if target else []))
+            return said.stdout.replace(path, self.name)
+
+    def run(self, command: str, *arguments: str) -> str:
+        """Runs a command on the program; its output. FlowError if it fails, checked first so that mistakes have Python's lines."""
+        self.check()
+        with self._folder() as path:
+            done = self._call(command, path, *arguments)
+            if done.returncode != 0:
+                raise FlowError((done.stderr.strip() or done.stdout.strip()).replace(path, self.name))
+            return done.stdout.replace(path, self.name)
+
+    def _folder(self) -> _Folder:
+        return _Folder(self.name, self.source.text)
+
+    def _call(self, command: str, path: str, *arguments: str) -> subprocess.CompletedProcess:
+        words = [find(), command, path, *arguments]
+        try:
+            return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        except OSError as error:
+            raise FlowError(f"{words[0]}: {error.strerror}", help="name the command in $NICFORGE") from None
+
+    def _error(self, diagnostic: dict) -> FlowError:
+        primary = diagnostic.get("primary") or {}
+        place = self.source.place(primary.get("line", 0))
+        # What was made here has no line of its own: the nearest one before it has.
+        line = primary.get("line", 0)
+        while place is None and line > 1:
+            line -= 1
+            place = self.source.place(line)
+        text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") else ""
+        message = diagnostic["message"] + (f" in `{text}`" if text else "")
+        return FlowError(message, place, "; ".join([*diagnostic.get("notes", []), *diagnostic.get("help", [])]))
+
+
+class _Folder:
+    def __init__(self, name: str, text: str):
+        self.name, self.text = name, text
+
+    def __enter__(self) -> str:
+        self.folder = tempfile.TemporaryDirectory(prefix="nicforge-flow-")
+        path = pathlib.Path(self.folder.name) / f"{self.name}.c"
+        path.write_text(self.text)
+        return str(path)
+
+    def __exit__(self, *_) -> None:
+        self.folder.cleanup()

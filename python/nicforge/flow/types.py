@@ -1,0 +1,98 @@
+"""Types of values: integers, structs of them, and packets. They are those of the C subset (docs/language.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from .errors import FlowError, Place, caller
+
+
+@dataclasses.dataclass(frozen=True)
+class Type:
+    """A type by its C name; `count` elements if it is an array."""
+
+    c: str
+    count: int = 0
+
+    def __getitem__(self, count: int) -> Type:
+        """An array of so many."""
+        if not isinstance(count, int) or count < 1 or self.count or self is packet:
+            raise FlowError(f"`{self.c}[{count}]` is no array: a length of at least 1, of integers or structs", caller())
+        return Type(self.c, count)
+
+    def declare(self, name: str) -> str:
+        """The C declaration of a variable of this type."""
+        return f"{self.c} {name}[{self.count}]" if self.count else f"{self.c} {name}"
+
+
+bool_ = Type("bool")
+u8, u16, u32, u64 = (Type(f"uint{bits}_t") for bits in (8, 16, 32, 64))
+i8, i16, i32, i64 = (Type(f"int{bits}_t") for bits in (8, 16, 32, 64))
+#: Unsigned integers whose bytes are in network order.
+be16, be32, be64 = (Type(f"nf_be{bits}") for bits in (16, 32, 64))
+mac = Type("nf_mac")
+#: A packet: every element it comes to gives it to exactly one output.
+packet = Type("nf_pkt")
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def check_name(name: str, place: Place) -> str:
+    """A name that C can have.
+
+    Raises FlowError if it cannot.
+    """
+    if not NAME.match(name):
+        raise FlowError(f"`{name}` is no name in C", place, "take letters, digits and underscores")
+    return name
+
+
+class Struct(Type):
+    """A C struct: `Item = Struct("item", source=be32, length=u16)`. Members are laid out as C does, in this order."""
+
+    def __init__(self, name: str, /, **members: Type):
+        place = caller()
+        check_name(name, place)
+        if not members:
+            raise FlowError(f"struct `{name}` has no members", place)
+        for member, ty in members.items():
+            if not isinstance(ty, Type) or ty is packet:
+                raise FlowError(f"member `{member}` of struct `{name}` has no type that values can have", place)
+        object.__setattr__(self, "c", f"struct {name}")
+        object.__setattr__(self, "count", 0)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "members", members)
+        object.__setattr__(self, "place", place)
+
+    def definition(self) -> str:
+        """Its C definition."""
+        lines = [f"    {ty.declare(name)};" for name, ty in self.members.items()]
+        return "\n".join([f"struct {self.name} {{", *lines, "};"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements that name it in `tables` use it by name.
+
+    Kinds are hash, lru, array, lpm and ternary, as in C.
+    """
+
+    name: str
+    kind: str
+    key: Type
+    value: Type
+    capacity: int
+    place: Place = dataclasses.field(default_factory=caller, compare=False)
+
+    def __post_init__(self):
+        check_name(self.name, self.place)
+        if self.kind not in ("hash", "lru", "array", "lpm", "ternary"):
+            kinds = "hash, lru, array, lpm, ternary"
+            raise FlowError(f"table `{self.name}` is of no kind `{self.kind}`", self.place, f"the kinds are {kinds}")
+        if not isinstance(self.capacity, int) or self.capacity < 1:
+            raise FlowError(f"table `{self.name}` needs room for at least 1 entry", self.place)
+
+    def definition(self) -> str:
+        """Its C definition."""
+        return f"NF_TABLE({self.kind}, {self.name}, {self.key.c}, {self.value.c}, {self.capacity});"

@@ -1,0 +1,270 @@
+"""Flow programs: what they become, what they do, and what is refused with which line."""
+
+import inspect
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from nicforge.flow import (
+    Discard,
+    Drop,
+    Element,
+    FlowError,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Reply,
+    Struct,
+    Table,
+    ToNet,
+    be32,
+    packet,
+    u8,
+    u16,
+    u32,
+    u64,
+)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/flow/sources/sources.py"
+TRAFFIC = ROOT / "examples/flow_stats/traffic.pcap"
+
+
+class Pass(Element):
+    inp = In(pkt=packet)
+    out = Out(packet)
+    body = "out(pkt);"
+
+
+def line_of(text, back=0):
+    """The line of this file that ends with a text."""
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    found = [at + 1 for at, line in enumerate(lines) if line.endswith(text)]
+    assert len(found) == 1, f"`{text}` is on lines {found}"
+    return found[0] - back
+
+
+def sent(program, path):
+    """Packets that the interpreter sends by each port."""
+    report = json.loads(program.tool().run("run", "--target", "interp", "--pcap", path, "--json"))
+    return report["sent"]
+
+
+def refused(function, *words, line=None):
+    """Asserts a FlowError with words and a place in this file."""
+    with pytest.raises(FlowError) as caught:
+        function()
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+    if line is not None:
+        assert (pathlib.Path(caught.value.place.file).name, caught.value.place.line) == (pathlib.Path(__file__).name, line)
+
+
+@pytest.mark.parametrize("target", ["dpdk", "agilio-cx", "u280", "pspin"])
+def test_the_example_does_the_same_everywhere(target):
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, "verify", "--pcap", TRAFFIC, "--target", target], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "matches the reference: 1259 of 1259 events, 2 of 2 tables" in done.stdout
+
+
+def test_the_same_program_is_the_same_text_whatever_the_hash_seed():
+    texts = set()
+    for seed in ("1", "2", "3"):
+        done = subprocess.run(
+            [sys.executable, EXAMPLE, "emit"], capture_output=True, text=True, env={"PYTHONHASHSEED": seed, "PATH": ""}
+        )
+        assert done.returncode == 0, done.stderr
+        texts.add(done.stdout)
+    assert len(texts) == 1
+
+
+def test_a_guarded_write_is_no_definite_one(capture):
+    """What is written on some paths only crosses a queue with its old value on the others (a defect of Floem's)."""
+    Pair = Struct("pair", a=u32, b=u32)
+
+    class First(Element):
+        inp = In(pkt=packet)
+        out = Out(packet, Pair)
+        body = """
+            struct pair pair = {.a = 7, .b = 1};
+            uint8_t first;
+            if (nf_load(pkt, 0, &first) && (first & 1))
+                pair.a = 9;
+            out(pkt, pair);
+        """
+
+    class Second(Element):
+        inp = In(pkt=packet, pair=Pair)
+        out = Out(packet, u32)
+        body = "out(pkt, pair.a == 7 ? 0 : 1);"
+
+    network = FromNet()
+    network >> First() >> Queue("between") >> Second() >> ToNet()
+    program = Program("guarded", network)
+    path = capture([bytes([first]) + bytes(59) for first in (0, 1, 2, 4, 5, 6, 8)])
+    assert sent(program, path) == [5, 2]
+    assert "7 of 7 events" in program.verify("dpdk", "--pcap", path)
+
+
+def test_members_with_the_same_last_name_and_slashes_in_strings(capture):
+    """Two more defects of Floem's: equal last names made a struct with a member twice, `//` in a string was a comment."""
+    Inner = Struct("inner", x=u16)
+    Both = Struct("both", p=Inner, r=Inner)
+
+    class Make(Element):
+        inp = In(pkt=packet)
+        out = Out(packet, Both)
+        body = """
+            struct both both = {.p = {.x = 3}, .r = {.x = 4}}; /* } and { in a comment */
+            nf_log("http://{} {}", both.p.x, both.r.x);
+            out(pkt, both);
+        """
+
+    class Use(Element):
+        inp = In(pkt=packet, both=Both)
+        body = 'if (both.p.x + both.r.x == 7) { nf_send(pkt, both.r.x - both.p.x); } else { nf_drop(pkt, "// wrong"); }'
+
+    network = FromNet()
+    network >> Make() >> Queue("between") >> Use()
+    assert sent(Program("names", network), capture([bytes(60)] * 3)) == [0, 3]
+
+
+def test_values_go_to_several_elements_and_elements_have_names_of_their_own(capture):
+    seen = Table("seen", "array", u32, u64, 4)
+
+    class Split(Element):
+        inp = In(pkt=packet)
+        out = Out(packet)
+        size = Out(u32)
+        body = "size(nf_len(pkt));\nout(pkt);"
+
+    class Add(Element):
+        inp = In(value=u32)
+        tables = (seen,)
+        body = "nf_add_value(&seen, AT, value);"
+
+    network, split = FromNet(), Split()
+    network >> split
+    split.out >> Reply()
+    split.size >> Add(AT=1)
+    split.size >> Add(AT=2)
+    split.size >> Discard(u32)
+    program = Program("fan", network)
+    text = program.source().text
+    assert "static void add(uint32_t value)" in text and "static void add_2(uint32_t value)" in text
+    assert sent(program, capture([bytes(60)] * 2)) == [2, 0]
+
+
+def test_graphs_are_drawn():
+    network = FromNet()
+    network >> Pass("first") >> Queue("crossing", side="host", replicas=2) >> Reply()
+    program = Program("drawn", network)
+    assert 'crossing [shape=cylinder, label="crossing\\non the host"];' in program.draw()
+    assert "first -> crossing;" in program.draw()
+    text = program.source().text
+    assert "NF_ON(host);\nNF_MAX_REPLICAS(2);\nvoid crossing(nf_pkt pkt)" in text
+
+
+def test_mistakes_in_c_have_lines_of_this_file():
+    class Keeps(Element):
+        inp = In(pkt=packet)
+        out = Out(packet)
+        body = """
+            if (nf_len(pkt) > 100)
+                out(pkt);
+            uint32_t rest = nf_len(pkt) / 3;  // what remains
+        """
+
+    network = FromNet()
+    network >> Keeps() >> Reply()
+    refused(Program("keeps", network).check, "`pkt`", line=line_of("// what remains"))
+
+    class Misspelt(Element):
+        inp = In(pkt=packet)
+        body = """
+            nf_drop(pkt, "x");
+            undeclared_name = 3;  // no such variable
+        """
+
+    network = FromNet()
+    network >> Misspelt()
+    refused(Program("misspelt", network).check, "undeclared", line=line_of("// no such variable"))
+
+
+def test_mistakes_in_graphs_are_named():
+    def unconnected():
+        network = FromNet()
+        network >> Pass()
+        Program("open", network)
+
+    refused(unconnected, "output `out` of element `pass` is not connected")
+
+    def types():
+        network = FromNet()
+        network >> ToNet()  # one value is missing
+        Program("types", network)
+
+    refused(types, "gives (nf_pkt), but element `to_net` takes (nf_pkt, uint32_t)", line=line_of("# one value is missing"))
+
+    def two_ways():
+        network = FromNet()
+        network >> Reply()
+        network >> Drop("no")
+        Program("two", network)
+
+    refused(two_ways, "has a packet and leads to 2 places", "a packet goes one way")
+
+    def circle():
+        network, one, two = FromNet(), Pass("one"), Pass("two")
+        network >> one >> two >> Queue("back") >> one
+        Program("circle", network)
+
+    refused(circle, "elements go in a circle: one → two → one")
+
+    def names():
+        network = FromNet()
+        network >> Pass("same") >> Queue("same") >> Reply()
+        Program("names", network)
+
+    refused(names, "has a name that is taken")
+
+    def nothing_behind():
+        network = FromNet()
+        network >> Queue("open_end")
+        Program("behind", network)
+
+    refused(nothing_behind, "nothing is behind queue `open_end`")
+    refused(lambda: Program("none"), "has no source")
+    refused(lambda: Program("backwards", Reply()), "is no source")
+    refused(lambda: Queue("q", side="cloud"), "pinned to `cloud`")
+    refused(lambda: Queue("q") >> Queue("r"), "to an element only")
+    refused(lambda: Table("t", "tree", u32, u32, 4), "no kind `tree`")
+    refused(lambda: Struct("empty"), "has no members")
+    refused(lambda: In(a=packet, b=packet), "one packet at most")
+    refused(lambda: Pass("not a name"), "`not a name` is no name in C")
+    refused(lambda: Pass(LIMIT="3"), "constant `LIMIT` of element `pass` is no integer")
+    refused(lambda: FromNet() >> 3, "can be connected to an element or a queue only")
+
+
+def test_commands_exit_as_nicforge_does():
+    run = lambda *words: subprocess.run([sys.executable, EXAMPLE, *words], capture_output=True, text=True)  # noqa: E731
+    assert run("check").stdout == "sources: 3 handlers, 2 tables, 2 ports\n"
+    assert run("verify", "--pcap", "nowhere.pcap").returncode == 1
+    assert run("plan", "--target", "nowhere").returncode == 2
+    assert "usage" in run().stderr
+
+
+def test_every_public_name_is_documented():
+    import nicforge.flow as flow
+
+    for name in flow.__all__:
+        thing = getattr(flow, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert thing.__doc__ and len(thing.__doc__) > 20, name
+    assert (be32.c, u8.c) == ("nf_be32", "uint8_t")
