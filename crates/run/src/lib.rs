@@ -14,7 +14,6 @@ pub mod dpdk;
 pub mod fault;
 pub mod host;
 pub mod live;
-pub mod load;
 pub mod netns;
 pub mod nfp;
 pub mod pcap;
