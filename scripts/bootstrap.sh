@@ -18,7 +18,8 @@ packages=(
 # emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
 # analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and gcc-riscv64-unknown-elf
 # (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs), libmpich-dev (MPI datatypes
-# of a real MPI, 34 MB) and iperf3 (what UDP does on the same line).
+# of a real MPI, 34 MB), iperf3 (what UDP does on the same line), libssl-dev, libhyperscan-dev and libisal-dev (functions that
+# the load balancer shares between NIC and host, 40 MB).
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -29,6 +30,7 @@ if [ "${1:-}" != --build ]; then
         libxdp1 z3
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
         libmpich-dev iperf3
+        libssl-dev libhyperscan-dev libisal-dev
     )
 fi
 

@@ -53,6 +53,8 @@ pub enum Command {
     Spin(crate::cmd::spin::Spin),
     /// Share load between a NIC and a host that sleeps when it can: simulate, plan, profile, run
     Balance(crate::cmd::balance::Balance),
+    /// Run many simulations from one file, several at a time; what is there is not run again
+    Sweep(crate::cmd::sweep::Sweep),
     /// Answer questions about a plan: why is this stage not replicated, why is this table there
     Explain(Explain),
     /// Write one HTML page with source, plans and what limits them, target by target

@@ -19,6 +19,7 @@ mod run;
 mod sim;
 mod sim_print;
 pub mod spin;
+pub mod sweep;
 mod table;
 mod targets;
 mod trace;
@@ -53,6 +54,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(args),
         Command::Spin(args) => spin::run(args),
         Command::Balance(args) => balance::run(args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
     }

@@ -69,9 +69,8 @@ pub fn compile(source: &Path, folder: &Path) -> Result<PathBuf, LibraryError> {
         return Ok(object);
     }
     let messages = String::from_utf8_lossy(&ran.stderr).trim().to_string();
-    let missing = messages
-        .lines()
-        .find(|line| line.contains("file not found") || line.contains("unable to find library"));
+    let missing =
+        messages.lines().find(|line| line.contains("file not found") || line.contains("cannot find -l"));
     Err(match missing {
         Some(what) => LibraryError::Missing { path, what: what.trim().to_string() },
         None => LibraryError::Source { path, messages },
