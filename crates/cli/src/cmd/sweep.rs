@@ -8,7 +8,7 @@
 //! [sim]                          # nicforge sim
 //! programs = ["examples/nat/nat.c"]
 //! targets = ["bluefield2", "agilio-cx"]
-//! workloads = ["rate=10Mpps"]
+//! workloads = ["size=256", "imix"]
 //! ```
 //!
 //! Every combination is a run of this program with `--json`, whose output is kept in the result folder under the name of the case; a case whose output is there is

@@ -47,6 +47,9 @@ fn watts(text: &str) -> Result<Power, String> {
     }
 }
 
+/// A function, called with a payload.
+type Call = Box<dyn FnMut(&[u8]) -> u64>;
+
 /// Headers and the fixed part of a request.
 const IN_FRONT: usize = 82;
 
@@ -70,7 +73,7 @@ pub fn run(args: &ProfileArgs) -> Result<(), Failure> {
     }
     let environment = |e: std::io::Error| Failure::environment(format!("temporary folder: {e}"));
     let folder = tempfile::tempdir().map_err(environment)?;
-    let mut call: Box<dyn FnMut(&[u8]) -> u64> = match objects(&args.function, folder.path())? {
+    let mut call: Call = match objects(&args.function, folder.path())? {
         Some(objects) => {
             let mut pipeline = Pipeline::load(&objects).map_err(|e| Failure::of(e.fault(), e))?;
             Box::new(move |payload| pipeline.run(payload))
