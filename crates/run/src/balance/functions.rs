@@ -173,18 +173,22 @@ mod tests {
     /// Two mappings of one file, as two processes have them, at the same time.
     #[test]
     fn two_sides_count_as_one() {
-        const TIMES: u64 = 20_000;
-        const KEYS: u64 = 100;
+        const TIMES: u64 = 300_000;
+        const KEYS: u64 = 2;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table");
+        let start = std::sync::Barrier::new(2);
         let sides: Vec<Vec<(u64, u64)>> = std::thread::scope(|scope| {
             let work = |_| {
                 let mut function = Function::new(FunctionName::Count, &path).unwrap();
+                let start = &start;
                 scope.spawn(move || {
+                    start.wait();
                     (0..TIMES).map(|n| (n % KEYS, function.run(0, n % KEYS, 0, &[]))).collect()
                 })
             };
-            (0..2).map(work).collect::<Vec<_>>().into_iter().map(|side| side.join().unwrap()).collect()
+            let sides: Vec<_> = (0..2).map(work).collect();
+            sides.into_iter().map(|side| side.join().unwrap()).collect()
         });
         // Every count of every key was given out once.
         let mut all: Vec<(u64, u64)> = sides.concat();
