@@ -31,7 +31,7 @@ if [ "${1:-}" != --build ]; then
         libxdp1 z3
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
         libmpich-dev iperf3
-        libhyperscan-dev libisal-dev libssl-dev openssl zlib1g-dev
+        libhyperscan-dev libisal-dev libssl-dev
         iverilog yosys libpython3.11
     )
 fi

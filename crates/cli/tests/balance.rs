@@ -160,3 +160,71 @@ fn vips_and_profiles_are_checked_before_anything_is_touched() {
     run("10.0.0.1,02:00:00:00:00:01,10.0.0.1,02:00:00:00:00:02").fails(2, &["10.0.0.1 is there twice"]);
     run("10.0.0.1,02:00:00:00:00:01,fd00::1,02:00:00:00:00:02").fails(2, &["different IP versions"]);
 }
+
+/// Every function in C compiles, gives its known answers and has a profile that the simulator reads.
+#[test]
+fn functions_in_c_are_measured() {
+    let place = Place::new();
+    let folder = format!("{}/functions", common::example("balance"));
+    let mut files: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .filter(|path| path.ends_with(".c"))
+        .collect();
+    files.sort();
+    assert_eq!(files.len(), 9);
+    files.push(format!("{folder}/nat.c,{folder}/crypto.c"));
+    files.push("kvs".to_string());
+    for file in &files {
+        let ran = place.run(&["balance", "profile", file, "--seconds", "0.1", "--out", "out.toml"]);
+        if ran.code() == 3 && ran.err.contains("a library is missing") {
+            assert!(std::env::var_os("CI").is_none(), "{ran:?}");
+            eprintln!("SKIPPED {file}: {}", ran.err);
+            continue;
+        }
+        ran.ok();
+        assert!(ran.err.contains("ns a call"), "{ran:?}");
+        let planned = place.run(&["balance", "plan", "out.toml", "--objective", "100000", "--json"]);
+        let plan: Value = serde_json::from_str(planned.ok()).unwrap();
+        assert!(plan["functions"][0]["limit_gbps"].as_f64().unwrap() > 0.0, "{plan}");
+    }
+    let wrong = place.file("wrong.c", "#include <stdint.h>\nuint32_t nf_function_run(const uint8_t *i, uint32_t n, uint8_t *o, uint32_t r)\n{ (void)i; (void)o; (void)r; return n; }\nint nf_function_check(void) { return 0; }\n");
+    place.run(&["balance", "profile", wrong.to_str().unwrap()]).fails(1, &["known answers do not come out"]);
+    let broken = place.file("broken.c", "int x = y;\n");
+    place
+        .run(&["balance", "profile", broken.to_str().unwrap()])
+        .fails(1, &["broken.c", "undeclared identifier 'y'"]);
+    let missing = place.file("missing.c", "/* libraries: no_such_library */\nint x;\n");
+    place.run(&["balance", "profile", missing.to_str().unwrap()]).fails(3, &["a library is missing"]);
+    place.is_clean();
+}
+
+/// Both sides run a pipeline of two C functions; the client knows what must come out.
+#[test]
+fn the_demo_runs_functions_in_c() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let folder = format!("{}/functions", common::example("balance"));
+    let pipeline = format!("{folder}/nat.c,{folder}/knn.c");
+    let args =
+        ["balance", "demo", "--json", "--seconds", "1.5", "--low", "500", "--high", "4000", "--nic", "2000"];
+    let ran = place.run(
+        &[&args[..], &["--silence", "400", "--no-kill", "--policy", "flows", "--function", &pipeline]]
+            .concat(),
+    );
+    let report: Value = serde_json::from_str(ran.ok()).unwrap();
+    for phase in report["phases"].as_array().unwrap() {
+        assert!(phase["wrong"] == 0 && phase["answered"].as_u64() > Some(0), "{report:#}");
+    }
+    place.is_clean();
+}
+
+#[test]
+fn thresholds_are_printed_as_meter_and_flow_rules() {
+    let place = Place::new();
+    let vip = "10.0.0.1,02:00:00:00:00:01,10.0.0.2,02:00:00:00:00:02";
+    let flow = place.run(&["balance", "plan", "nat=30", "--emit-rte-flow", "--vip", vip]);
+    assert!(flow.ok().contains("srtcm_rfc2697 0 1 3750000000 "), "{flow:?}");
+}

@@ -213,7 +213,7 @@ fn software(rows: &mut Vec<Row>) -> Result<(), Failure> {
 fn sharing(rows: &mut Vec<Row>) -> Result<(), Failure> {
     for name in ["Count", "EMA"] {
         let profile = profile_of(name)?;
-        let trace = constant(0.8 * profile.host.gbps, 0.5);
+        let trace = constant(0.5 * profile.nic.gbps, 0.5);
         let apart = run(&profile, &trace, System::Balanced(Director::default()));
         // A cache line from the other socket, for the share of packets whose line was there last: half.
         let director = Director { shared_state_ns: 0.5 * 500.0, ..Director::default() };

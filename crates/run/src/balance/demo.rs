@@ -24,6 +24,7 @@ use nicforge_balance::rng::Rng;
 use super::daemon::{Daemon, PERIOD_NS, Status};
 use super::functions::{FunctionName, digest, next_average};
 use super::heartbeat::{Receiver, Side};
+use super::library::Pipeline;
 use super::peer::{self, HEADERS, MAGIC, PORT, REQUEST};
 use super::raw::Raw;
 use super::{Balancer, Config, Interfaces};
@@ -60,6 +61,8 @@ pub struct Options {
     pub config: Config,
     pub phases: Vec<Phase>,
     pub function: FunctionName,
+    /// Shared objects of C functions, in place of it; their results do not depend on earlier requests.
+    pub objects: Vec<PathBuf>,
     /// What the NIC side is paced to, packets a second.
     pub nic_pace: u32,
     /// Bytes of a frame.
@@ -112,12 +115,14 @@ pub fn wire_bits(frame_bytes: usize) -> f64 {
 /// Arguments that name a side, for the program that will call [`peer::serve`].
 fn side_arguments(side: Side, options: &Options, folder: &Path) -> Vec<String> {
     let (name, interface) = if side == Side::Nic { ("nic", "wire1") } else { ("host", "wire2") };
+    let function = if options.objects.is_empty() { options.function } else { FunctionName::Digest }.name();
     let path = |name: &str| folder.join(name).display().to_string();
     let mut arguments = options.arguments.clone();
-    arguments.extend(
-        ["--side", name, "--interface", interface, "--function", options.function.name()].map(String::from),
-    );
+    arguments.extend(["--side", name, "--interface", interface, "--function", function].map(String::from));
     arguments.extend(["--beats".to_string(), path("beats"), "--table".to_string(), path("table")]);
+    for object in &options.objects {
+        arguments.extend(["--object".to_string(), object.display().to_string()]);
+    }
     if side == Side::Nic {
         arguments.extend(["--pace".to_string(), options.nic_pace.to_string()]);
     }
@@ -171,6 +176,8 @@ struct Client {
     raw: Raw,
     rng: Rng,
     function: FunctionName,
+    /// What computes the results that are expected.
+    pipeline: Option<Pipeline>,
     frame_bytes: usize,
     next: u64,
     pending: HashMap<u64, Pending>,
@@ -221,8 +228,10 @@ impl Client {
         {
             return Ok(false);
         }
+        let payload = &frame[HEADERS + REQUEST..];
         let expected = match self.function {
-            FunctionName::Digest => Expected::Exactly(digest(&frame[HEADERS + REQUEST..])),
+            _ if let Some(pipeline) = &mut self.pipeline => Expected::Exactly(pipeline.run(payload)),
+            FunctionName::Digest | FunctionName::Library => Expected::Exactly(digest(payload)),
             FunctionName::Count => Expected::Count(key),
             FunctionName::Kvs if write => {
                 self.written.insert(key, value);
@@ -314,10 +323,13 @@ pub fn run(
     let daemon = Daemon::new(balancer, beats, policy, options.limits, None, mode);
     let mut nic = Some(Process::start(&sandbox, options, Side::Nic, folder.path())?);
     let host = Process::start(&sandbox, options, Side::Host, folder.path())?;
+    let pipeline = (!options.objects.is_empty()).then(|| Pipeline::load(&options.objects)).transpose();
+    let pipeline = pipeline.map_err(super::other("load the functions"))?;
     let client = Client {
         raw,
         rng: Rng::new(options.seed),
         function: options.function,
+        pipeline,
         frame_bytes: options.frame_bytes.max(HEADERS + REQUEST),
         next: 1,
         pending: HashMap::new(),

@@ -8,6 +8,8 @@ pub mod daemon;
 pub mod demo;
 pub mod functions;
 pub mod heartbeat;
+pub mod library;
+pub mod measure;
 pub mod metrics;
 pub mod peer;
 pub mod raw;
@@ -67,6 +69,11 @@ fn contract(what: impl std::fmt::Display) -> XdpError {
     XdpError::Contract(format!("balance.bpf.c: {what}"))
 }
 
+/// Errors of other parts, with what could not be done for them.
+fn other<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> XdpError {
+    move |error| XdpError::Kernel { what: what.to_string(), source: std::io::Error::other(error.to_string()) }
+}
+
 /// Offsets in `nfb_set`.
 mod place {
     pub const WINDOW: usize = 0;
@@ -84,14 +91,14 @@ impl Balancer {
     /// Compiles and loads.
     ///
     /// # Errors
-    /// [`XdpError::Contract`] for VIPs that [`check`] refuses; whatever compiling and loading may fail with.
+    /// [`XdpError::Kernel`] for VIPs that [`check`] refuses; whatever compiling and loading may fail with.
     pub fn load(config: &Config) -> Result<Balancer, XdpError> {
         Balancer::load_source(config, SOURCE)
     }
 
     /// As [`Balancer::load`], with another director of the same maps and settings in place of ours, for comparisons.
     pub fn load_source(config: &Config, source: &str) -> Result<Balancer, XdpError> {
-        check(&config.vips).map_err(|error| XdpError::NoRoom(error.to_string()))?;
+        check(&config.vips).map_err(other("serve these addresses"))?;
         let mode = Metering::ALL.iter().position(|(mode, _)| *mode == config.mode).unwrap_or(0);
         let macros: String = [
             ("MODE", mode),

@@ -14,6 +14,7 @@ use nicforge_balance::director::checksum::{fold, sum};
 
 use super::functions::{Function, FunctionName};
 use super::heartbeat::{Heartbeat, Sender, Side};
+use super::library::Pipeline;
 use super::raw::Raw;
 use crate::xdp::XdpError;
 
@@ -45,6 +46,8 @@ pub struct Options {
     /// Packets a second at most.
     pub pace: Option<u32>,
     pub function: FunctionName,
+    /// Shared objects of C functions, in place of it.
+    pub objects: Vec<PathBuf>,
     /// State that both sides share.
     pub table: PathBuf,
 }
@@ -62,6 +65,10 @@ pub fn serve(options: &Options) -> Result<(), XdpError> {
     let mut beats = Sender::new(&options.beats).map_err(io("make a socket for heartbeats"))?;
     let mut function = Function::new(options.function, Path::new(&options.table))
         .map_err(io("map the table that both sides share"))?;
+    if !options.objects.is_empty() {
+        let pipeline = Pipeline::load(&options.objects).map_err(super::other("load the functions"))?;
+        function = function.with_pipeline(pipeline);
+    }
     let gap = options.pace.map_or(Duration::ZERO, |pace| Duration::from_secs(1) / pace.max(1));
     let mut queue: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
     let mut latencies: Vec<u64> = Vec::new();

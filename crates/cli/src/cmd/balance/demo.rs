@@ -13,6 +13,7 @@ use nicforge_run::balance::functions::FunctionName;
 use nicforge_run::balance::{Config, heartbeat, metrics, peer};
 use serde_json::{Value, json};
 
+use super::profile;
 use crate::context::Failure;
 use crate::text::table;
 use crate::{interrupt, out};
@@ -21,8 +22,8 @@ use crate::{interrupt, out};
 #[derive(Args)]
 pub struct Demo {
     /// What the sides compute
-    #[arg(long, default_value = "count", value_parser = function, value_name = "digest|count|kvs|ema")]
-    function: FunctionName,
+    #[arg(long, default_value = "count", value_name = "digest|count|kvs|ema|FILE.c[,FILE.c]")]
+    function: String,
     /// Requests a second: low, so that the host sleeps
     #[arg(long, default_value_t = 1000.0, value_name = "N")]
     low: f64,
@@ -84,6 +85,9 @@ pub struct Peer {
     beats: std::path::PathBuf,
     #[arg(long)]
     table: std::path::PathBuf,
+    /// Shared objects of C functions
+    #[arg(long)]
+    object: Vec<std::path::PathBuf>,
     #[arg(long)]
     pace: Option<u32>,
 }
@@ -91,8 +95,8 @@ pub struct Peer {
 /// Serves as a side.
 pub fn peer(args: Peer) -> Result<(), Failure> {
     let side = if args.side == "nic" { heartbeat::Side::Nic } else { heartbeat::Side::Host };
-    let Peer { interface, function, beats, table, pace, .. } = args;
-    peer::serve(&peer::Options { side, interface, beats, pace, function, table })
+    let Peer { interface, function, object: objects, beats, table, pace, .. } = args;
+    peer::serve(&peer::Options { side, interface, beats, pace, function, objects, table })
         .map_err(|e| Failure::of(e.fault(), e))
 }
 
@@ -121,6 +125,8 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
     if !args.no_kill {
         phases.push(phase("NIC side dies", args.low, third, true));
     }
+    let folder = tempfile::tempdir().map_err(|e| Failure::environment(format!("temporary folder: {e}")))?;
+    let objects = profile::objects(&args.function, folder.path())?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::environment(format!("cannot find this program: {e}")))?;
     let silence = Duration::from_millis(args.silence).as_nanos() as u64;
@@ -134,7 +140,8 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
             test: false,
         },
         phases,
-        function: args.function,
+        function: FunctionName::named(&args.function).unwrap_or(FunctionName::Library),
+        objects: objects.unwrap_or_default(),
         nic_pace: args.nic,
         frame_bytes,
         limits: Limits { silence_ns: silence, ..Limits::default() },
@@ -154,7 +161,7 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
         let list: Vec<Value> = reports.iter().map(to_json).collect();
         outln!(
             "{:#}",
-            json!({ "schema": "nicforge/balance-demo", "version": 1, "function": args.function.name(), "phases": list })
+            json!({ "schema": "nicforge/balance-demo", "version": 1, "function": args.function, "phases": list })
         );
     } else {
         show(&reports);

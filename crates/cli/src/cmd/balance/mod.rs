@@ -4,7 +4,9 @@ mod chart;
 mod demo;
 mod plan;
 mod policies;
+mod profile;
 mod profiles;
+mod rte_flow;
 mod run;
 mod sim;
 
@@ -25,6 +27,8 @@ enum Action {
     Sim(sim::Sim),
     /// Say how much the NIC should get: thresholds for an objective, and several functions on one NIC
     Plan(plan::Plan),
+    /// Measure what a function costs on either side, and write its profile
+    Profile(profile::ProfileArgs),
     /// Show everything at work in network namespaces: a client, an XDP director, a NIC side, and a host that sleeps (needs root)
     Demo(demo::Demo),
     /// Balance on interfaces: XDP director and merger, a policy, heartbeats, metrics (needs root)
@@ -41,6 +45,7 @@ pub fn run(args: Balance) -> Result<(), Failure> {
     match args.action {
         Action::Sim(args) => sim::run(&args),
         Action::Plan(args) => plan::run(&args),
+        Action::Profile(args) => profile::run(&args),
         Action::Demo(args) => demo::run(&args),
         Action::Run(args) => run::run(&args),
         Action::Ask(args) => run::ask(&args),

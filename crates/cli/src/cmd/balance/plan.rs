@@ -1,11 +1,13 @@
 //! `nicforge balance plan`: what the NIC should get.
 
 use clap::Args;
+use nicforge_balance::director::Vip;
 use nicforge_balance::policy::share::{Claim, divide, saved};
 use nicforge_balance::profile::Profile;
 use nicforge_balance::sim::limit::nic_p99_us;
 use serde_json::json;
 
+use super::rte_flow::{Ports, commands};
 use super::{policies, profiles};
 use crate::context::Failure;
 use crate::out;
@@ -23,8 +25,17 @@ pub struct Plan {
     /// Share of the NIC's time that may be used by all functions together
     #[arg(long, default_value_t = 0.9, value_name = "SHARE")]
     budget: f64,
+    /// Print the first function's threshold as commands for a commodity NIC instead (testpmd: a meter and flow rules; untested on hardware)
+    #[arg(long, requires = "vip")]
+    emit_rte_flow: bool,
+    /// Served addresses for --emit-rte-flow
+    #[arg(long, value_parser = super::run::vip, value_name = "ADDRESS,MAC,HOST_ADDRESS,HOST_MAC")]
+    vip: Vec<Vip>,
+    /// Port numbers for --emit-rte-flow: wire, NIC side, host
+    #[arg(long, value_name = "N,N,N", value_delimiter = ',', default_value = "0,1,2")]
+    ports: Vec<u16>,
     /// Print the result as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "emit_rte_flow")]
     json: bool,
 }
 
@@ -68,6 +79,14 @@ pub fn run(args: &Plan) -> Result<(), Failure> {
     }
     let thresholds = divide(&claims, args.budget);
     let sleeps = wanted.iter().zip(&thresholds).all(|((_, rate), bits)| bits / 1e9 >= *rate - 1e-9);
+    if args.emit_rte_flow {
+        nicforge_balance::director::check(&args.vip).map_err(|e| Failure::usage(e.to_string()))?;
+        let [wire, nic, host] = args.ports[..] else {
+            return Err(Failure::usage("--ports takes three numbers: wire, NIC side, host"));
+        };
+        out::text(&commands(&args.vip, thresholds[0], Ports { wire, nic, host }));
+        return Ok(());
+    }
     if args.json {
         let list: Vec<_> = (wanted.iter().zip(&limits).zip(&thresholds))
             .map(|(((profile, rate), limit), bits)| {

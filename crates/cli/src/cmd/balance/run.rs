@@ -90,7 +90,8 @@ pub struct Ask {
     run: Option<u32>,
 }
 
-fn vip(text: &str) -> Result<Vip, String> {
+/// Reads ADDRESS,MAC,HOST_ADDRESS,HOST_MAC.
+pub fn vip(text: &str) -> Result<Vip, String> {
     let fields: Vec<&str> = text.split(',').collect();
     let [address, own_mac, host_address, host_mac] = fields[..] else {
         return Err("expected ADDRESS,MAC,HOST_ADDRESS,HOST_MAC".to_string());
