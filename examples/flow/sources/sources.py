@@ -1,4 +1,7 @@
-"""Counts packets and bytes of every source, in elements: python3 sources.py verify --pcap ../../flow_stats/traffic.pcap --target dpdk"""
+"""Counts packets and bytes of every source, in elements.
+
+python3 sources.py verify --pcap ../../flow_stats/traffic.pcap --target dpdk
+"""
 
 import pathlib
 import sys

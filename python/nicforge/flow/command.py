@@ -14,7 +14,7 @@ from .tool import find
 def main(program, arguments: list[str] | None = None) -> None:
     """Does what the command line says and exits: 0 ok, 1 the program is at fault, else what `nicforge` exits with."""
     parser = argparse.ArgumentParser(
-        description=f"{program.name}, a flow program. Other commands than these are nicforge's: plan, verify, run, sim, build, …"
+        description=f"{program.name}, a flow program. All other commands are nicforge's: plan, verify, run, sim, …"
     )
     parser.add_argument("command", help="check, emit (the C), draw (for Graphviz), or a command of nicforge")
     parser.add_argument("-o", metavar="FILE", help="write the C there too")

@@ -15,8 +15,8 @@ An element is a piece of C with ports. Its input's values are variables of the b
                 other(pkt);
         '''
 
-The body is the C subset: the compiler's own front end reads it, so a packet that is not given away on some path, a loop without a bound or
-a wrong type is an error at the line of this file.
+The body is the C subset: the compiler's own front end reads it, so a packet that is not given away on some path, a loop
+without a bound or a wrong type is an error at the line of this file.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Port:
 class Element:
     """A piece of C with an input, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
 
-    `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in reports; made from the class if it
-    is left out.
+    `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in reports; made from the
+    class if it is left out.
     """
 
     inp: In | None = None

@@ -1,7 +1,8 @@
 """A program: elements that are connected, checked and written as C for the compiler.
 
-Every element becomes a static function, every output a function that calls what is behind it, every queue a handler (`nf_enqueue`), and
-`FromNet` the handler of packets. Nothing of C is looked at here: the C is the compiler's, whose messages come back with Python's lines.
+Every element becomes a static function, every output a function that calls what is behind it, every queue a handler
+(`nf_enqueue`), and `FromNet` the handler of packets. Nothing of C is looked at here: the C is the compiler's, whose
+messages come back with Python's lines.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Source:
 class Program:
     """A program of everything that can be reached from `sources` (FromNet, FromHost).
 
-    Raises FlowError for everything that can be seen without reading C: unconnected ports, types that do not meet, packets that would go
-    two ways, cycles, names used twice.
+    Raises FlowError for everything that can be seen without reading C: unconnected ports, types that do not meet, packets that
+    would go two ways, cycles, names used twice.
     """
 
     def __init__(self, name: str, *sources: Element, ports: int = 2):
@@ -205,7 +206,7 @@ class Program:
         return Tool(self.name, self.source())
 
     def check(self, target: str | None = None) -> str:
-        """Reads the C; raises FlowError at the Python line of the first mistake. What the program needs and where it runs, as text."""
+        """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""
         return self.tool().check(target)
 
     def verify(self, target: str, *arguments: str) -> str:
@@ -219,7 +220,7 @@ class Program:
         return dot(self)
 
     def main(self, arguments: list[str] | None = None) -> None:
-        """The program as a command: `python prog.py check|emit|draw|plan|verify|run|… [nicforge's arguments]`; see `--help`."""
+        """The program as a command: `python prog.py check|emit|draw|plan|verify|run|… [nicforge's arguments]`."""
         from .command import main
 
         main(self, arguments)
