@@ -11,7 +11,7 @@
 // `c_addr`. Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
 // Latency: four cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
-// The slot of the packet is given back with its last line, if the command says so.
+// The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_egress #(
@@ -24,6 +24,7 @@ module nf_egress #(
     input  wire             c_valid,
     output logic            c_take,
     input  wire             c_host,
+    input  wire             c_silent,
     input  wire  [     7:0] c_kind,
     input  wire  [     7:0] c_port,
     input  wire  [    63:0] c_addr,
@@ -85,12 +86,12 @@ module nf_egress #(
   assign one_line = source_end <= {first_line[9:0], 6'd0} + 16'd64;
   assign is_prime = !is_meta && prime_needed && !one_line && !primed;
   assign as_previous = !is_meta && prime_needed && one_line;
-  assign reads = !is_meta && c_rest != 16'd0 && (is_prime || as_previous
+  assign reads = !is_meta && !c_silent && c_rest != 16'd0 && (is_prime || as_previous
       || (line_now >= $signed(first_line[11:0]) && {line_now[9:0], 6'd0} < source_end));
   assign wanted = is_prime || as_previous ? first_line[11:0] : line_now;
   assign left = total - beat_start;
   assign header_left = c_hlen > beat_start ? c_hlen - beat_start : 16'd0;
-  assign is_last = is_meta ? total == 16'd0 : !is_prime && left <= 16'd64;
+  assign is_last = c_silent ? 1'b1 : is_meta ? total == 16'd0 : !is_prime && left <= 16'd64;
 
   assign go = c_valid && has_room && !(reads && r_stall);
   assign c_take = go && is_last;
@@ -130,7 +131,7 @@ module nf_egress #(
   logic [6:0] keep_count, header_count;
   assign keep_count = is_meta ? 7'd64 : left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = is_meta || header_left > 16'd64 ? 7'd64 : header_left[6:0];
-  assign step = {header_now, header_count, keep_count, shift, is_prime, reads, as_previous, is_last, c_host,
+  assign step = {header_now, header_count, keep_count, shift, is_prime || c_silent, reads, as_previous, is_last, c_host,
                  c_kind, c_port};
   always_ff @(posedge clk) begin
     step_1 <= step;

@@ -107,7 +107,7 @@ struct Record {
     uint64_t data;
     uint64_t cycle;
 };
-enum Kinds { SEND = 8, STACK = 9, HOST_PACKET = 10, HOST_MESSAGE = 11, DMA = 12, LOG = 13, DROP = 14, END = 15 };
+enum Kinds { SEND = 8, STACK = 9, HOST_PACKET = 10, HOST_MESSAGE = 11, DMA = 12, LOG = 13, DROP = 14, END = 15, LAST = 16 };
 
 /* A packet from one of the streams out. */
 struct Out {
@@ -326,7 +326,7 @@ void dump(Driver &driver, const std::vector<Table> &tables, const char *path)
         uint32_t index = 0;
         for (;;) {
             driver.write(0x1c, index);
-            if (index >= table.capacity || !driver.command(number, NEXT))
+            if (!driver.command(number, NEXT))
                 break;
             index = driver.read(0x1c);
             std::vector<uint8_t> key(table.key), mask(table.key), value(table.value + table.extra);
@@ -529,11 +529,11 @@ int main(int argc, char **argv)
         if (top->rec_valid) {
             Record record = {top->rec_kind, top->rec_data, driver.cycle};
             records.push_back(record);
-            if (record.kind == END)
-                ended++;
-            else if (record.kind == SEND || record.kind == STACK)
+            uint32_t kind = record.kind & 15;
+            ended += record.kind & LAST ? 1 : 0;
+            if (kind == SEND || kind == STACK)
                 net_due++;
-            else if (record.kind != DROP)
+            else if (kind != DROP && kind != END)
                 host_due++;
             progress = true;
         }
@@ -551,28 +551,29 @@ int main(int argc, char **argv)
     uint64_t event = 0, measured = 0, least = ~0ull, most = 0, sum = 0;
     std::vector<uint64_t> latencies;
     for (const Record &record : records) {
-        if (record.kind == END) {
-            event++;
+        uint32_t kind = record.kind & 15;
+        uint64_t number = event;
+        event += record.kind & LAST ? 1 : 0;
+        if (kind == END)
             continue;
-        }
         Out packet;
-        if (record.kind != DROP) {
-            std::deque<Out> &from = record.kind <= STACK ? net.done : host.done;
+        if (kind != DROP) {
+            std::deque<Out> &from = kind <= STACK ? net.done : host.done;
             packet = std::move(from.front());
             from.pop_front();
             /* The host's packets start with a beat that describes them. */
-            if (record.kind > STACK)
+            if (kind > STACK)
                 packet.bytes.erase(packet.bytes.begin(), packet.bytes.begin() + 64);
-            uint64_t latency = packet.cycle - entered[event];
+            uint64_t latency = packet.cycle - entered[number];
             latencies.push_back(latency);
             measured++;
             sum += latency;
             least = latency < least ? latency : least;
             most = latency > most ? latency : most;
         }
-        out.u64(event);
+        out.u64(number);
         out.u64(record.data);
-        out.u32(record.kind - 7);
+        out.u32(kind - 7);
         out.u32((uint32_t)packet.bytes.size());
         out.raw(packet.bytes.data(), packet.bytes.size());
     }

@@ -209,7 +209,7 @@ impl<'a> Engine<'a, '_> {
             Op::Drop { reason, .. } => {
                 let record = ("rec_data", number(64, u64::from(reason.as_u32())));
                 let outputs =
-                    vec![("frees", "1'b1".to_string()), ("rec_kind", number(4, kind::DROP + 8)), record];
+                    vec![("frees", "1'b1".to_string()), ("rec_kind", number(5, kind::DROP + 8)), record];
                 self.states.note("drop");
                 self.states.wait("1'b1".to_string(), outputs, Vec::new());
             }
@@ -432,7 +432,7 @@ impl<'a> Engine<'a, '_> {
             ("c_valid", "1'b1".to_string()),
             ("c_kind", number(8, kind)),
             ("c_host", number(1, u64::from(kind >= kind::HOST_PACKET))),
-            ("rec_kind", number(4, kind + 8)),
+            ("rec_kind", number(5, kind + 8)),
             ("rec_data", record),
         ];
         outputs.extend(fields);
@@ -702,7 +702,7 @@ impl<'a> Engine<'a, '_> {
                     ("c_mem", number(4, store.memory)),
                     ("c_line", line),
                     ("c_rest", format!("{len}[15:0]")),
-                    ("rec_kind", format!("{hit} ? {} : 4'h0", number(4, kind + 8))),
+                    ("rec_kind", format!("{hit} ? {} : 5'h0", number(5, kind + 8))),
                     ("rec_data", format!("{{32'h0, {port}}}")),
                 ];
                 self.states.wait(format!("(!{hit} || c_ready)"), outputs, Vec::new());

@@ -55,6 +55,8 @@ pub struct Lower<'a> {
     /// Constants that something needs as a signal.
     constants: BTreeSet<String>,
     pub declared: Vec<Wire>,
+    /// Numbers that values are found to be where loops are written out.
+    known: SecondaryMap<ValueId, Option<u64>>,
 }
 
 impl<'a> Lower<'a> {
@@ -67,6 +69,7 @@ impl<'a> Lower<'a> {
             values: SecondaryMap::new(),
             constants: BTreeSet::new(),
             declared: Vec::new(),
+            known: SecondaryMap::new(),
         }
     }
 
@@ -75,11 +78,34 @@ impl<'a> Lower<'a> {
         if let Some(name) = &self.values[value] {
             return name.clone();
         }
-        let wanted = self.body.values[value].name.clone();
-        let wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
-        let name = self.names.fresh(&wanted);
+        let name = self.fresh_of(value);
         self.values[value] = Some(name.clone());
         name
+    }
+
+    /// Gives a value a new name, for another copy of what computes it.
+    pub fn rename(&mut self, value: ValueId) -> String {
+        self.values[value] = None;
+        self.known[value] = None;
+        self.name(value)
+    }
+
+    /// A new name such as the value would get, which is not its yet.
+    pub fn fresh_of(&mut self, value: ValueId) -> String {
+        let wanted = self.body.values[value].name.clone();
+        let wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
+        self.names.fresh(&wanted)
+    }
+
+    /// Gives a value this name.
+    pub fn rename_to(&mut self, value: ValueId, name: &str) {
+        self.values[value] = Some(name.to_string());
+        self.known[value] = None;
+    }
+
+    /// Notes that a value is always this number.
+    pub fn know(&mut self, value: ValueId, number: u64) {
+        self.known[value] = Some(number);
     }
 
     /// A name for a signal that is no value.
@@ -97,6 +123,9 @@ impl<'a> Lower<'a> {
 
     /// The number a value always is.
     pub fn constant(&self, value: ValueId) -> Option<u64> {
+        if let Some(number) = self.known[value] {
+            return Some(number);
+        }
         match self.body.def_op(value) {
             Some(Op::Int(raw)) => Some(*raw),
             Some(Op::Zero) if self.ty(value).is_int() => Some(0),
@@ -105,6 +134,9 @@ impl<'a> Lower<'a> {
     }
 
     fn literal_of(&self, value: ValueId) -> Option<String> {
+        if let Some(raw) = self.known[value] {
+            return Some(number(self.width(value), raw));
+        }
         match self.body.def_op(value) {
             Some(Op::Int(raw)) => Some(number(self.width(value), *raw)),
             Some(Op::Zero) => Some(literal(self.width(value), &[])),

@@ -13,6 +13,7 @@ mod engine;
 mod expr;
 mod limits;
 mod module;
+pub mod pipe;
 mod registers;
 mod shape;
 mod state;
@@ -27,6 +28,7 @@ use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use engine::Engine;
 pub use engine::kind;
+pub use pipe::dag::NoPipe;
 use expr::{Lower, used};
 use module::Port;
 use shape::Bits;
@@ -258,8 +260,22 @@ pub struct RtlArtifact {
     pub logs: Vec<LogFormat>,
     /// Bytes of a message from the host side, if the program takes such.
     pub message_bytes: Option<u32>,
-    /// States of the engine.
-    pub states: usize,
+    pub form: Form,
+}
+
+/// What the handlers became.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A packet every `interval` cycles.
+    Pipe {
+        stages: u32,
+        interval: u32,
+    },
+    /// One event at a time, and why no pipe.
+    Engine {
+        states: usize,
+        why: NoPipe,
+    },
 }
 
 /// The design of a program whose calls are all inlined.
@@ -272,6 +288,94 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
     let tables = tables::forms(program, &bits);
     limits::tables(program, &tables)?;
     let room = limits::room(program, &bits)?;
+    let mut names = Names::new(TAKEN.iter().map(|word| word.to_string()));
+    reserve(&tables, &mut names);
+    match pipe::pipe(program, &bits, &tables, names.clone()) {
+        Ok(made) => Ok(pipe_design(program, tables, &made)),
+        Err(why) => engine_design(program, &bits, tables, room, names, why),
+    }
+}
+
+/// Keeps names of the module's ports from signals.
+fn reserve(tables: &[TableForm], names: &mut Names) {
+    let fields = [
+        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit", "room", "w_write",
+        "w_delete", "w_value", "refused",
+    ];
+    for form in tables {
+        for field in fields {
+            names.fresh(&format!("{}_{field}", form.signals));
+        }
+    }
+    for word in ["a", "c", "d", "rec"].iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
+        names.fresh(&word);
+    }
+}
+
+/// The files of a design, generated ones and what they use of the library.
+fn artifact(
+    program: &Program,
+    tables: Vec<TableForm>,
+    counters: Vec<String>,
+    (handlers, top): (String, String),
+    mut library: Vec<&'static str>,
+    form: Form,
+) -> RtlArtifact {
+    if handlers.contains("nf_divider") {
+        library.push("nf_divider.sv");
+    }
+    library.sort_unstable();
+    library.dedup();
+    let list: String =
+        library.iter().chain(&["nf_handlers.sv", "nf_top.sv"]).map(|f| format!("{f}\n")).collect();
+    let files = vec![
+        ("nf_handlers.sv".to_string(), handlers),
+        ("nf_top.sv".to_string(), top),
+        ("files.f".to_string(), list),
+        ("registers.json".to_string(), registers::json(program, &tables, &counters)),
+        ("registers.h".to_string(), registers::header(program, &tables, &counters)),
+    ];
+    RtlArtifact {
+        files,
+        library,
+        tables,
+        counters,
+        reasons: program.reasons.keys().collect(),
+        logs: Vec::new(),
+        message_bytes: None,
+        form,
+    }
+}
+
+fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule::Pipe) -> RtlArtifact {
+    let counters = registers::counters(program, &tables);
+    let handlers = pipe::print::print(program, made, &tables);
+    let top = pipe::top::print(program, &tables, &counters, made);
+    let mut library = vec![
+        "nf_queue.sv",
+        "nf_line_ram.sv",
+        "nf_ingress.sv",
+        "nf_slots.sv",
+        "nf_egress.sv",
+        "nf_control.sv",
+    ];
+    library.extend(tables.iter().map(|form| match form.kind {
+        TableKind::Array => "nf_pipe_array.sv",
+        _ => "nf_pipe_hash.sv",
+    }));
+    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
+    let message_bytes = made.message_bytes;
+    RtlArtifact { message_bytes, ..artifact(program, tables, counters, (handlers, top), library, form) }
+}
+
+fn engine_design<'a>(
+    program: &'a Program,
+    bits: &'a Bits<'a>,
+    tables: Vec<TableForm>,
+    room: limits::Room,
+    mut names: Names,
+    why: NoPipe,
+) -> Result<RtlArtifact, Vec<Unsupported>> {
     let mut states = States::new();
     for (name, width) in [
         ("cursor", 16),
@@ -287,18 +391,6 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
         states.register(name, width);
     }
     let (idle, finish, refused) = (states.reserve(), states.reserve(), states.reserve());
-    let mut names = Names::new(TAKEN.iter().map(|word| word.to_string()));
-    for form in &tables {
-        for field in ["req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index"] {
-            names.fresh(&format!("{}_{field}", form.signals));
-        }
-    }
-    for word in ["a", "c", "d", "rec"]
-        .iter()
-        .flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
-    {
-        names.fresh(&word);
-    }
     let mut logs = Vec::new();
     let mut errors = Vec::new();
     let mut constants = Vec::new();
@@ -317,7 +409,7 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
             }
         };
         let entry = states.reserve();
-        let mut low = Lower::new(&bits, &handler.body, names);
+        let mut low = Lower::new(bits, &handler.body, names);
         let mut engine = Engine {
             program,
             low: &mut low,
@@ -325,7 +417,7 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
             tables: &tables,
             logs: &mut logs,
             finish,
-            bits: &bits,
+            bits,
             access_bytes: room.access,
             header_bytes: room.header,
             errors: Vec::new(),
@@ -334,7 +426,7 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
         let mut size = None;
         let mut start = entry;
         if host {
-            size = Some(message_bytes(program, &bits, id));
+            size = Some(message_bytes(program, bits, id));
             engine.message(&handler.body);
             start = engine.states.now;
         }
@@ -372,30 +464,8 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
             library.push("nf_table_hash.sv");
         }
     }
-    if text.contains("nf_divider") {
-        library.push("nf_divider.sv");
-    }
-    library.sort_unstable();
-    library.dedup();
-    let list: String =
-        library.iter().chain(&["nf_handlers.sv", "nf_top.sv"]).map(|f| format!("{f}\n")).collect();
-    let files = vec![
-        ("nf_handlers.sv".to_string(), text),
-        ("nf_top.sv".to_string(), top),
-        ("files.f".to_string(), list),
-        ("registers.json".to_string(), registers::json(program, &tables, &counters)),
-        ("registers.h".to_string(), registers::header(program, &tables, &counters)),
-    ];
-    Ok(RtlArtifact {
-        files,
-        library,
-        tables,
-        counters,
-        reasons: program.reasons.keys().collect(),
-        logs,
-        message_bytes,
-        states: states.list.len(),
-    })
+    let form = Form::Engine { states: states.list.len(), why };
+    Ok(RtlArtifact { logs, message_bytes, ..artifact(program, tables, counters, (text, top), library, form) })
 }
 
 /// Last words of the module's ports.
@@ -455,7 +525,7 @@ fn around(
     states.enter(finish);
     states.note("the event is done");
     let state = states.current();
-    state.outputs = vec![(text("rec_kind"), format!("4'd{}", kind::END + 8))];
+    state.outputs = vec![(text("rec_kind"), format!("5'd{}", kind::END + 24))];
     state.arms = vec![arm(None, idle)];
 }
 
@@ -510,7 +580,7 @@ fn handlers(
         Port::output("c_rest", 16),
         Port::output("c_free", 1),
         Port::output("rec_valid", 1),
-        Port::output("rec_kind", 4),
+        Port::output("rec_kind", 5),
         Port::output("rec_data", 64),
     ];
     for form in tables {

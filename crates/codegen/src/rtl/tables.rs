@@ -122,6 +122,26 @@ impl TableForm {
     }
 }
 
+impl TableForm {
+    /// The library module that keeps it in a pipe.
+    pub fn pipe_module(&self) -> &'static str {
+        if self.kind == TableKind::Array { "nf_pipe_array" } else { "nf_pipe_hash" }
+    }
+
+    /// That module's parameters.
+    pub fn pipe_parameters(&self) -> String {
+        let mut out =
+            format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
+        if self.kind != TableKind::Array {
+            let rows = if self.capacity > 8 { bits_below(self.capacity) - 2 } else { 1 };
+            let bits = 2 * self.key_bits * rows;
+            let lru = u32::from(self.kind == TableKind::Lru);
+            let _ = write!(out, ", .LRU({lru}),\n      .H3({})", literal(bits, &masks(bits)));
+        }
+        out
+    }
+}
+
 /// So many bits that look random and are the same every time: SplitMix64 from zero.
 fn masks(bits: u32) -> Vec<u8> {
     let words = (0..bits.div_ceil(32)).flat_map(|n| nicforge_ir::io::random(0, u64::from(n)).to_le_bytes());

@@ -9,7 +9,7 @@ use super::module::range;
 use super::tables::{TableForm, bits_below};
 use super::{ADDRESS_BITS, LONGEST, SHORTEST, SLOT_LINES, SLOTS};
 
-const PORTS: &str = r"    input  wire          clk,
+pub const PORTS: &str = r"    input  wire          clk,
     input  wire          rst,
     input  wire  [ 63:0] time_ns,
     input  wire  [ 63:0] seed,
@@ -49,7 +49,7 @@ const PORTS: &str = r"    input  wire          clk,
     input  wire          s_axil_rready,
     // for simulations: what events led to, in order
     output logic         rec_valid,
-    output logic [  3:0] rec_kind,
+    output logic [  4:0] rec_kind,
     output logic [ 63:0] rec_data
 ";
 
@@ -68,83 +68,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
     let reset = "      .clk(clk),\n      .rst(rst),\n";
     let rows = SLOTS * SLOT_LINES;
     let stores: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
-    let aw = bits_below(rows);
-
-    out.push_str("  // ---- in\n");
-    wires(
-        &mut out,
-        &[
-            ("f_valid", 1),
-            ("f_take", 1),
-            ("f_slot", 5),
-            ("in_w_en", 1),
-            ("in_w_addr", aw),
-            ("in_w_data", 512),
-        ],
-    );
-    wires(
-        &mut out,
-        &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", 5), ("d_length", 16), ("d_port", 8)],
-    );
-    wires(
-        &mut out,
-        &[
-            ("d_host", 1),
-            ("d_time", 64),
-            ("d_seed", 64),
-            ("d_window", 512),
-            ("frees", 1),
-            ("frees_now", 1),
-            ("free_slot", 5),
-        ],
-    );
-    wires(
-        &mut out,
-        &[("e_back", 1), ("e_slot", 5), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)],
-    );
-    wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
-    let _ = writeln!(
-        out,
-        "  nf_slots #(.SLOTS({SLOTS})) u_slots (\n{reset}      .f_valid(f_valid),\n      .f_slot(f_slot),\n      .f_take(f_take),\n      \
-         .b_valid(frees_now || e_back),\n      .b_slot(e_back ? e_slot : free_slot)\n  );"
-    );
-    let _ = writeln!(
-        out,
-        "  nf_ingress #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .MIN_BYTES({SHORTEST}), .MAX_BYTES({LONGEST}), .WIN_LINES(1),\n      \
-         .DROP_WHEN_FULL(DROP_WHEN_FULL)\n  ) u_ingress (\n{reset}{}\n  );",
-        connect(&[
-            "time_ns",
-            "seed",
-            "s_axis_tdata",
-            "s_axis_tkeep",
-            "s_axis_tlast",
-            "s_axis_tvalid",
-            "s_axis_tready",
-            "s_axis_tuser",
-            "f_valid",
-            "f_slot",
-            "f_take",
-            "w_en=in_w_en",
-            "w_addr=in_w_addr",
-            "w_data=in_w_data",
-            "w_stall=in_w_stall",
-            "d_valid",
-            "d_take",
-            "d_slot",
-            "d_length",
-            "d_port",
-            "d_host",
-            "d_time",
-            "d_seed",
-            "d_window",
-            "n_frames",
-            "n_bad",
-            "n_short",
-            "n_long",
-            "n_full",
-        ])
-    );
-
+    out.push_str(&ingress(1));
     out.push_str("\n  // ---- handlers\n");
     wires(
         &mut out,
@@ -280,14 +204,97 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], room:
     out
 }
 
-fn wires(out: &mut String, list: &[(&str, u32)]) {
+/// Slots and the way in; `lines` of every frame go with its descriptor.
+pub fn ingress(lines: u32) -> String {
+    let mut out = String::new();
+    let reset = "      .clk(clk),\n      .rst(rst),\n";
+    let aw = bits_below(SLOTS * SLOT_LINES);
+    out.push_str("  // ---- in\n");
+    wires(
+        &mut out,
+        &[
+            ("f_valid", 1),
+            ("f_take", 1),
+            ("f_slot", 5),
+            ("in_w_en", 1),
+            ("in_w_addr", aw),
+            ("in_w_data", 512),
+        ],
+    );
+    wires(
+        &mut out,
+        &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", 5), ("d_length", 16), ("d_port", 8)],
+    );
+    wires(
+        &mut out,
+        &[
+            ("d_host", 1),
+            ("d_time", 64),
+            ("d_seed", 64),
+            ("d_window", 512 * lines),
+            ("frees", 1),
+            ("frees_now", 1),
+            ("free_slot", 5),
+        ],
+    );
+    wires(
+        &mut out,
+        &[("e_back", 1), ("e_slot", 5), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)],
+    );
+    wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
+    let _ = writeln!(
+        out,
+        "  nf_slots #(.SLOTS({SLOTS})) u_slots (\n{reset}      .f_valid(f_valid),\n      .f_slot(f_slot),\n      .f_take(f_take),\n      \
+         .b_valid(frees_now || e_back),\n      .b_slot(e_back ? e_slot : free_slot)\n  );"
+    );
+    let _ = writeln!(
+        out,
+        "  nf_ingress #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .MIN_BYTES({SHORTEST}), .MAX_BYTES({LONGEST}), .WIN_LINES({lines}),\n      \
+         .DROP_WHEN_FULL(DROP_WHEN_FULL)\n  ) u_ingress (\n{reset}{}\n  );",
+        connect(&[
+            "time_ns",
+            "seed",
+            "s_axis_tdata",
+            "s_axis_tkeep",
+            "s_axis_tlast",
+            "s_axis_tvalid",
+            "s_axis_tready",
+            "s_axis_tuser",
+            "f_valid",
+            "f_slot",
+            "f_take",
+            "w_en=in_w_en",
+            "w_addr=in_w_addr",
+            "w_data=in_w_data",
+            "w_stall=in_w_stall",
+            "d_valid",
+            "d_take",
+            "d_slot",
+            "d_length",
+            "d_port",
+            "d_host",
+            "d_time",
+            "d_seed",
+            "d_window",
+            "n_frames",
+            "n_bad",
+            "n_short",
+            "n_long",
+            "n_full",
+        ])
+    );
+
+    out
+}
+
+pub fn wires(out: &mut String, list: &[(&str, u32)]) {
     for (name, width) in list {
         let _ = writeln!(out, "  logic {} {name};", range(*width));
     }
 }
 
 /// `.port(signal)` for every name, or `port=signal`.
-fn connect(list: &[&str]) -> String {
+pub fn connect(list: &[&str]) -> String {
     let one = |name: &&str| {
         let (port, signal) = name.split_once('=').unwrap_or((name, name));
         format!("      .{port}({signal})")
@@ -296,16 +303,16 @@ fn connect(list: &[&str]) -> String {
 }
 
 /// Bits of the value registers: an entry of any table, and a line of byte strings.
-fn control_value(tables: &[TableForm]) -> u32 {
+pub fn control_value(tables: &[TableForm]) -> u32 {
     let lines = if tables.iter().any(|form| form.bytes.is_some()) { 512 } else { 32 };
     tables.iter().map(TableForm::entry_bits).max().unwrap_or(0).max(lines)
 }
 
-fn control_key(tables: &[TableForm]) -> u32 {
+pub fn control_key(tables: &[TableForm]) -> u32 {
     tables.iter().map(|form| form.key_bits).max().unwrap_or(0).max(32)
 }
 
-fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
+pub fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
     out.push_str("\n  // ---- registers: the host's commands wait until no event is being handled\n");
     let (key, value) = (control_key(tables), control_value(tables));
     wires(
@@ -511,6 +518,7 @@ fn egress(out: &mut String, room: Room) {
             "c_valid",
             "c_take",
             "c_host",
+            "c_silent=1'b0",
             "c_kind",
             "c_port",
             "c_addr",
@@ -527,7 +535,7 @@ fn egress(out: &mut String, room: Room) {
             "r_addr=e_r_addr",
             "r_stall=e_r_stall",
             "r_data=e_r_data",
-            "b_valid=e_back",
+            "b_valid=e_back", 
             "b_slot=e_slot",
             "m_axis_tdata",
             "m_axis_tkeep",
@@ -615,7 +623,7 @@ fn tables(out: &mut String, tables: &[TableForm]) {
     }
 }
 
-fn counting(out: &mut String, program: &Program, tables: &[TableForm]) {
+pub fn counting(out: &mut String, program: &Program, tables: &[TableForm]) {
     out.push_str("\n  // ---- counters\n");
     let reasons = program.reasons.len();
     let mut list =
@@ -628,7 +636,7 @@ fn counting(out: &mut String, program: &Program, tables: &[TableForm]) {
         let _ = writeln!(out, "  logic [31:0] n_drop_{at};");
         let _ = writeln!(
             out,
-            "  always_ff @(posedge clk)\n    if (rst) n_drop_{at} <= '0;\n    else if (rec_valid && rec_kind == 4'd14 && rec_data == 64'd{at}) \
+            "  always_ff @(posedge clk)\n    if (rst) n_drop_{at} <= '0;\n    else if (rec_valid && rec_kind[3:0] == 4'd14 && rec_data == 64'd{at}) \
              n_drop_{at} <= n_drop_{at} + 1'b1;"
         );
         list.push(format!("n_drop_{at}"));

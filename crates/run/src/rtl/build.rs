@@ -31,6 +31,8 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_table_hash.sv",
     "nf_table_lpm.sv",
     "nf_table_ternary.sv",
+    "nf_pipe_array.sv",
+    "nf_pipe_hash.sv",
 );
 const DRIVER: &str = include_str!("../../../../runtime/rtl/nf_driver.cpp");
 const GXX: &str = "g++";

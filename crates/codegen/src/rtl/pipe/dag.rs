@@ -1,0 +1,953 @@
+//! A handler without control flow: every op is a wire, whatever way the packet takes.
+//!
+//! Regions are walked with the condition under which they run. Loops are written out; a value that is the same number on every way is a
+//! constant, so that loop counters leave no trace. Where ways join, values are chosen by condition. What changes something happens under
+//! its condition: an entry's value and whether it is there are chosen step by step, and written once, at the end.
+//!
+//! A pipe takes programs that have, for every table they change, one key an event; that send, drop or hand on a packet at most once on
+//! every way; and that emit the same headers on ways that join. Others run on an engine; [`NoPipe`] says why, with the place.
+
+use std::collections::HashMap;
+
+use nicforge_ir::interp::arith;
+use nicforge_ir::{BlockId, Body, CommuteOp, Inst, InstId, Op, Program, Span, TableId, TableKind, ValueId};
+
+use super::super::cfg::only_computes;
+use super::super::engine::kind;
+use super::super::expr::{Lower, Wire, divides_by_wires, mark};
+use super::super::shape::{Bits, number};
+use super::super::tables::TableForm;
+use super::super::timing;
+
+/// Most bytes of a frame that go through the pipe.
+pub const MOST_WINDOW: u32 = 192;
+/// Trips of loops that are written out.
+const MOST_TRIPS: u32 = 64;
+
+/// Why a program is no pipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoPipe {
+    pub reason: String,
+    pub span: Span,
+}
+
+/// The condition of a way; none: always.
+type Way = Option<String>;
+
+/// Where the cursor is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cursor {
+    At(u32),
+    /// A signal of 16 bits, never more than this.
+    Signal(String, u32),
+}
+
+/// The packet on a way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Packet {
+    cursor: Cursor,
+    /// Signal of 16 bits: where the frame ends.
+    end: String,
+    /// Bytes emitted so far, and how many.
+    emitted: Vec<(String, u32)>,
+    /// An `extract` of which it is not known yet whether it succeeded: its result, and the cursor if it did not.
+    doubt: Option<(ValueId, Box<Cursor>)>,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug)]
+pub struct Exit {
+    pub when: Way,
+    pub kind: u64,
+    /// Port or number of the reason, 32 bits.
+    pub number: String,
+    pub header: Vec<(String, u32)>,
+    /// Cursor and end, 16 bits each.
+    pub from: String,
+    pub end: String,
+}
+
+/// What a way has made of a table's entry: whether it is there, its value, and when it is changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slot {
+    hit: String,
+    value: String,
+    changed: Option<String>,
+}
+
+/// A change at the end of a way.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Together with `hit`: written; without: deleted.
+    pub when: String,
+    pub hit: String,
+    pub value: String,
+}
+
+/// One table in the pipe.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// The handler's key: of frames, of messages.
+    pub keys: [Option<String>; 2],
+    /// Ways on which the entry changes; at most one of them is taken.
+    pub changes: Vec<Change>,
+    /// Conditions under which an insertion is refused.
+    pub refused: Vec<String>,
+    /// Tables that nothing changes have a lookup for every key.
+    pub lookups: Vec<String>,
+    pub written: bool,
+}
+
+/// All of a program's handlers.
+pub struct Dag<'a, 'b> {
+    pub program: &'a Program,
+    pub bits: &'a Bits<'a>,
+    pub tables: &'b [TableForm],
+    pub wires: Vec<Wire>,
+    pub access: Vec<Access>,
+    pub exits: Vec<Exit>,
+    /// Bytes of the frame that are looked at.
+    pub window: u32,
+    pub notes: HashMap<String, String>,
+}
+
+struct LoopFrame {
+    breaks: Vec<(Way, Vec<Known>)>,
+    continues: Vec<(Way, Vec<Known>)>,
+}
+
+/// A value on a way: its text, and its number if it is always the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    text: String,
+    number: Option<u64>,
+}
+
+/// Walks one body.
+pub struct Walk<'a, 'b, 'c> {
+    pub dag: &'c mut Dag<'a, 'b>,
+    pub low: Lower<'a>,
+    body: &'a Body,
+    packet: Option<Packet>,
+    /// By table; none: not asked for on this way.
+    slots: Vec<Option<Slot>>,
+    loops: Vec<LoopFrame>,
+    message: bool,
+    /// Where the op that is looked at comes from.
+    span: Span,
+}
+
+/// How a region ends where it goes on.
+type Ended = Option<(Way, Vec<Known>)>;
+
+impl<'a, 'b> Dag<'a, 'b> {
+    pub fn new(program: &'a Program, bits: &'a Bits<'a>, tables: &'b [TableForm]) -> Dag<'a, 'b> {
+        let mut access: Vec<Access> = tables.iter().map(|_| Access::default()).collect();
+        for handler in program.handlers.values() {
+            let body = &handler.body;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                if let Some(table) = body.insts[inst].op.effects().table_write {
+                    access[table.as_u32() as usize].written = true;
+                }
+            });
+        }
+        Dag { program, bits, tables, wires: Vec::new(), access, exits: Vec::new(), window: 1, notes: HashMap::new() }
+    }
+}
+
+impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
+    /// Adds a handler; `message` says that it takes messages, whose bytes are in the window too.
+    pub fn handler(
+        dag: &'c mut Dag<'a, 'b>,
+        low: Lower<'a>,
+        body: &'a Body,
+        message: bool,
+    ) -> Result<Lower<'a>, NoPipe> {
+        let slots = vec![None; dag.tables.len()];
+        let span = Span::default();
+        let mut walk = Walk { dag, low, body, packet: None, slots, loops: Vec::new(), message, span };
+        let way = mark(if message { "for_message" } else { "for_frame" });
+        if message {
+            let mut at = 0;
+            for param in &body.blocks[body.entry()].params {
+                let (ty, name) = (body.ty(*param), walk.low.name(*param));
+                let size = walk.dag.bits.bytes(ty);
+                let part = walk.wire("bytes", 8 * size, format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at), 0);
+                let value = walk.low.of_bytes(ty, &part);
+                walk.put(&name, walk.dag.bits.width(ty), value, 0);
+                at += size;
+            }
+            walk.dag.window = walk.dag.window.max(at);
+        } else {
+            walk.packet =
+                Some(Packet { cursor: Cursor::At(0), end: mark("length"), emitted: Vec::new(), doubt: None });
+        }
+        walk.region(body.entry(), Some(way))?;
+        Ok(walk.low)
+    }
+
+    fn no<T>(&self, reason: &str) -> Result<T, NoPipe> {
+        Err(NoPipe { reason: reason.to_string(), span: self.span })
+    }
+
+    fn put(&mut self, name: &str, width: u32, value: String, delay: u32) {
+        if let Some(file) = self.span.file {
+            let source = &self.dag.program.files[file];
+            let path = source.path.rsplit('/').next().unwrap_or_default();
+            self.dag.notes.insert(name.to_string(), format!("{path}:{}", self.span.line_col(&source.text).0));
+        }
+        self.dag.wires.push(Wire { name: name.to_string(), width, value, delay });
+    }
+
+    fn wire(&mut self, wanted: &str, width: u32, value: String, delay: u32) -> String {
+        let name = self.low.fresh(wanted);
+        self.put(&name, width, value, delay);
+        mark(&name)
+    }
+
+    fn result(&mut self, value: ValueId, text: String, delay: u32) {
+        let (name, width) = (self.low.rename(value), self.low.width(value));
+        self.put(&name, width, text, delay);
+    }
+
+    /// `way` and a condition.
+    fn and(&mut self, way: &Way, condition: &str) -> Way {
+        Some(match way {
+            None => condition.to_string(),
+            Some(way) => self.wire("way", 1, format!("{way} && {condition}"), timing::CHOOSE),
+        })
+    }
+
+    /// Either of several ways.
+    fn or(&mut self, ways: Vec<Way>) -> Way {
+        let texts: Option<Vec<String>> = ways.into_iter().collect();
+        let texts = texts?;
+        Some(match &texts[..] {
+            [one] => one.clone(),
+            _ => self.wire("way", 1, texts.join(" || "), timing::tree(texts.len() as u32)),
+        })
+    }
+
+    fn known(&mut self, value: ValueId) -> Known {
+        if self.low.width(value) == 0 {
+            return Known { text: String::new(), number: None };
+        }
+        Known { number: self.low.constant(value), text: self.low.operand(value) }
+    }
+
+    /// Gives `target` the value of whichever way was taken.
+    fn choose(&mut self, target: ValueId, from: &[(Way, Known)]) {
+        if self.low.width(target) == 0 {
+            return;
+        }
+        let first = &from[0].1;
+        if from.iter().all(|(_, known)| known == first) || from.len() == 1 {
+            let known = first.clone();
+            match known.number {
+                Some(number) => {
+                    self.low.rename(target);
+                    self.low.know(target, number);
+                }
+                None => self.result(target, known.text, 0),
+            }
+            return;
+        }
+        let last = from.len() - 1;
+        let mut text = String::new();
+        for (way, known) in &from[..last] {
+            text.push_str(&format!("{} ? {} : ", way.as_deref().unwrap_or("1'b1"), known.text));
+        }
+        text.push_str(&from[last].1.text);
+        self.result(target, text, timing::mux(2 * from.len() as u32));
+    }
+
+    fn region(&mut self, region: BlockId, mut way: Way) -> Result<Ended, NoPipe> {
+        let body = self.body;
+        for &inst in &body.blocks[region].insts {
+            let data = &body.insts[inst];
+            self.span = data.span;
+            match &data.op {
+                Op::Yield(values) => {
+                    let values = values.iter().map(|value| self.known(*value)).collect();
+                    return Ok(Some((way, values)));
+                }
+                Op::Return(_) => {
+                    self.finish(&way);
+                    return Ok(None);
+                }
+                Op::Break { depth, values } | Op::Continue { depth, values } => {
+                    let values = values.iter().map(|value| self.known(*value)).collect();
+                    let at = self.loops.len() - 1 - *depth as usize;
+                    let frame = &mut self.loops[at];
+                    let list = match data.op {
+                        Op::Break { .. } => &mut frame.breaks,
+                        _ => &mut frame.continues,
+                    };
+                    list.push((way, values));
+                    return Ok(None);
+                }
+                Op::If { .. } => match self.decision(inst, way)? {
+                    Some(on) => way = on,
+                    None => return Ok(None),
+                },
+                Op::Loop { .. } => match self.repeat(inst, way)? {
+                    Some(on) => way = on,
+                    None => return Ok(None),
+                },
+                _ => self.inst(inst, &way)?,
+            }
+        }
+        Ok(Some((way, Vec::new())))
+    }
+
+    /// An `if`: the way behind it, if one goes on.
+    fn decision(&mut self, inst: InstId, way: Way) -> Result<Option<Way>, NoPipe> {
+        let body = self.body;
+        let data = &body.insts[inst];
+        let Op::If { cond, then, other, .. } = &data.op else { return Ok(None) };
+        if let Some(number) = self.low.constant(*cond) {
+            let arm = if number != 0 { *then } else { *other };
+            let Some((way, values)) = self.region(arm, way)? else { return Ok(None) };
+            for (result, known) in data.results.iter().zip(values) {
+                self.choose(*result, &[(None, known)]);
+            }
+            return Ok(Some(way));
+        }
+        let cond = self.low.operand(*cond);
+        let not = format!("!{cond}");
+        let pure = only_computes(body, *then) && only_computes(body, *other);
+        let (yes, no) = if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
+        let before = (self.packet.clone(), self.slots.clone());
+        self.learn(data, true);
+        let first = self.region(*then, yes)?;
+        let after_first = (self.packet.clone(), self.slots.clone());
+        (self.packet, self.slots) = before;
+        self.learn(data, false);
+        let second = self.region(*other, no)?;
+        self.span = data.span;
+        match (first, second) {
+            (None, None) => Ok(None),
+            (Some((way, values)), None) => {
+                (self.packet, self.slots) = after_first;
+                for (result, known) in data.results.iter().zip(values) {
+                    self.choose(*result, &[(None, known)]);
+                }
+                Ok(Some(way))
+            }
+            (None, Some((way, values))) => {
+                for (result, known) in data.results.iter().zip(values) {
+                    self.choose(*result, &[(None, known)]);
+                }
+                Ok(Some(way))
+            }
+            (Some((yes, a)), Some((no, b))) => {
+                self.join(&cond, after_first)?;
+                for (result, (a, b)) in data.results.iter().zip(a.into_iter().zip(b)) {
+                    self.choose(*result, &[(Some(cond.clone()), a), (None, b)]);
+                }
+                // Ways that only split and join are the way they came from.
+                let leaves = |arm: BlockId| self.leaves(arm);
+                let whole = pure || !(leaves(*then) || leaves(*other));
+                Ok(Some(if whole { way } else { self.or(vec![yes, no]) }))
+            }
+        }
+    }
+
+    /// Whether a way may leave a region other than at its end.
+    fn leaves(&self, region: BlockId) -> bool {
+        self.body.blocks[region].insts.iter().any(|inst| match &self.body.insts[*inst].op {
+            Op::Return(_) | Op::Break { .. } | Op::Continue { .. } => true,
+            op => op.regions().any(|inner| self.leaves(inner)),
+        })
+    }
+
+    /// What an arm of an `if` says about an `extract` before it.
+    fn learn(&mut self, data: &Inst, taken: bool) {
+        let Op::If { cond, .. } = data.op else { return };
+        let (mut asked, mut holds) = (cond, taken);
+        while let Some(Op::Un(nicforge_ir::UnOp::Not, inner)) = self.body.def_op(asked) {
+            (asked, holds) = (*inner, !holds);
+        }
+        let Some(packet) = &mut self.packet else { return };
+        if let Some((ok, back)) = packet.doubt.take_if(|(ok, _)| *ok == asked) {
+            let _ = ok;
+            if !holds {
+                packet.cursor = *back;
+            }
+        }
+    }
+
+    /// The end of a way: what it changed.
+    fn finish(&mut self, way: &Way) {
+        for at in 0..self.slots.len() {
+            let Some(Slot { hit, value, changed: Some(changed) }) = self.slots[at].clone() else { continue };
+            let when = self.and(way, &changed).unwrap_or(changed);
+            self.dag.access[at].changes.push(Change { when, hit, value });
+        }
+    }
+
+    /// Packet and entries where two ways join: `first` if `cond`, else as they are.
+    fn join(
+        &mut self,
+        cond: &str,
+        (packet, slots): (Option<Packet>, Vec<Option<Slot>>),
+    ) -> Result<(), NoPipe> {
+        for (at, first) in slots.into_iter().enumerate() {
+            let second = self.slots[at].clone();
+            if first == second {
+                continue;
+            }
+            let (first, second) = match (first, second) {
+                (Some(a), Some(b)) => (a, b),
+                // Asked for on one way only: on the other it is as it was.
+                (Some(a), None) => (a, self.untouched(at)),
+                (None, Some(b)) => (self.untouched(at), b),
+                (None, None) => continue,
+            };
+            let mut pick = |wanted: &str, width: u32, a: &str, b: &str| match a == b {
+                true => a.to_string(),
+                false => self.wire(wanted, width, format!("{cond} ? {a} : {b}"), timing::CHOOSE),
+            };
+            let hit = pick("there", 1, &first.hit, &second.hit);
+            let width = self.dag.tables[at].value_bits;
+            let mut pick = |wanted: &str, width: u32, a: &str, b: &str| match a == b {
+                true => a.to_string(),
+                false => self.wire(wanted, width, format!("{cond} ? {a} : {b}"), timing::CHOOSE),
+            };
+            let value = pick("entry", width, &first.value, &second.value);
+            let changed = match (first.changed, second.changed) {
+                (None, None) => None,
+                (a, b) => {
+                    let [a, b] = [a, b].map(|changed| changed.unwrap_or("1'b0".to_string()));
+                    Some(pick("changed", 1, &a, &b))
+                }
+            };
+            self.slots[at] = Some(Slot { hit, value, changed });
+        }
+        let (Some(a), Some(b)) = (packet, self.packet.clone()) else { return Ok(()) };
+        if a == b {
+            return Ok(());
+        }
+        if a.doubt != b.doubt {
+            return self.no("ways join of which one does not look whether its bytes were there");
+        }
+        if a.emitted != b.emitted {
+            return self.no("ways on which different headers were emitted join");
+        }
+        let cursor = if a.cursor == b.cursor {
+            a.cursor
+        } else {
+            let most = most(&a.cursor).max(most(&b.cursor));
+            let value = format!("{cond} ? {} : {}", text(&a.cursor), text(&b.cursor));
+            Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most)
+        };
+        let end = if a.end == b.end {
+            a.end
+        } else {
+            self.wire("end", 16, format!("{cond} ? {} : {}", a.end, b.end), timing::CHOOSE)
+        };
+        self.packet = Some(Packet { cursor, end, emitted: a.emitted, doubt: a.doubt });
+        Ok(())
+    }
+
+    /// A loop, written out.
+    fn repeat(&mut self, inst: InstId, way: Way) -> Result<Option<Way>, NoPipe> {
+        let body = self.body;
+        let data = &body.insts[inst];
+        let Op::Loop { init, max_trips, body: inner } = &data.op else { return Ok(None) };
+        if *max_trips > MOST_TRIPS {
+            return self.no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
+        }
+        let before = (self.packet.clone(), self.slots.clone());
+        self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new() });
+        let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
+        let mut going = Some(way);
+        let depth = self.loops.len() - 1;
+        for _ in 0..*max_trips {
+            let Some(way) = going.take() else { break };
+            for (param, known) in body.blocks[*inner].params.iter().zip(now.clone()) {
+                self.choose(*param, &[(None, known)]);
+            }
+            self.region(*inner, way)?;
+            let continues = std::mem::take(&mut self.loops[depth].continues);
+            if continues.is_empty() {
+                break;
+            }
+            let ways = continues.iter().map(|(way, _)| way.clone()).collect();
+            going = Some(self.or(ways));
+            now = (0..now.len())
+                .map(|at| {
+                    let from: Vec<(Way, Known)> =
+                        continues.iter().map(|(way, values)| (way.clone(), values[at].clone())).collect();
+                    let param = body.blocks[*inner].params[at];
+                    self.choose(param, &from);
+                    self.known(param)
+                })
+                .collect();
+        }
+        let mut frame = self.loops.pop().unwrap_or(LoopFrame { breaks: Vec::new(), continues: Vec::new() });
+        if let Some(way) = going {
+            frame.breaks.push((way, now));
+        }
+        // Ways out of a loop have no entries and packets of their own.
+        if (&self.packet, &self.slots) != (&before.0, &before.1) || self.leaves_with_changes(*inner) {
+            return self.no("a loop changes tables, moves the packet's cursor or emits headers");
+        }
+        if frame.breaks.is_empty() {
+            return Ok(None);
+        }
+        for (at, result) in data.results.iter().enumerate() {
+            let from: Vec<(Way, Known)> =
+                frame.breaks.iter().map(|(way, values)| (way.clone(), values[at].clone())).collect();
+            self.choose(*result, &from);
+        }
+        let ways = frame.breaks.into_iter().map(|(way, _)| way).collect();
+        Ok(Some(self.or(ways)))
+    }
+
+    /// Whether a region has ops that change more than values.
+    fn leaves_with_changes(&self, region: BlockId) -> bool {
+        self.body.blocks[region].insts.iter().any(|inst| {
+            let op = &self.body.insts[*inst].op;
+            let effects = op.effects();
+            effects.table_write.is_some()
+                || effects.packet_write.is_some()
+                || effects.ordered
+                || op.regions().any(|inner| self.leaves_with_changes(inner))
+        })
+    }
+
+    fn inst(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
+        let inst = &self.body.insts[id];
+        match &inst.op {
+            Op::Int(_) | Op::Zero => Ok(()),
+            Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, a, b)
+                if !divides_by_wires(self.low.ty(*a), self.low.constant(*b)) =>
+            {
+                self.no("a division takes many cycles")
+            }
+            op if op.effects().is_pure() => {
+                if let Some(number) = self.folded(id) {
+                    let result = inst.results[0];
+                    self.low.rename(result);
+                    self.low.know(result, number);
+                    return Ok(());
+                }
+                // Operands are read before the result gets its name: a loop's next trip uses its last one's.
+                let result = inst.results[0];
+                let name = self.low.fresh_of(result);
+                let mut wires = self.low.wires(id);
+                self.low.rename_to(result, &name);
+                if let Some(last) = wires.last_mut() {
+                    last.name = name;
+                }
+                for wire in wires {
+                    self.put(&wire.name, wire.width, wire.value, wire.delay);
+                }
+                Ok(())
+            }
+            Op::Extract { .. } | Op::Load { .. } | Op::Skip { .. } | Op::Trim { .. } | Op::Emit { .. }
+            | Op::Reset { .. } | Op::Len { .. } => self.packet_op(id),
+            Op::Drop { reason, .. } => {
+                self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
+                Ok(())
+            }
+            Op::Generate { event, args } => {
+                let name = self.dag.program.events[*event].name.clone();
+                let (kind, number) = match name.as_str() {
+                    "net_send" => (kind::SEND, self.low.u32(args[1])),
+                    "stack_recv" => (kind::STACK, number(32, 0)),
+                    "host_recv" => (kind::HOST_PACKET, number(32, 0)),
+                    _ => return self.no(&format!("`{name}` may come beside other events of the same packet")),
+                };
+                self.certain(&self.packet())?;
+                self.exit(way, kind, number);
+                Ok(())
+            }
+            Op::Lookup { .. } | Op::Contains { .. } | Op::Update { .. } | Op::Delete { .. } | Op::Commute { .. } => {
+                self.table_op(id, way)
+            }
+            Op::Store { .. } => self.no("bytes of the packet are overwritten in place"),
+            Op::PktCsum { .. } => self.no("a checksum over the payload"),
+            Op::Random => self.no("random numbers"),
+            Op::Log { .. } => self.no("a message to the developer"),
+            _ => self.no("byte strings in tables"),
+        }
+    }
+
+    /// The number that an op on numbers gives.
+    fn folded(&self, id: InstId) -> Option<u64> {
+        let inst = &self.body.insts[id];
+        let ty = |value: ValueId| (self.low.width(value) as u8, self.low.ty(value).is_signed());
+        match &inst.op {
+            Op::Bin(op, a, b) => {
+                let (bits, signed) = ty(*a);
+                Some(arith::bin(*op, bits, signed, self.low.constant(*a)?, self.low.constant(*b)?))
+            }
+            Op::Cmp(op, a, b) => {
+                let (bits, signed) = ty(*a);
+                Some(u64::from(arith::cmp(*op, bits, signed, self.low.constant(*a)?, self.low.constant(*b)?)))
+            }
+            Op::Un(op, a) => Some(arith::un(*op, ty(*a).0, self.low.constant(*a)?)),
+            Op::Cast(a) => {
+                let (bits, signed) = ty(*a);
+                Some(arith::cast(self.low.constant(*a)?, bits, signed, ty(inst.results[0]).0))
+            }
+            _ => None,
+        }
+    }
+
+    // ---- packets ---------------------------------------------------------------------------------------
+
+    fn packet(&self) -> Packet {
+        self.packet.clone().unwrap_or(Packet {
+            cursor: Cursor::At(0),
+            end: mark("length"),
+            emitted: Vec::new(),
+            doubt: None,
+        })
+    }
+
+    /// `cursor` and `bytes` behind it.
+    fn behind(&mut self, cursor: &Cursor, bytes: u32) -> Cursor {
+        match cursor {
+            Cursor::At(at) => Cursor::At(at + bytes),
+            Cursor::Signal(_, _) if bytes == 0 => cursor.clone(),
+            Cursor::Signal(signal, most) => {
+                let value = format!("{signal} + {}", number(16, u64::from(bytes)));
+                Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), most + bytes)
+            }
+        }
+    }
+
+    /// The most that a length can be where it is at all within a frame; `None` if that is not known.
+    fn most_of(&self, value: ValueId) -> Option<u32> {
+        if let Some(number) = self.low.constant(value) {
+            return u32::try_from(number).ok();
+        }
+        match self.body.def_op(value)? {
+            Op::Cast(a) => self.most_of(*a),
+            Op::Get { agg, path } => {
+                let part = self.dag.bits.locate(self.low.ty(*agg), path, |v| self.low.constant(v))?;
+                (part.bits <= 8).then(|| (1 << part.bits) - 1)
+            }
+            // A difference below zero is a number far beyond any frame, also times a small factor.
+            Op::Bin(nicforge_ir::BinOp::Sub, a, b) => {
+                let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 256)?;
+                (self.low.width(*a) >= 32).then_some(())?;
+                Some(self.most_of(*a)?.saturating_sub(by))
+            }
+            Op::Bin(nicforge_ir::BinOp::Mul, a, b) => {
+                let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 64)?;
+                self.most_of(*a)?.checked_mul(by)
+            }
+            Op::Bin(nicforge_ir::BinOp::Add, a, b) => self.most_of(*a)?.checked_add(self.most_of(*b)?),
+            Op::Bin(nicforge_ir::BinOp::Shl, a, b) => {
+                let by = self.low.constant(*b).filter(|by| *by <= 6)?;
+                self.most_of(*a).map(|most| most << by)
+            }
+            Op::Bin(nicforge_ir::BinOp::And, _, b) => {
+                u32::try_from(self.low.constant(*b)?).ok().filter(|mask| *mask <= 255)
+            }
+            _ => None,
+        }
+    }
+
+    fn packet_op(&mut self, id: InstId) -> Result<(), NoPipe> {
+        let inst = &self.body.insts[id];
+        let mut packet = self.packet();
+        if !matches!(inst.op, Op::Emit { .. } | Op::Reset { .. }) {
+            self.certain(&packet)?;
+        }
+        match &inst.op {
+            Op::Extract { .. } => {
+                let cursor = packet.cursor.clone();
+                let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
+                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
+                packet.cursor = self.behind(&cursor, size);
+                packet.doubt = Some((inst.results[0], Box::new(cursor)));
+            }
+            Op::Load { off, .. } => {
+                let cursor = match self.low.constant(*off) {
+                    Some(off) => self.behind(&packet.cursor, off as u32),
+                    None => {
+                        let Some(most_off) = self.most_of(*off) else {
+                            return self.no("bytes are read at a place that has no small bound");
+                        };
+                        let off = self.low.u32(*off);
+                        let value = format!("{} + 16'({off})", text(&packet.cursor));
+                        let signal = self.wire("place", 16, value, timing::carry(12));
+                        Cursor::Signal(signal, most(&packet.cursor) + most_off)
+                    }
+                };
+                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
+            }
+            Op::Skip { len, .. } => {
+                let rest = self.rest(&packet);
+                let len_text = self.low.u32(*len);
+                let ok = format!("{len_text} <= {{16'h0, {rest}}}");
+                let back = Box::new(packet.cursor.clone());
+                packet.doubt = Some((inst.results[0], back));
+                let most_len = self.most_of(*len);
+                let constant = self.low.constant(*len);
+                let len = *len;
+                self.result(inst.results[0], ok, timing::carry(32));
+                packet.cursor = match (constant, most_len) {
+                    (Some(len), _) => self.behind(&packet.cursor, len as u32),
+                    (None, Some(most_len)) => {
+                        let len = self.low.u32(len);
+                        let value = format!("{} + 16'({len})", text(&packet.cursor));
+                        let total = most(&packet.cursor) + most_len;
+                        Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), total)
+                    }
+                    (None, None) => return self.no("bytes are skipped, and how many has no small bound"),
+                };
+            }
+            Op::Trim { len, .. } => {
+                let rest = self.rest(&packet);
+                let len = self.low.u32(*len);
+                let ok = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
+                self.result(inst.results[0], ok.clone(), 0);
+                let value = format!("{ok} ? {} + 16'({len}) : {}", text(&packet.cursor), packet.end);
+                packet.end = self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE);
+            }
+            Op::Emit { value, .. } => {
+                let size = self.dag.bits.bytes(self.low.ty(*value));
+                let bytes = self.low.bytes_of(*value);
+                packet.emitted.push((bytes, size));
+            }
+            Op::Reset { .. } => {
+                packet.cursor = Cursor::At(0);
+                packet.emitted.clear();
+                packet.doubt = None;
+            }
+            Op::Len { .. } => {
+                let rest = self.rest(&packet);
+                self.result(inst.results[0], format!("{{16'h0, {rest}}}"), 0);
+            }
+            _ => {}
+        }
+        self.packet = Some(packet);
+        Ok(())
+    }
+
+    /// Fails if it is not known where the cursor is.
+    fn certain(&self, packet: &Packet) -> Result<(), NoPipe> {
+        match packet.doubt {
+            Some(_) => self.no("nobody looked whether the bytes before these were there"),
+            None => Ok(()),
+        }
+    }
+
+    fn rest(&mut self, packet: &Packet) -> String {
+        match &packet.cursor {
+            Cursor::At(0) => packet.end.clone(),
+            cursor => {
+                let value = format!("{} - {}", packet.end, text(cursor));
+                self.wire("rest", 16, value, timing::carry(16))
+            }
+        }
+    }
+
+    /// A value at `cursor`, zero if the frame ends before it does.
+    fn read(
+        &mut self,
+        ok: ValueId,
+        value: ValueId,
+        cursor: &Cursor,
+        end: &str,
+    ) -> Result<String, NoPipe> {
+        let ty = self.low.ty(value);
+        let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
+        let last = most(cursor) + size;
+        if last > MOST_WINDOW {
+            return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
+        }
+        self.dag.window = self.dag.window.max(last);
+        let fits = match cursor {
+            Cursor::At(at) => format!("{end} >= {}", number(16, u64::from(at + size))),
+            Cursor::Signal(signal, _) => format!("{end} >= {signal} + {}", number(16, u64::from(size))),
+        };
+        let name = self.low.rename(ok);
+        self.put(&name, 1, fits, timing::carry(16));
+        let ok = mark(&name);
+        let bytes = match cursor {
+            Cursor::At(at) => {
+                self.wire("bytes", 8 * size, format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at), 0)
+            }
+            Cursor::Signal(signal, most) => {
+                let top = format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1);
+                let shifted = format!("{}'({top} >> {{{signal}, 3'b000}})", 8 * size);
+                self.wire("bytes", 8 * size, shifted, timing::mux(*most))
+            }
+        };
+        let read = self.low.of_bytes(ty, &bytes);
+        let name = self.low.rename(value);
+        self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
+        Ok(ok)
+    }
+
+    fn exit(&mut self, way: &Way, kind: u64, number: String) {
+        let packet = self.packet();
+        let exit = Exit {
+            when: way.clone(),
+            kind,
+            number,
+            header: packet.emitted.clone(),
+            from: text(&packet.cursor),
+            end: packet.end.clone(),
+        };
+        self.dag.exits.push(exit);
+    }
+
+    // ---- tables ----------------------------------------------------------------------------------------
+
+    /// The signals of a table's entry under a key: there, value. Asks for it if nobody has yet.
+    fn entry(&mut self, table: TableId, key: ValueId) -> Result<(String, String), NoPipe> {
+        let at = table.as_u32() as usize;
+        let form = &self.dag.tables[at];
+        if matches!(form.kind, TableKind::Ternary | TableKind::Lpm) {
+            return self.no(&format!("table `{}` of kind {} is searched in many cycles", form.name, form.kind.name()));
+        }
+        if form.bytes.is_some() {
+            return self.no("byte strings in tables");
+        }
+        let signals = form.signals.clone();
+        let text = self.low.bytes_of(key);
+        let message = usize::from(self.message);
+        let access = &mut self.dag.access[at];
+        if !access.written {
+            let number = match access.lookups.iter().position(|known| *known == text) {
+                Some(number) => number,
+                None => {
+                    access.lookups.push(text);
+                    access.lookups.len() - 1
+                }
+            };
+            return Ok((mark(&format!("{signals}_hit{number}")), mark(&format!("{signals}_value{number}"))));
+        }
+        match &access.keys[message] {
+            None => access.keys[message] = Some(text),
+            Some(known) if *known == text => {}
+            Some(_) => return self.no(&format!("two keys of table `{}`, which is changed", self.dag.tables[at].name)),
+        }
+        let slot = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
+        self.slots[at] = Some(slot.clone());
+        Ok((slot.hit, slot.value))
+    }
+
+    /// An entry as the table has it.
+    fn untouched(&self, at: usize) -> Slot {
+        let signals = &self.dag.tables[at].signals;
+        Slot { hit: mark(&format!("{signals}_hit")), value: mark(&format!("{signals}_value")), changed: None }
+    }
+
+    /// Replaces the entry: it is there if `hit`, and different if `changed`.
+    fn replace(&mut self, table: TableId, hit: String, value: Option<String>, changed: String) {
+        let at = table.as_u32() as usize;
+        let old = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
+        let width = self.dag.tables[at].value_bits;
+        let value = match value {
+            Some(value) => self.wire("entry", width, value, 0),
+            None => old.value,
+        };
+        let changed = match old.changed {
+            Some(before) => self.wire("changed", 1, format!("{before} || {changed}"), timing::CHOOSE),
+            None => changed,
+        };
+        self.slots[at] = Some(Slot { hit, value, changed: Some(changed) });
+    }
+
+    fn table_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
+        let inst = &self.body.insts[id];
+        match &inst.op {
+            Op::Lookup { table, key } => {
+                let (hit, value) = self.entry(*table, *key)?;
+                let ty = self.low.ty(inst.results[1]);
+                let width = self.dag.bits.width(ty);
+                self.result(inst.results[0], hit.clone(), 0);
+                let low = self.wire("entry", self.dag.tables[table.as_u32() as usize].value_bits, value, 0);
+                let value = self.low.of_bytes(ty, &low);
+                self.result(inst.results[1], format!("{hit} ? {value} : {}", number(width, 0)), timing::CHOOSE);
+            }
+            Op::Contains { table, key } => {
+                let (hit, _) = self.entry(*table, *key)?;
+                self.result(inst.results[0], hit, 0);
+            }
+            Op::Update { table, key, value } => {
+                let (hit, _) = self.entry(*table, *key)?;
+                let signals = self.dag.tables[table.as_u32() as usize].signals.clone();
+                let room = mark(&format!("{signals}_room"));
+                let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
+                self.result(inst.results[0], ok.clone(), 0);
+                let no = self.and(way, &format!("!{ok}"));
+                self.dag.access[table.as_u32() as usize].refused.extend(no);
+                let bytes = self.low.bytes_of(*value);
+                self.replace(*table, ok.clone(), Some(bytes), ok);
+            }
+            Op::Delete { table, key } => {
+                let (hit, _) = self.entry(*table, *key)?;
+                self.result(inst.results[0], hit.clone(), 0);
+                if self.dag.tables[table.as_u32() as usize].kind == TableKind::Array {
+                    let width = self.dag.tables[table.as_u32() as usize].value_bits;
+                    self.replace(*table, hit.clone(), Some(number(width, 0)), hit);
+                } else {
+                    self.replace(*table, "1'b0".to_string(), None, hit);
+                }
+            }
+            Op::Commute { op, table, key, path, amount } => {
+                let (hit, value) = self.entry(*table, *key)?;
+                let form = self.dag.tables[table.as_u32() as usize].clone();
+                let def = self.dag.program.tables[*table].value;
+                let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else { return Ok(()) };
+                let (width, signed) = (self.low.width(*amount), self.low.ty(*amount).is_signed());
+                if part.bits != width || !part.indices.is_empty() {
+                    return self.no("a commutative update of a bit-field");
+                }
+                let entry = format!("{hit} ? {value} : {}", number(form.value_bits, 0));
+                let entry = self.wire("entry", form.value_bits, entry, timing::CHOOSE);
+                let old = self.wire("old", width, format!("{entry}[{}:{}]", part.at + width - 1, part.at), 0);
+                let amount = self.low.operand(*amount);
+                let less = |a: &str, b: &str| {
+                    if signed { format!("$signed({a}) < $signed({b})") } else { format!("{a} < {b}") }
+                };
+                let new = match op {
+                    CommuteOp::Add => format!("{old} + {amount}"),
+                    CommuteOp::Or => format!("{old} | {amount}"),
+                    CommuteOp::Min => format!("{} ? {amount} : {old}", less(&amount, &old)),
+                    CommuteOp::Max => format!("{} ? {amount} : {old}", less(&old, &amount)),
+                };
+                let new = self.wire("new", width, new, timing::carry(width));
+                let mut pieces = Vec::new();
+                if part.at + width < form.value_bits {
+                    pieces.push(format!("{entry}[{}:{}]", form.value_bits - 1, part.at + width));
+                }
+                pieces.push(new);
+                if part.at > 0 {
+                    pieces.push(format!("{entry}[{}:0]", part.at - 1));
+                }
+                let room = mark(&format!("{}_room", form.signals));
+                let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
+                let no = self.and(way, &format!("!{ok}"));
+                self.dag.access[table.as_u32() as usize].refused.extend(no);
+                self.replace(*table, ok.clone(), Some(format!("{{{}}}", pieces.join(", "))), ok);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn text(cursor: &Cursor) -> String {
+    match cursor {
+        Cursor::At(at) => number(16, u64::from(*at)),
+        Cursor::Signal(signal, _) => signal.clone(),
+    }
+}
+
+fn most(cursor: &Cursor) -> u32 {
+    match cursor {
+        Cursor::At(at) => *at,
+        Cursor::Signal(_, most) => *most,
+    }
+}

@@ -1,0 +1,44 @@
+//! Handlers as a pipe: a packet each cycle.
+//!
+//! `dag` makes the handlers one piece of logic without control flow, `schedule` puts registers into it, and `print` writes it down.
+//! What a program changes in tables it changes in one place of the pipe, so the next packet finds it changed; programs for which that
+//! cannot be done run on an engine.
+
+pub mod dag;
+pub mod print;
+pub mod schedule;
+pub mod top;
+
+use nicforge_ir::Program;
+
+use self::dag::{Dag, NoPipe, Walk};
+use self::schedule::{Pipe, schedule};
+use super::expr::Lower;
+use super::shape::Bits;
+use super::tables::TableForm;
+use crate::c::names::Names;
+
+/// The pipe of a program, or why there is none.
+pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Names) -> Result<Pipe, NoPipe> {
+    let mut dag = Dag::new(program, bits, tables);
+    let mut message_bytes = None;
+    let mut constants = Vec::new();
+    for handler in program.handlers.values() {
+        let message = match program.events[handler.event].name.as_str() {
+            "net_recv" => false,
+            "host_send" => true,
+            name => {
+                return Err(NoPipe { reason: format!("an event `{name}` between handlers"), span: handler.span });
+            }
+        };
+        if message {
+            let params = &program.events[handler.event].params;
+            message_bytes = Some(params.iter().map(|param| bits.bytes(param.ty)).sum::<u32>());
+        }
+        let low = Lower::new(bits, &handler.body, names);
+        let mut low = Walk::handler(&mut dag, low, &handler.body, message)?;
+        constants.append(&mut low.declared);
+        names = low.names;
+    }
+    schedule(dag, constants, names, message_bytes)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// nf_pipe_array: a table whose keys are numbers, for pipelines: one lookup and one change every cycle, also of the same entry.
+//
+// A lookup enters with `k_valid`; three cycles later `c_hit` (the number is below CAPACITY) and `c_value` are what the table holds
+// then. In that cycle, or later if no other lookup comes out in between, the entry may be written (`w_write`, `w_value`). Lookups on
+// their way take over what the two changes before theirs wrote (forwarding).
+//
+// h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
+// Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
+`default_nettype none
+/* verilator lint_off UNUSEDSIGNAL */
+module nf_pipe_array #(
+    parameter integer KEY = 32,
+    parameter integer VALUE = 32,
+    parameter integer CAPACITY = 16
+) (
+    input  wire              clk,
+    input  wire              rst,
+    output logic             ready,
+    input  wire              k_valid,
+    input  wire  [  KEY-1:0] k_key,
+    output logic             c_hit,
+    output logic [VALUE-1:0] c_value,
+    output logic             c_room,
+    input  wire              w_write,
+    input  wire              w_delete,
+    input  wire  [VALUE-1:0] w_value,
+    input  wire              h_req,
+    input  wire  [      3:0] h_op,
+    input  wire  [  KEY-1:0] h_key,
+    input  wire  [VALUE-1:0] h_value,
+    input  wire  [     31:0] h_index,
+    output logic             h_done,
+    output logic             h_ok,
+    output logic [  KEY-1:0] h_r_key,
+    output logic [VALUE-1:0] h_r_value,
+    output logic [     31:0] h_r_index,
+    output logic [     31:0] n_evicted
+);
+  localparam integer A = CAPACITY > 1 ? $clog2(CAPACITY) : 1;
+  localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4, END = 3'd5;
+  logic [2:0] state;
+  logic [A-1:0] sweep;
+  logic [1:0] waited;
+  logic ask, act;
+  logic [KEY-1:0] key_in;
+  logic v1, v2, in1, in2;
+  logic [A-1:0] at1, at2, at3, p_at;
+  logic [VALUE-1:0] read, value, fresh, p_value;
+  logic change, p_change;
+  logic [VALUE-1:0] mem[0:CAPACITY-1];
+
+  assign ready = state != CLEAR;
+  assign ask = state == ASK;
+  assign act = state == ACT;
+  assign h_done = state == END;
+  assign n_evicted = '0;
+  assign c_room = c_hit;
+  assign key_in = !ask ? k_key : h_op == 4'd6 ? KEY'(h_index) : h_key;
+  assign change = c_hit && (act ? h_op == 4'd1 || h_op == 4'd2 : w_write || w_delete);
+  assign value = act ? (h_op == 4'd2 ? '0 : h_value) : w_delete ? '0 : w_value;
+
+  always_ff @(posedge clk) begin
+    if (change || state == CLEAR) mem[state == CLEAR ? sweep : at3] <= state == CLEAR ? '0 : value;
+    read <= mem[at1];
+  end
+
+  // The changes in the cycle of the read and in the one behind it.
+  assign fresh = change && at3 == at2 ? value : p_change && p_at == at2 ? p_value : read;
+
+  always_ff @(posedge clk) begin
+    at1 <= A'(key_in);
+    in1 <= key_in < KEY'(CAPACITY);
+    at2 <= at1;
+    in2 <= in1;
+    {p_change, p_at, p_value} <= {change && !rst, at3, value};
+    if (v2) begin
+      at3 <= at2;
+      c_hit <= in2;
+      c_value <= in2 ? fresh : '0;
+    end
+    if (rst) {v1, v2} <= 2'b00;
+    else {v1, v2} <= {k_valid || ask, v1};
+    if (rst) c_hit <= 1'b0;
+  end
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      state <= CLEAR;
+      sweep <= '0;
+    end else
+      case (state)
+        CLEAR: begin
+          sweep <= sweep + 1'b1;
+          if (sweep == A'(CAPACITY - 1)) state <= IDLE;
+        end
+        IDLE: begin
+          waited <= 2'd0;
+          if (h_req) state <= ASK;
+        end
+        ASK: state <= WAIT;
+        WAIT: begin
+          waited <= waited + 2'd1;
+          if (waited == 2'd1) state <= ACT;
+        end
+        ACT: begin
+          h_ok <= c_hit;
+          h_r_value <= c_value;
+          h_r_key <= key_in;
+          h_r_index <= h_index;
+          state <= END;
+        end
+        default: state <= IDLE;
+      endcase
+    if (state == ASK) h_r_key <= key_in;
+    if (state == ACT) h_r_key <= KEY'(h_index);
+  end
+endmodule
+/* verilator lint_on UNUSEDSIGNAL */
+`default_nettype wire
