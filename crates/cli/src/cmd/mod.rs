@@ -19,6 +19,7 @@ mod run;
 mod sim;
 mod sim_print;
 pub mod spin;
+mod synth;
 mod table;
 mod targets;
 mod trace;
