@@ -1,4 +1,4 @@
-"""nf_mac_loopback and nf_corundum_app around a stand-in for a design: frames whole, in their place, or dropped and counted."""
+"""nf_mac_loopback and nf_corundum_app around a stand-in for a design: frames whole, in their place, or counted as lost."""
 
 import os
 import random
