@@ -408,6 +408,12 @@ pub struct Build {
     /// Where to write it (default: NAME.o for objects, standard output for text)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Target u280: map the design to the device with yosys and print what it takes, and how deep its logic is
+    #[arg(long)]
+    pub synth: bool,
+    /// With --synth: print as JSON
+    #[arg(long, requires = "synth")]
+    pub json: bool,
     /// List the passes and what they do
     #[arg(long)]
     pub list_passes: bool,

@@ -24,6 +24,7 @@ pub mod rtl;
 pub mod sim;
 pub mod socket;
 pub mod spin;
+pub mod synth;
 pub mod xdp;
 
 pub use fault::Fault;

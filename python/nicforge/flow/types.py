@@ -73,7 +73,7 @@ class Struct(Type):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements with it in `tables` use it by name.
+    """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements that list it use it.
 
     Kinds are hash, lru, array, lpm and ternary, as in C.
     """

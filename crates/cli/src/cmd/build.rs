@@ -42,6 +42,9 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
     }
 
+    if args.synth {
+        return super::synth::run(&args, &loaded);
+    }
     if args.target == Target::U280 && matches!(args.emit, Emit::C | Emit::Object) {
         return super::fpga::build(&args, &loaded);
     }

@@ -14,14 +14,14 @@ use crate::{events, out};
 const NS_PER_CYCLE: f64 = 4.0;
 
 /// What hardware cannot do is shown on source lines, everything else as it is.
-fn failure(program: &Program, error: RtlError) -> Failure {
+pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
     match &error {
         RtlError::Unsupported(list) => program::unsupported(program, list),
         _ => Failure::of(error.fault(), error),
     }
 }
 
-fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
+pub(super) fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
     let compiled = program::lower(source)?;
     RtlProgram::new(&compiled).map_err(|e| failure(&compiled, e))
 }

@@ -21,6 +21,7 @@ mod sim;
 mod sim_print;
 pub mod spin;
 pub mod sweep;
+mod synth;
 mod table;
 mod targets;
 mod trace;

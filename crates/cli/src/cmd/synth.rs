@@ -1,0 +1,92 @@
+//! `nicforge build --synth`: what a design takes of the device, and how deep its logic is.
+
+use nicforge_run::rtl::RtlProgram;
+use nicforge_run::synth::{self, Area};
+use serde_json::json;
+
+use super::fpga;
+use crate::args::{Build, Target};
+use crate::context::Failure;
+use crate::program::Loaded;
+use crate::text;
+
+/// LUT sites, flip-flops, block memories of 36 Kbit, UltraRAMs and multipliers of an XCU280 (AMD DS963).
+pub const DEVICE: [(&str, u64); 5] =
+    [("LUT sites", 1_303_680), ("flip-flops", 2_607_360), ("BRAM", 2016), ("URAM", 960), ("DSP", 9024)];
+/// Outputs of a design that only simulations read.
+const RECORD: [&str; 3] = ["rec_valid", "rec_kind", "rec_data"];
+/// Groups of registers that are shown.
+const SHOWN: usize = 8;
+
+/// Synthesizes a design.
+pub fn area(design: &RtlProgram) -> Result<Area, Failure> {
+    let dir = tempfile::Builder::new()
+        .prefix("nicforge-design-")
+        .tempdir()
+        .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
+    design.write(dir.path()).map_err(|e| Failure::of(e.fault(), e))?;
+    synth::synthesize(dir.path(), "nf_top", &RECORD).map_err(|e| Failure::of(e.fault(), e))
+}
+
+/// Synthesizes and prints.
+pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
+    if args.target != Target::U280 {
+        return Err(Failure::usage("--synth is for designs: add --target u280"));
+    }
+    let design = fpga::design(&loaded.program)?;
+    if let Some(path) = &args.output {
+        design.write(path).map_err(|e| fpga::failure(&loaded.program, e))?;
+    }
+    let area = area(&design)?;
+    if args.json {
+        outln!(
+            "{:#}",
+            json!({ "schema": "nicforge/synth", "version": 1, "target": "u280", "program": loaded.program.name,
+                "tool": "yosys", "area": area })
+        );
+        return Ok(());
+    }
+    print(&area);
+    Ok(())
+}
+
+fn print(area: &Area) {
+    let brams = area.half_brams as f64 / 2.0;
+    let taken = [
+        (area.lut_sites + area.lut_memory) as f64,
+        area.flip_flops as f64,
+        brams,
+        area.urams as f64,
+        area.dsps as f64,
+    ];
+    let rows: Vec<Vec<String>> = DEVICE
+        .iter()
+        .zip(taken)
+        .map(|((name, most), taken)| {
+            vec![
+                name.to_string(),
+                format!("{taken}"),
+                most.to_string(),
+                format!("{:.2} %", 100.0 * taken / *most as f64),
+            ]
+        })
+        .collect();
+    outln!("{}", text::table(&["of the device", "taken", "there are", "share"], &rows).trim_end());
+    outln!(
+        "LUT cells: {}, of them packed {} sites; {} sites of memory",
+        area.luts,
+        area.lut_sites,
+        area.lut_memory
+    );
+    outln!("\nlogic depth, LUTs between registers (a carry chain counts one): {} at most", area.depth);
+    let rows: Vec<Vec<String>> = area
+        .depths
+        .iter()
+        .take(SHOWN)
+        .map(|depth| {
+            vec![depth.group.clone(), depth.levels.to_string(), depth.from.clone(), depth.to.clone()]
+        })
+        .collect();
+    outln!("{}", text::table(&["registers of", "depth", "from", "to"], &rows).trim_end());
+    outln!("estimates: mapped by yosys, nothing placed or routed");
+}
