@@ -93,7 +93,12 @@ impl<'a> Lower<'a> {
     /// A new name such as the value would get, which is not its yet.
     pub fn fresh_of(&mut self, value: ValueId) -> String {
         let wanted = self.body.values[value].name.clone();
-        let wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
+        let mut wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
+        // NAME_q and NAME_s7 are registers that keep NAME.
+        let end = wanted.rsplit('_').next().unwrap_or_default();
+        if end == "q" || end.strip_prefix('s').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
+            wanted.push('_');
+        }
         self.names.fresh(&wanted)
     }
 
