@@ -243,6 +243,17 @@ const TAKEN: &[&str] = &[
     "div_remainder",
     "seed",
     "drawn",
+    "window",
+    "length",
+    "for_frame",
+    "for_message",
+    "valid",
+    "turn",
+    "pause",
+    "inside_now",
+    "kind",
+    "number",
+    "unused_room",
 ];
 
 /// A generated design, with what is needed to run and read it.

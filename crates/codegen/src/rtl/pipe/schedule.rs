@@ -12,7 +12,7 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark, used};
 use super::super::shape::number;
 use super::super::timing;
-use super::dag::{Dag, Exit, NoPipe};
+use super::dag::{Change, Dag, Exit, NoPipe};
 use crate::c::names::Names;
 use nicforge_ir::TableKind;
 
@@ -21,8 +21,8 @@ const HASH_STAGES: u32 = 5;
 const ARRAY_STAGES: u32 = 3;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
-/// When signals of a table are there in their stage: the clock to the output of a register.
-const FROM_REGISTER: u32 = 150;
+/// When signals of a table are there in their stage: they come from registers.
+const FROM_REGISTER: u32 = 0;
 
 /// A lookup port of a table.
 #[derive(Clone, Debug)]
@@ -111,11 +111,7 @@ impl Scheduler<'_> {
         let times: Vec<Time> = used(value).map(|name| self.times[name]).collect();
         let stage = times.iter().map(|time| time.0).max().unwrap_or(0);
         let at = times.iter().filter(|time| time.0 == stage).map(|time| time.1).max().unwrap_or(0);
-        if at > FROM_REGISTER && at + delay > timing::BUDGET {
-            (stage + 1, delay)
-        } else {
-            (stage, at + delay)
-        }
+        if at > 0 && at + delay > timing::BUDGET { (stage + 1, delay) } else { (stage, at + delay) }
     }
 
     fn expression(&mut self, value: &str) -> Time {
@@ -149,8 +145,7 @@ pub fn schedule(
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
     let commits = commits(&mut dag, &mut names);
-    let header_bytes =
-        dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
+    let header_bytes = dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
     let header_bytes: u32 = u32::max(header_bytes, 1);
     let command = command(&mut dag, &mut names, header_bytes);
     let mut ports = Vec::new();
@@ -222,10 +217,7 @@ pub fn schedule(
         let needs = cone(&wires, used(&port.key));
         if needs.iter().any(|name| changed.contains(*name)) {
             let table = &dag.program.tables[nicforge_ir::TableId::from_u32(port.table as u32)];
-            let reason = format!(
-                "the key of table `{}`, which is changed, depends on a table that is changed",
-                table.name
-            );
+            let reason = format!("the key of table `{}`, which is changed, depends on a table that is changed", table.name);
             return Err(NoPipe { reason, span: table.span });
         }
         let hashing = if dag.tables[port.table].kind == TableKind::Array { 0 } else { HASHING };
@@ -233,11 +225,12 @@ pub fn schedule(
         let ask = if ps + hashing > timing::BUDGET { stage + 1 } else { stage };
         first = first.max(ask + stages_of(port.table));
     }
-    let decided = |commit: &Commit| [&commit.write, &commit.delete, &commit.value].map(|text| text.clone());
+    let decided = |commit: &Commit| {
+        [&commit.write, &commit.delete, &commit.value].map(|text| text.clone())
+    };
     let roots: Vec<String> = commits.iter().flat_map(decided).collect();
     let deciding = cone(&wires, roots.iter().flat_map(|text| used(text)));
-    let depends =
-        |name: &str| cone(&wires, std::iter::once(name)).iter().any(|below| changed.contains(*below));
+    let depends = |name: &str| cone(&wires, std::iter::once(name)).iter().any(|below| changed.contains(*below));
     let stateful: BTreeSet<&str> = deciding.iter().copied().filter(|name| depends(name)).collect();
     for name in &stateful {
         let Some(wire) = wires.get(name) else { continue };
@@ -266,15 +259,11 @@ pub fn schedule(
     let outputs = commits.iter().flat_map(|commit| {
         [&commit.write, &commit.delete, &commit.value, &commit.refused].map(|text| text.as_str())
     });
-    let texts: Vec<&str> = outputs
-        .chain(command.values().map(String::as_str))
-        .chain(ports.iter().map(|port| port.key.as_str()))
-        .collect();
+    let texts: Vec<&str> =
+        outputs.chain(command.values().map(String::as_str)).chain(ports.iter().map(|port| port.key.as_str())).collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
-    let mut kept: Vec<Wire> =
-        dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
-    let stages: HashMap<String, u32> =
-        scheduler.times.into_iter().map(|(name, (stage, _))| (name, stage)).collect();
+    let mut kept: Vec<Wire> = dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
+    let stages: HashMap<String, u32> = scheduler.times.into_iter().map(|(name, (stage, _))| (name, stage)).collect();
     kept.sort_by_key(|wire| stages.get(&wire.name).copied().unwrap_or(0));
     let interval = if ports.iter().any(|port| port.lookup.is_none()) { last - first + 1 } else { 1 };
     Ok(Pipe {
@@ -311,12 +300,10 @@ fn commits(dag: &mut Dag, names: &mut Names) -> Vec<Commit> {
         };
         let some = |list: Vec<String>| if list.is_empty() { "1'b0".to_string() } else { list.join(" || ") };
         let changes = &access.changes;
-        let writes = changes
-            .iter()
-            .filter(|c| c.hit != "1'b0")
-            .map(|c| format!("({} && {})", c.when, c.hit))
-            .collect();
-        let deletes = changes.iter().filter(|c| c.hit == "1'b0").map(|c| c.when.clone()).collect();
+        let writes = changes.iter().filter(|c| c.hit != "1'b0").map(|c| format!("({} && {})", c.when, c.hit)).collect();
+        // An update's way is taken only if the entry is there then; what says otherwise deletes.
+        let deleting = |c: &&Change| !c.when_there;
+        let deletes = changes.iter().filter(deleting).map(|c| format!("({} && !{})", c.when, c.hit)).collect();
         let write = add("write", 1, some(writes), timing::tree(2 * count));
         let delete = add("delete", 1, some(deletes), timing::tree(count));
         let mut value = String::new();
@@ -332,15 +319,18 @@ fn commits(dag: &mut Dag, names: &mut Names) -> Vec<Commit> {
             value = number(width, 0);
         }
         let value = add("new_entry", width, value, timing::mux(written.len() as u32));
-        let refused =
-            add("refused", 1, some(access.refused.clone()), timing::tree(access.refused.len() as u32));
+        let refused = add("refused", 1, some(access.refused.clone()), timing::tree(access.refused.len() as u32));
         list.push(Commit { table, write, delete, value, refused });
     }
     list
 }
 
 /// The command to the deparser: the fields of whichever exit is taken; none: the packet is given up.
-fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<&'static str, String> {
+fn command(
+    dag: &mut Dag,
+    names: &mut Names,
+    header_bytes: u32,
+) -> BTreeMap<&'static str, String> {
     let room = 8 * header_bytes;
     let exits: Vec<Exit> = dag.exits.clone();
     let mut add = |wanted: &str, width: u32, value: String, delay: u32| {
