@@ -35,8 +35,8 @@ class Source:
 class Program:
     """A program of everything that can be reached from `sources` (FromNet, FromHost).
 
-    Raises FlowError for everything that can be seen without reading C: unconnected ports, types that do not meet, packets that
-    would go two ways, cycles, names used twice.
+    Raises FlowError for everything that can be seen without reading C: unconnected ports, types that do not meet, packets
+    that would go two ways, cycles, names used twice.
     """
 
     def __init__(self, name: str, *sources: Element, ports: int = 2):

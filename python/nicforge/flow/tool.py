@@ -49,7 +49,7 @@ class Tool:
             return said.stdout.replace(path, self.name)
 
     def run(self, command: str, *arguments: str) -> str:
-        """Runs a command on the program; its output. Checked first, so mistakes have Python's lines; FlowError if it fails."""
+        """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
         self.check()
         with self._folder() as path:
             done = self._call(command, path, *arguments)
