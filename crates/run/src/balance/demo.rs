@@ -381,11 +381,9 @@ impl Stage {
     ) -> Result<(), XdpError> {
         let until = Instant::now() + PATIENCE;
         let heard =
-            |status: &Status| status.nic.done == 0 && status.host.asleep && status.state == State::Both;
-        let mut steps = 0;
-        while steps < 100 || !heard(self.daemon.status()) {
+            |status: &Status| status.nic.beats > 0 && status.host.beats > 0 && status.state == State::Both;
+        while !heard(self.daemon.status()) {
             self.step_if_due()?;
-            steps += 1;
             if stopped() {
                 break;
             }
