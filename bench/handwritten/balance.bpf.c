@@ -67,7 +67,7 @@ struct {
     __type(value, struct target);
 } nfb_vips6 SEC(".maps");
 
-/* Of the merger, which is not compared, and of flows, which these modes do not have. */
+/* Of the merger, which is not compared. */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 64);
@@ -83,7 +83,10 @@ struct {
 } nfb_hosts6 SEC(".maps");
 
 struct bucket {
-    __u64 members[3];
+    __u32 host;
+    __u32 wanted;
+    __u64 last_ns;
+    __u64 bytes;
 };
 
 struct {
@@ -107,6 +110,44 @@ static __always_inline __u16 adjust(__u16 sum, __u16 delta)
     return ~((next & 0xffff) + (next >> 16));
 }
 
+#if MODE == 3
+static __always_inline __u32 mix(__u32 hash, __u32 word)
+{
+    hash = (hash ^ bpf_ntohl(word)) * 0x85ebca6b;
+    return (hash << 13 | hash >> 19) + 0xc2b2ae35;
+}
+
+/* The side of a flow: both addresses are `words` words from `source`. */
+static __always_inline bool flow_stays(const __u32 *source, int words, const __u32 *ports, __u8 protocol, __u64 bytes)
+{
+    __u32 hash = protocol + 0x9e3779b9;
+
+#pragma unroll
+    for (int i = 0; i < words; i++)
+        hash = mix(hash, source[i]);
+    if (ports)
+        hash = mix(hash, *ports);
+    hash ^= hash >> 16;
+    hash = (hash * 0x7feb352d) >> 16 & 1023;
+    struct bucket *bucket = bpf_map_lookup_elem(&nfb_buckets, &hash);
+    if (!bucket)
+        return true;
+    __sync_fetch_and_add(&bucket->bytes, bytes);
+    if (bucket->host == bucket->wanted) {
+        if (bucket->last_ns)
+            bucket->last_ns = 0;
+    } else {
+        __u64 now = bpf_ktime_get_ns();
+        if (bucket->last_ns && now - bucket->last_ns >= nfb_set.drain_ns) {
+            bucket->host = bucket->wanted;
+            bucket->last_ns = 0;
+        } else {
+            bucket->last_ns = now;
+        }
+    }
+    return !bucket->host;
+}
+#else
 static __always_inline bool stays(struct state *state, __u64 bytes)
 {
 #if MODE == 0
@@ -147,6 +188,7 @@ static __always_inline bool stays(struct state *state, __u64 bytes)
     return true;
 #endif
 }
+#endif
 
 SEC("xdp")
 int nfb_ingress(struct xdp_md *ctx)
@@ -209,8 +251,17 @@ int nfb_ingress(struct xdp_md *ctx)
         return XDP_ABORTED;
     __u64 bytes = end - data + 24;
     bool nic = nfb_set.route == 1;
-    if (!nfb_set.route)
+    if (!nfb_set.route) {
+#if MODE == 3
+        const __u32 *ports = part || !sum ? NULL : fourth;
+        if (ports && (void *)(ports + 1) > end)
+            goto untouched;
+        nic = six ? flow_stays(address - 4, 8, ports, protocol, bytes)
+                  : flow_stays(address - 1, 2, ports, protocol, bytes);
+#else
         nic = !part && stays(state, bytes);
+#endif
+    }
     if (nic) {
         state->nic_packets++;
         state->nic_bytes += bytes;

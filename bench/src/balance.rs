@@ -18,7 +18,7 @@ const PACKETS: usize = 500;
 /// More than any of the programs may execute for a packet.
 const LIMIT: u64 = 100_000;
 /// Modes that the hand-written director has, by the number it knows them by.
-pub const MODES: [Mode; 3] = [Mode::Window, Mode::TokenBucket, Mode::Proportional];
+pub const MODES: [Mode; 4] = [Mode::Window, Mode::TokenBucket, Mode::Proportional, Mode::FlowAffine];
 /// Most instructions over those of the hand-written director.
 pub const GATE: f64 = 1.1;
 
@@ -69,6 +69,7 @@ fn load(mode: Mode, kept: bool, source: Option<&str>) -> Result<Balancer, Failur
     let host_share = if kept { 0 } else { 1 << 16 };
     let set = Setting { window_ns: 100_000, credit: much, rate: much >> 8, burst: much, host_share };
     loaded.apply(&set, 1, Route::Metered);
+    loaded.place(!kept);
     Ok(loaded)
 }
 

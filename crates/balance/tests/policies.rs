@@ -24,7 +24,7 @@ fn ours(profile: &Profile, trace: &Trace, objective_us: f64) -> Report {
 fn our_best_policy_beats_the_published_one(name: &str) {
     let profile = built_in(name).unwrap().unwrap();
     for workload in workloads() {
-        let trace = published(workload, Law::Effective, 600, 1).unwrap();
+        let trace = published(workload, Law::Effective, 300, 1).unwrap();
         let threshold = profile.published_threshold_gbps() * 1e9;
         let mut fixed = Fixed { threshold, mode: Mode::Window };
         let theirs = run(&profile, &trace, System::Balanced(Director::default()), &mut fixed);

@@ -70,7 +70,7 @@ fn the_demo_sleeps_shares_and_fails_over() {
             "--nic",
             "3000",
         ];
-        let ran = place.run(&[&args[..], &["--silence", "400", "--function", function]].concat());
+        let ran = place.run(&[&args[..], &["--silence", "1000", "--function", function]].concat());
         let report: Value = serde_json::from_str(ran.ok()).unwrap();
         let phases = report["phases"].as_array().unwrap();
         let number = |at: usize, name: &str| phases[at][name].as_f64().unwrap();
@@ -211,7 +211,7 @@ fn the_demo_runs_functions_in_c() {
     let args =
         ["balance", "demo", "--json", "--seconds", "1.5", "--low", "500", "--high", "4000", "--nic", "2000"];
     let ran = place.run(
-        &[&args[..], &["--silence", "400", "--no-kill", "--policy", "flows", "--function", &pipeline]]
+        &[&args[..], &["--silence", "1000", "--no-kill", "--policy", "flows", "--function", &pipeline]]
             .concat(),
     );
     let report: Value = serde_json::from_str(ran.ok()).unwrap();

@@ -112,12 +112,12 @@ fn awake(watts: f64, host: f64) -> f64 {
 }
 
 fn cells(line: &Line, rows: &mut Vec<Row>) {
-    let source = if line.effective { "HAL Table V, effective" } else { "HAL Table V, stated" };
+    let law = if line.effective { "effective" } else { "stated" };
     let [maxima, averages, p99s, watts] = line.published;
     for (at, (system, ours)) in SYSTEMS.iter().zip(&line.ours).enumerate() {
         let mut push = |metric, published, ours, calibrated| {
-            let case = format!("{} {} {system}", line.workload, line.function);
-            rows.push(Row { source, case, metric, published, ours, calibrated });
+            let case = format!("{} ({law}) {} {system}", line.workload, line.function);
+            rows.push(Row { source: "HAL Table V", case, metric, published, ours, calibrated });
         };
         let side = at < 2;
         push("max Gbit/s", maxima[at], ours.max_gbps, side);
@@ -222,15 +222,8 @@ fn sharing(rows: &mut Vec<Row>) -> Result<(), Failure> {
             ("throughput of shared state", 0.9965, shared.average_gbps / apart.average_gbps),
             ("p99 of shared state", 1.0255, shared.packet_p99_us / apart.packet_p99_us),
         ] {
-            let case = format!("{name}, coherent");
-            rows.push(Row {
-                source: "HAL text, coherent state",
-                case,
-                metric,
-                published,
-                ours,
-                calibrated: false,
-            });
+            let case = format!("{name}, coherent state");
+            rows.push(Row { source: "HAL text", case, metric, published, ours, calibrated: false });
         }
     }
     Ok(())

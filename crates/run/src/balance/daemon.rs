@@ -24,6 +24,8 @@ const BURST: u64 = 8 * 1524;
 /// What is known about a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SideState {
+    /// Heartbeats so far.
+    pub beats: u64,
     pub last_beat_ns: u64,
     pub asleep: bool,
     pub queue: u64,
@@ -136,7 +138,8 @@ impl Daemon {
             if state.last_beat_ns != 0 && passed > 0 {
                 state.rate = done.saturating_sub(state.done) as f64 * 1e9 / passed as f64;
             }
-            *state = SideState { last_beat_ns: now_ns, asleep, queue, done, p99_ns, rate: state.rate };
+            let beats = state.beats + 1;
+            *state = SideState { beats, last_beat_ns: now_ns, asleep, queue, done, p99_ns, rate: state.rate };
         }
         self.status.refused_beats = self.beats.refused;
     }
@@ -235,11 +238,6 @@ impl Daemon {
         self.last_buckets = bytes;
         rebalance(&mut self.wanted, &rates, self.status.threshold);
         self.balancer.want(&self.wanted);
-    }
-
-    /// Forgets a death of the host's: it was started again.
-    pub fn host_may_sleep(&mut self) {
-        self.host_given_ns = None;
     }
 }
 

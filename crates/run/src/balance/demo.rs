@@ -44,7 +44,7 @@ const KEYS: u32 = 1000;
 /// How long a start-up or a last answer may take on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Quiet time after a phase that means nothing more comes.
-const QUIET: Duration = Duration::from_millis(300);
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Packets a second for a time.
 #[derive(Clone, Debug, PartialEq)]
@@ -381,11 +381,9 @@ impl Stage {
     ) -> Result<(), XdpError> {
         let until = Instant::now() + PATIENCE;
         let heard =
-            |status: &Status| status.nic.done == 0 && status.host.asleep && status.state == State::Both;
-        let mut steps = 0;
-        while steps < 100 || !heard(self.daemon.status()) {
+            |status: &Status| status.nic.beats > 0 && status.host.beats > 0 && status.state == State::Both;
+        while !heard(self.daemon.status()) {
             self.step_if_due()?;
-            steps += 1;
             if stopped() {
                 break;
             }
@@ -416,7 +414,16 @@ impl Stage {
         let (mut sent, mut told) = (0u64, begin);
         let mut killed: Option<(Instant, u64, u64)> = None;
         let mut switched: Option<(Duration, u64)> = None;
-        while begin.elapsed() < length && !stopped() {
+        // A death is waited for, and then as much of the phase remains as if it had been noticed at once.
+        let goes_on = |switched: &Option<(Duration, u64)>| {
+            let more = match switched {
+                Some((wall, _)) => *wall,
+                None if phase.kill_nic => PATIENCE,
+                None => Duration::ZERO,
+            };
+            begin.elapsed() < length + more
+        };
+        while goes_on(&switched) && !stopped() {
             let due = (begin.elapsed().as_secs_f64() * phase.packets_per_second) as u64;
             // After a pause of this process, what was missed is not sent at once.
             if due > sent + 256 {

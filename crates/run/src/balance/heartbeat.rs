@@ -156,4 +156,30 @@ mod tests {
         fuzz(&beat.write());
         assert_eq!(Heartbeat::read(&[b'n'; BYTES]), None);
     }
+
+    /// What services of others include.
+    #[test]
+    fn the_header_in_c_says_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("nf_balance.h"), include_str!("../../../../runtime/host/nf_balance.h")).unwrap();
+        let source = "#define _GNU_SOURCE\n#include \"nf_balance.h\"\n\
+                      int main(int c, char **v)\n{\n    struct nf_beats b;\n    if (c != 2 || nf_beats_open(&b, v[1])) return 1;\n    \
+                      nf_beats_send(&b, NF_HOST_SIDE, 1, 2, 3000000000u, 4);\n    nf_beats_close(&b);\n    return 0;\n}\n";
+        std::fs::write(at("beat.c"), source).unwrap();
+        let mut clang = std::process::Command::new(crate::compile::CLANG);
+        clang.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]).arg(at("beat.c")).arg("-o").arg(at("beat"));
+        assert!(clang.status().unwrap().success());
+        let mut receiver = Receiver::bind(&at("beats")).unwrap();
+        assert!(std::process::Command::new(at("beat")).arg(at("beats")).status().unwrap().success());
+        let want = Heartbeat {
+            side: Side::Host,
+            asleep: true,
+            sequence: 1,
+            queue: 2,
+            done: 3_000_000_000,
+            p99_ns: 4,
+        };
+        assert_eq!(receiver.receive(), Some(want));
+    }
 }

@@ -233,6 +233,14 @@ impl Balancer {
         }
     }
 
+    /// Puts all buckets of flows on the host or the NIC at once; only before packets come, since it may reorder flows.
+    pub fn place(&self, host: bool) {
+        for at in 0..BUCKETS {
+            self.buckets.set_u32(at * BUCKET, host.into());
+            self.buckets.set_u32(at * BUCKET + BUCKET_WANTED, host.into());
+        }
+    }
+
     /// A single frame from the wire through the kernel's test run at a time; the frame is changed in place. For a balancer with `test`.
     pub fn test_ingress(&self, frame: &mut Vec<u8>, now_ns: u64) -> Result<Verdict, XdpError> {
         self.set.set_u64(place::NOW, now_ns);
