@@ -38,7 +38,12 @@ fn check(example: &Example) -> usize {
         }
         assert!(found.is_empty(), "{name}, pressure {pressure}: {} {:?}", found.len(), found[0]);
         let stats = run.stats;
-        println!("{name}: {} events in {} cycles, {:?}", stats.events, stats.busy_cycles, design.artifact().form);
+        println!(
+            "{name}: {} events in {} cycles, {:?}",
+            stats.events,
+            stats.busy_cycles,
+            design.artifact().form
+        );
     }
     events.len()
 }

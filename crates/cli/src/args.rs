@@ -656,11 +656,16 @@ pub enum Suite {
     Nfp,
     /// Handlers on sPIN NICs, in RTL simulations and on an FPGA
     Spin,
+    /// Estimated area of the examples on the target u280, beside what yosys says
+    Fpga,
 }
 
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
+    /// Suite fpga: run yosys on all examples again (an hour) and print docs/validation/fpga_yosys.csv anew
+    #[arg(long)]
+    pub remake: bool,
     /// Print the table as Markdown, as docs/validation has it
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,

@@ -73,10 +73,8 @@ pub fn synthesize(dir: &Path, top: &str, hidden: &[&str]) -> Result<Area, SynthE
         .filter(|name| name.ends_with(".sv"))
         .collect();
     sources.sort();
-    let work = tempfile::Builder::new()
-        .prefix("nicforge-synth-")
-        .tempdir()
-        .map_err(io(&std::env::temp_dir()))?;
+    let work =
+        tempfile::Builder::new().prefix("nicforge-synth-").tempdir().map_err(io(&std::env::temp_dir()))?;
     let blif = work.path().join("netlist.blif");
     let hide: String = hidden.iter().map(|port| format!("delete -output {top}/w:{port}; ")).collect();
     let script = format!(

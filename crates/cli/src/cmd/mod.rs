@@ -25,6 +25,7 @@ mod targets;
 mod trace;
 mod validate;
 mod validate_alkali;
+mod validate_fpga;
 mod validate_search;
 mod validate_spin;
 mod verify;

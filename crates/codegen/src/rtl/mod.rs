@@ -28,9 +28,9 @@ use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use engine::Engine;
 pub use engine::kind;
-pub use pipe::dag::NoPipe;
 use expr::{Lower, used};
 use module::Port;
+pub use pipe::dag::NoPipe;
 use shape::Bits;
 use state::{Arm, States};
 pub use tables::{ByteStore, TableForm};
@@ -267,15 +267,9 @@ pub struct RtlArtifact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A packet every `interval` cycles.
-    Pipe {
-        stages: u32,
-        interval: u32,
-    },
+    Pipe { stages: u32, interval: u32 },
     /// One event at a time, and why no pipe.
-    Engine {
-        states: usize,
-        why: NoPipe,
-    },
+    Engine { states: usize, why: NoPipe },
 }
 
 /// The design of a program whose calls are all inlined.
@@ -299,15 +293,18 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
 /// Keeps names of the module's ports from signals.
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
-        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit", "room", "w_write",
-        "w_delete", "w_value", "refused",
+        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
+        "room", "w_write", "w_delete", "w_value", "refused",
     ];
     for form in tables {
         for field in fields {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    for word in ["a", "c", "d", "rec"].iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
+    for word in ["a", "c", "d", "rec"]
+        .iter()
+        .flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
+    {
         names.fresh(&word);
     }
 }

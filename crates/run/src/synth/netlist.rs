@@ -29,7 +29,10 @@ struct Cell<'a> {
 
 impl Cell<'_> {
     fn is_logic(&self) -> bool {
-        self.kind.starts_with("LUT") || self.kind == "INV" || self.kind == "CARRY4" || self.kind.starts_with("MUXF")
+        self.kind.starts_with("LUT")
+            || self.kind == "INV"
+            || self.kind == "CARRY4"
+            || self.kind.starts_with("MUXF")
     }
 
     fn is_output(&self, pin: &str) -> bool {
