@@ -21,16 +21,16 @@ mod tables;
 mod timing;
 mod top;
 
-use nicforge_ir::{HandlerId, Program, ReasonId, TableKind, Verified};
+use nicforge_ir::{HandlerId, Program, ReasonId, Span, TableKind, Verified};
 
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use engine::Engine;
 pub use engine::kind;
-pub use pipe::dag::NoPipe;
 use expr::{Lower, used};
 use module::Port;
+pub use pipe::dag::NoPipe;
 use shape::Bits;
 use state::{Arm, States};
 pub use tables::{ByteStore, TableForm};
@@ -278,22 +278,26 @@ pub struct RtlArtifact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A packet every `interval` cycles.
-    Pipe {
-        stages: u32,
-        interval: u32,
-    },
+    Pipe { stages: u32, interval: u32 },
     /// One event at a time, and why no pipe.
-    Engine {
-        states: usize,
-        why: NoPipe,
-    },
+    Engine { states: usize, why: NoPipe },
+}
+
+/// Which form handlers are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// A pipe where the program can be one.
+    #[default]
+    Best,
+    /// An engine in any case.
+    Engine,
 }
 
 /// The design of a program whose calls are all inlined.
 ///
 /// # Errors
 /// Everything that hardware cannot do, with its place and what to do instead.
-pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsupported>> {
+pub fn generate(program: &Verified<Program>, wanted: Wanted) -> Result<RtlArtifact, Vec<Unsupported>> {
     let program: &Program = program;
     let bits = Bits::new(program);
     let tables = tables::forms(program, &bits);
@@ -301,6 +305,10 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
     let room = limits::room(program, &bits)?;
     let mut names = Names::new(TAKEN.iter().map(|word| word.to_string()));
     reserve(&tables, &mut names);
+    if wanted == Wanted::Engine {
+        let why = NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() };
+        return engine_design(program, &bits, tables, room, names, why);
+    }
     match pipe::pipe(program, &bits, &tables, names.clone()) {
         Ok(made) => Ok(pipe_design(program, tables, &made)),
         Err(why) => engine_design(program, &bits, tables, room, names, why),
@@ -310,15 +318,18 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
 /// Keeps names of the module's ports from signals.
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
-        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit", "room", "w_write",
-        "w_delete", "w_value", "refused",
+        "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
+        "room", "w_write", "w_delete", "w_value", "refused",
     ];
     for form in tables {
         for field in fields {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    for word in ["a", "c", "d", "rec"].iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
+    for word in ["a", "c", "d", "rec"]
+        .iter()
+        .flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
+    {
         names.fresh(&word);
     }
 }

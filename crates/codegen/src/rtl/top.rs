@@ -536,7 +536,7 @@ fn egress(out: &mut String, room: Room) {
             "r_addr=e_r_addr",
             "r_stall=e_r_stall",
             "r_data=e_r_data",
-            "b_valid=e_back", 
+            "b_valid=e_back",
             "b_slot=e_slot",
             "m_axis_tdata",
             "m_axis_tkeep",

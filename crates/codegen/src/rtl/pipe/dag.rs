@@ -157,7 +157,16 @@ impl<'a, 'b> Dag<'a, 'b> {
                 }
             });
         }
-        Dag { program, bits, tables, wires: Vec::new(), access, exits: Vec::new(), window: 1, notes: HashMap::new() }
+        Dag {
+            program,
+            bits,
+            tables,
+            wires: Vec::new(),
+            access,
+            exits: Vec::new(),
+            window: 1,
+            notes: HashMap::new(),
+        }
     }
 }
 
@@ -171,14 +180,29 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     ) -> Result<Lower<'a>, NoPipe> {
         let slots = vec![None; dag.tables.len()];
         let span = Span::default();
-        let mut walk = Walk { dag, low, body, packet: None, slots, conditions: HashMap::new(), loops: Vec::new(), message, span };
+        let mut walk = Walk {
+            dag,
+            low,
+            body,
+            packet: None,
+            slots,
+            conditions: HashMap::new(),
+            loops: Vec::new(),
+            message,
+            span,
+        };
         let way = mark(if message { "for_message" } else { "for_frame" });
         if message {
             let mut at = 0;
             for param in &body.blocks[body.entry()].params {
                 let (ty, name) = (body.ty(*param), walk.low.name(*param));
                 let size = walk.dag.bits.bytes(ty);
-                let part = walk.wire("bytes", 8 * size, format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at), 0);
+                let part = walk.wire(
+                    "bytes",
+                    8 * size,
+                    format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at),
+                    0,
+                );
                 let value = walk.low.of_bytes(ty, &part);
                 walk.put(&name, walk.dag.bits.width(ty), value, 0);
                 at += size;
@@ -325,7 +349,8 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         let cond = self.low.operand(*cond);
         let not = format!("!{cond}");
         let pure = only_computes(body, *then) && only_computes(body, *other);
-        let (yes, no) = if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
+        let (yes, no) =
+            if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
         let before = (self.packet.clone(), self.slots.clone());
         self.learn(data, true);
         let first = self.region(*then, yes)?;
@@ -389,7 +414,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     /// The end of a way: what it changed.
     fn finish(&mut self, way: &Way) {
         for at in 0..self.slots.len() {
-            let Some(Slot { hit, value, changed: Some(changed), deletes }) = self.slots[at].clone() else { continue };
+            let Some(Slot { hit, value, changed: Some(changed), deletes }) = self.slots[at].clone() else {
+                continue;
+            };
             let when = self.and(way, &changed).unwrap_or(changed);
             self.dag.access[at].changes.push(Change { when, hit, value, when_there: !deletes });
         }
@@ -466,7 +493,8 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         let data = &body.insts[inst];
         let Op::Loop { init, max_trips, body: inner } = &data.op else { return Ok(None) };
         if *max_trips > MOST_TRIPS {
-            return self.no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
+            return self
+                .no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
         }
         let before = (self.packet.clone(), self.slots.clone());
         self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new() });
@@ -556,8 +584,13 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                 }
                 Ok(())
             }
-            Op::Extract { .. } | Op::Load { .. } | Op::Skip { .. } | Op::Trim { .. } | Op::Emit { .. }
-            | Op::Reset { .. } | Op::Len { .. } => self.packet_op(id),
+            Op::Extract { .. }
+            | Op::Load { .. }
+            | Op::Skip { .. }
+            | Op::Trim { .. }
+            | Op::Emit { .. }
+            | Op::Reset { .. }
+            | Op::Len { .. } => self.packet_op(id),
             Op::Drop { reason, .. } => {
                 self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
                 Ok(())
@@ -568,15 +601,19 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                     "net_send" => (kind::SEND, self.low.u32(args[1])),
                     "stack_recv" => (kind::STACK, number(32, 0)),
                     "host_recv" => (kind::HOST_PACKET, number(32, 0)),
-                    _ => return self.no(&format!("`{name}` may come beside other events of the same packet")),
+                    _ => {
+                        return self.no(&format!("`{name}` may come beside other events of the same packet"));
+                    }
                 };
                 self.certain(&self.packet())?;
                 self.exit(way, kind, number);
                 Ok(())
             }
-            Op::Lookup { .. } | Op::Contains { .. } | Op::Update { .. } | Op::Delete { .. } | Op::Commute { .. } => {
-                self.table_op(id, way)
-            }
+            Op::Lookup { .. }
+            | Op::Contains { .. }
+            | Op::Update { .. }
+            | Op::Delete { .. }
+            | Op::Commute { .. } => self.table_op(id, way),
             Op::Store { .. } => self.no("bytes of the packet are overwritten in place"),
             Op::PktCsum { .. } => self.no("a checksum over the payload"),
             Op::Random => self.no("random numbers"),
@@ -760,13 +797,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     }
 
     /// A value at `cursor`, zero if the frame ends before it does.
-    fn read(
-        &mut self,
-        ok: ValueId,
-        value: ValueId,
-        cursor: &Cursor,
-        end: &str,
-    ) -> Result<String, NoPipe> {
+    fn read(&mut self, ok: ValueId, value: ValueId, cursor: &Cursor, end: &str) -> Result<String, NoPipe> {
         let ty = self.low.ty(value);
         let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
         let last = most(cursor) + size;
@@ -782,9 +813,12 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         self.put(&name, 1, fits, timing::carry(16));
         let ok = mark(&name);
         let bytes = match cursor {
-            Cursor::At(at) => {
-                self.wire("bytes", 8 * size, format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at), 0)
-            }
+            Cursor::At(at) => self.wire(
+                "bytes",
+                8 * size,
+                format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at),
+                0,
+            ),
             Cursor::Signal(signal, most) => {
                 let top = format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1);
                 let shifted = format!("{}'({top} >> {{{signal}, 3'b000}})", 8 * size);
@@ -817,7 +851,11 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
         if matches!(form.kind, TableKind::Ternary | TableKind::Lpm) {
-            return self.no(&format!("table `{}` of kind {} is searched in many cycles", form.name, form.kind.name()));
+            return self.no(&format!(
+                "table `{}` of kind {} is searched in many cycles",
+                form.name,
+                form.kind.name()
+            ));
         }
         if form.bytes.is_some() {
             return self.no("byte strings in tables");
@@ -839,7 +877,10 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         match &access.keys[message] {
             None => access.keys[message] = Some(text),
             Some(known) if *known == text => {}
-            Some(_) => return self.no(&format!("two keys of table `{}`, which is changed", self.dag.tables[at].name)),
+            Some(_) => {
+                return self
+                    .no(&format!("two keys of table `{}`, which is changed", self.dag.tables[at].name));
+            }
         }
         let slot = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
         self.slots[at] = Some(slot.clone());
@@ -849,7 +890,12 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     /// An entry as the table has it.
     fn untouched(&self, at: usize) -> Slot {
         let signals = &self.dag.tables[at].signals;
-        Slot { hit: mark(&format!("{signals}_hit")), value: mark(&format!("{signals}_value")), changed: None, deletes: false }
+        Slot {
+            hit: mark(&format!("{signals}_hit")),
+            value: mark(&format!("{signals}_value")),
+            changed: None,
+            deletes: false,
+        }
     }
 
     /// Replaces the entry: it is there if `hit`, and different if `changed`.
@@ -917,7 +963,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                 let (hit, value) = self.entry(*table, *key)?;
                 let form = self.dag.tables[table.as_u32() as usize].clone();
                 let def = self.dag.program.tables[*table].value;
-                let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else { return Ok(()) };
+                let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else {
+                    return Ok(());
+                };
                 let (width, signed) = (self.low.width(*amount), self.low.ty(*amount).is_signed());
                 if part.bits != width || !part.indices.is_empty() {
                     return self.no("a commutative update of a bit-field");

@@ -29,7 +29,10 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Nam
             "net_recv" => false,
             "host_send" => true,
             name => {
-                return Err(NoPipe { reason: format!("an event `{name}` between handlers"), span: handler.span });
+                return Err(NoPipe {
+                    reason: format!("an event `{name}` between handlers"),
+                    span: handler.span,
+                });
             }
         };
         if message {

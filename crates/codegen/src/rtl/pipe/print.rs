@@ -118,7 +118,14 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
     entry(&mut out, pipe);
     for wire in &pipe.constants {
-        let _ = writeln!(out, "  logic {} {};\n  assign {} = {};", range(wire.width), wire.name, wire.name, wire.value);
+        let _ = writeln!(
+            out,
+            "  logic {} {};\n  assign {} = {};",
+            range(wire.width),
+            wire.name,
+            wire.name,
+            wire.value
+        );
     }
     stages(&mut out, pipe, &lives);
     keep(&mut out, pipe, tables, &lives);
@@ -156,7 +163,8 @@ fn head(program: &Program, pipe: &Pipe) -> String {
 /// Stage 0, and the stages' valid bits and slots.
 fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
-    let message = pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
+    let message =
+        pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
     let _ = write!(
         out,
         "  // ---- in: a packet enters when its command will have room in the queue\n\
@@ -267,11 +275,23 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
     for commit in &pipe.commits {
         let signals = &tables[commit.table].signals;
         let last = pipe.last;
-        let _ = writeln!(out, "  assign {signals}_w_write = valid[{last}] && {};", lives.text(&commit.write, last));
-        let _ = writeln!(out, "  assign {signals}_w_delete = valid[{last}] && {};", lives.text(&commit.delete, last));
+        let _ = writeln!(
+            out,
+            "  assign {signals}_w_write = valid[{last}] && {};",
+            lives.text(&commit.write, last)
+        );
+        let _ = writeln!(
+            out,
+            "  assign {signals}_w_delete = valid[{last}] && {};",
+            lives.text(&commit.delete, last)
+        );
         let _ = writeln!(out, "  assign {signals}_w_value = {};", lives.text(&commit.value, last));
         let exit = pipe.exit;
-        let _ = writeln!(out, "  assign {signals}_refused = valid[{exit}] && {};", lives.text(&commit.refused, exit));
+        let _ = writeln!(
+            out,
+            "  assign {signals}_refused = valid[{exit}] && {};",
+            lives.text(&commit.refused, exit)
+        );
     }
 }
 

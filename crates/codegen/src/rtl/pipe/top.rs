@@ -28,7 +28,19 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     // Only the deparser gives slots back.
     out.push_str("  assign frees_now = 1'b0;\n  assign free_slot = '0;\n  assign in_w_stall = 1'b0;\n");
     let mut list = Vec::new();
-    let known = ["d_valid", "d_take", "d_slot", "d_length", "d_port", "d_host", "d_time", "d_window", "rec_valid", "rec_kind", "rec_data"];
+    let known = [
+        "d_valid",
+        "d_take",
+        "d_slot",
+        "d_length",
+        "d_port",
+        "d_host",
+        "d_time",
+        "d_window",
+        "rec_valid",
+        "rec_kind",
+        "rec_data",
+    ];
     for port in ports(pipe, tables) {
         if !known.contains(&port.name.as_str()) {
             wires(&mut out, &[(&port.name, port.width)]);
@@ -36,7 +48,11 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
         list.push(port.name);
     }
     let list: Vec<&str> = list.iter().map(String::as_str).collect();
-    let _ = writeln!(out, "  nf_handlers u_handlers (\n      .clk(clk),\n      .rst(rst),\n{}\n  );", connect(&list));
+    let _ = writeln!(
+        out,
+        "  nf_handlers u_handlers (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+        connect(&list)
+    );
     control(&mut out, tables, counters);
     buffer(&mut out, pipe);
     modules(&mut out, pipe, tables);
@@ -109,7 +125,10 @@ fn modules(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let mut results = ["'0", "'0", "32'd0"].map(String::from);
     for (number, form) in tables.iter().enumerate() {
         let s = &form.signals;
-        wires(out, &[(&format!("{s}_host"), 1), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)]);
+        wires(
+            out,
+            &[(&format!("{s}_host"), 1), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)],
+        );
         let _ = writeln!(out, "  assign {s}_host = grant && t_table == 8'd{number};");
         let mut copies: Vec<Option<usize>> =
             pipe.ports.iter().filter(|port| port.table == number).map(|port| port.lookup).collect();
@@ -132,7 +151,15 @@ fn modules(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             let own = |field: &str| format!("{s}_{field}_{copy}");
             wires(out, &[(&own("h_done"), 1), (&own("h_ok"), 1), (&own("h_key"), form.key_bits)]);
             wires(out, &[(&own("h_value"), form.value_bits), (&own("h_index"), 32), (&own("ready"), 1)]);
-            wires(out, &[(&own("room"), 1), (&own("evicted"), 32), (&own("hit"), 1), (&own("value"), form.value_bits)]);
+            wires(
+                out,
+                &[
+                    (&own("room"), 1),
+                    (&own("evicted"), 32),
+                    (&own("hit"), 1),
+                    (&own("value"), form.value_bits),
+                ],
+            );
             let (k_valid, k_key) = match unused {
                 true => ("1'b0".to_string(), "'0".to_string()),
                 false => (format!("{s}_k_valid{end}"), format!("{s}_k_key{end}")),
@@ -170,13 +197,23 @@ fn modules(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 ])
             );
             if !unused {
-                let _ = writeln!(out, "  assign {s}_hit{end} = {};\n  assign {s}_value{end} = {};", own("hit"), own("value"));
+                let _ = writeln!(
+                    out,
+                    "  assign {s}_hit{end} = {};\n  assign {s}_value{end} = {};",
+                    own("hit"),
+                    own("value")
+                );
             }
             if written && !unused {
                 let _ = writeln!(out, "  assign {s}_room = {};", own("room"));
             }
             if first {
-                let _ = writeln!(out, "  assign {s}_ready = {};\n  assign {s}_n_evicted = {};", own("ready"), own("evicted"));
+                let _ = writeln!(
+                    out,
+                    "  assign {s}_ready = {};\n  assign {s}_n_evicted = {};",
+                    own("ready"),
+                    own("evicted")
+                );
                 done = format!("({s}_host && {}) || {done}", own("h_done"));
                 ok = format!("{s}_host ? {} : {ok}", own("h_ok"));
                 let parts = [
