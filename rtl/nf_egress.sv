@@ -7,8 +7,8 @@
 // next, so one line is read for each beat and the one before is kept. Only a packet whose first beat needs two lines takes a
 // cycle more (`prime`). Payload goes from the buffer to the stream and nowhere else.
 //
-// Packets to the host start with a beat that describes them: byte 0 the kind, 1 the port, 4..7 the bytes that follow, 8..15
-// `c_addr`. Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
+// h_axis_tuser says what a packet to the host is: [7:0] the kind, [15:8] the port, [47:32] its bytes, [127:64] `c_addr`; beside the stream
+// and not in front of it, since a beat more for each packet would halve the rate of small ones. Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
 // Latency: four cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
 // The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
@@ -52,6 +52,7 @@ module nf_egress #(
     output logic [    15:0] m_axis_tuser,
     output logic [   511:0] h_axis_tdata,
     output logic [    63:0] h_axis_tkeep,
+    output logic [   127:0] h_axis_tuser,
     output logic            h_axis_tlast,
     output logic            h_axis_tvalid,
     input  wire             h_axis_tready,
@@ -59,17 +60,17 @@ module nf_egress #(
     output logic [    31:0] n_host
 );
   localparam integer HL = (HB + 63) / 64;
-  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 16;
+  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 128;
   localparam integer ROOM = 16;
 
   // ---- which lines and beats a command needs -------------------------------------------------------------
-  logic meta_done, primed;
+  logic primed;
   logic [9:0] number;  // of the beat
   logic [15:0] total, first_line, source_end, beat_start, left, header_left;
   logic signed [16:0] source;
   logic signed [11:0] line_now;
   logic [5:0] shift;
-  logic is_meta, prime_needed, one_line, is_prime, reads, as_previous, is_last, go, has_room;
+  logic prime_needed, one_line, is_prime, reads, as_previous, is_last, go, has_room;
   logic [11:0] wanted;
 
   assign total = c_hlen + c_rest;
@@ -80,18 +81,17 @@ module nf_egress #(
   assign source = $signed({1'b0, c_from}) + $signed({1'b0, beat_start}) - $signed({1'b0, c_hlen});
   assign line_now = {source[16], source[16:6]} + (shift != 6'd0 ? 12'sd1 : 12'sd0);
 
-  assign is_meta = c_host && !meta_done;
   assign prime_needed = c_hlen < 16'd64 && shift != 6'd0 && !source[16] && number == 10'd0 && c_rest != 16'd0
       && source[15:6] == c_from[15:6];
   assign one_line = source_end <= {first_line[9:0], 6'd0} + 16'd64;
-  assign is_prime = !is_meta && prime_needed && !one_line && !primed;
-  assign as_previous = !is_meta && prime_needed && one_line;
-  assign reads = !is_meta && !c_silent && c_rest != 16'd0 && (is_prime || as_previous
+  assign is_prime = prime_needed && !one_line && !primed;
+  assign as_previous = prime_needed && one_line;
+  assign reads = !c_silent && c_rest != 16'd0 && (is_prime || as_previous
       || (line_now >= $signed(first_line[11:0]) && {line_now[9:0], 6'd0} < source_end));
   assign wanted = is_prime || as_previous ? first_line[11:0] : line_now;
   assign left = total - beat_start;
   assign header_left = c_hlen > beat_start ? c_hlen - beat_start : 16'd0;
-  assign is_last = c_silent ? 1'b1 : is_meta ? total == 16'd0 : !is_prime && left <= 16'd64;
+  assign is_last = c_silent || (!is_prime && left <= 16'd64);
 
   assign go = c_valid && has_room && !(reads && r_stall);
   assign c_take = go && is_last;
@@ -108,20 +108,16 @@ module nf_egress #(
   always_comb begin
     header_now = '0;
     for (k = 0; k < HL; k = k + 1) if (number == 10'(k)) header_now = header[512*k+:512];
-    if (is_meta) header_now = {384'd0, c_addr, 16'd0, total, 16'd0, c_port, c_kind};
   end
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      meta_done <= 1'b0;
       primed <= 1'b0;
       number <= '0;
     end else if (go) begin
-      meta_done <= is_meta && !is_last;
-      if (!is_meta && !is_last) meta_done <= meta_done;
       primed <= !is_last && (is_prime || primed);
       if (is_last) number <= '0;
-      else if (!is_meta && !is_prime) number <= number + 1'b1;
+      else if (!is_prime) number <= number + 1'b1;
     end
   end
 
@@ -129,10 +125,10 @@ module nf_egress #(
   logic [CW-1:0] step, step_1, step_2;
   logic v_1, v_2;
   logic [6:0] keep_count, header_count;
-  assign keep_count = is_meta ? 7'd64 : left > 16'd64 ? 7'd64 : left[6:0];
-  assign header_count = is_meta || header_left > 16'd64 ? 7'd64 : header_left[6:0];
+  assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
+  assign header_count = header_left > 16'd64 ? 7'd64 : header_left[6:0];
   assign step = {header_now, header_count, keep_count, shift, is_prime || c_silent, reads, as_previous, is_last, c_host,
-                 c_kind, c_port};
+                 c_addr, 16'd0, total, 16'd0, c_port, c_kind};
   always_ff @(posedge clk) begin
     step_1 <= step;
     step_2 <= step_1;
@@ -144,7 +140,7 @@ module nf_egress #(
   logic [6:0] s_hcount, s_kcount;
   logic [5:0] s_shift;
   logic s_prime, s_reads, s_as_previous, s_last, s_host;
-  logic [15:0] s_user;
+  logic [127:0] s_user;
   assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user} = step_2;
 
   logic [511:0] previous, moved, merged;
@@ -167,7 +163,7 @@ module nf_egress #(
   logic [511:0] q_data;
   logic [63:0] q_keep;
   logic q_last;
-  logic [15:0] q_user;
+  logic [127:0] q_user;
   assign put = v_2 && !s_prime;
   assign q_take = q_valid && (q_host ? h_axis_tready : m_axis_tready);
   // Steps on their way are counted as if they were in the queue already.
@@ -186,7 +182,7 @@ module nf_egress #(
   end
 
   nf_queue #(
-      .WIDTH(512 + 64 + 1 + 1 + 16),
+      .WIDTH(512 + 64 + 1 + 1 + 128),
       .DEPTH(ROOM)
   ) u_out (
       .clk(clk),
@@ -203,7 +199,9 @@ module nf_egress #(
   assign m_axis_tkeep = q_keep;
   assign m_axis_tlast = q_last;
   assign m_axis_tvalid = q_valid && !q_host;
-  assign m_axis_tuser = q_user;
+  // The network stream has {kind, port}.
+  assign m_axis_tuser = {q_user[7:0], q_user[15:8]};
+  assign h_axis_tuser = q_user;
   assign h_axis_tdata = q_data;
   assign h_axis_tkeep = q_keep;
   assign h_axis_tlast = q_last;

@@ -561,9 +561,6 @@ int main(int argc, char **argv)
             std::deque<Out> &from = kind <= STACK ? net.done : host.done;
             packet = std::move(from.front());
             from.pop_front();
-            /* The host's packets start with a beat that describes them. */
-            if (kind > STACK)
-                packet.bytes.erase(packet.bytes.begin(), packet.bytes.begin() + 64);
             uint64_t latency = packet.cycle - entered[number];
             latencies.push_back(latency);
             measured++;

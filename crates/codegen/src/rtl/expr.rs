@@ -93,7 +93,14 @@ impl<'a> Lower<'a> {
     /// A new name such as the value would get, which is not its yet.
     pub fn fresh_of(&mut self, value: ValueId) -> String {
         let wanted = self.body.values[value].name.clone();
-        let wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
+        let mut wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
+        // NAME_q and NAME_s7 are registers that keep NAME.
+        let end = wanted.rsplit('_').next().unwrap_or_default();
+        if end == "q"
+            || end.strip_prefix('s').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+        {
+            wanted.push('_');
+        }
         self.names.fresh(&wanted)
     }
 
@@ -218,7 +225,7 @@ impl<'a> Lower<'a> {
             }
             Op::Select { cond, then, other } => (self.choose(*cond, *then, *other), timing::CHOOSE),
             Op::Get { agg, path } => self.get(*agg, path, result),
-            Op::Set { agg, path, value } => self.set(*agg, path, *value),
+            Op::Set { agg, path, value } => self.set(*agg, path, *value, &mut list),
             Op::ConstElem { array, index } => self.const_elem(*array, *index, result),
             Op::Hash { .. } => self.hash(data, &mut list),
             Op::CsumAdd { sum, value } => self.csum(*sum, *value, &mut list),
@@ -393,7 +400,7 @@ impl<'a> Lower<'a> {
         (format!("({inside}) ? {value} : {}", number(width, 0)), timing::mux(choices) + 400)
     }
 
-    fn set(&mut self, agg: ValueId, path: &[Proj], value: ValueId) -> (String, u32) {
+    fn set(&mut self, agg: ValueId, path: &[Proj], value: ValueId, list: &mut Vec<Wire>) -> (String, u32) {
         let whole = self.width(agg);
         let Some(part) = self.bits.locate(self.ty(agg), path, |v| self.constant(v)) else {
             return (self.operand(agg), 0);
@@ -412,6 +419,31 @@ impl<'a> Lower<'a> {
                 pieces.push(format!("{}[{}:0]", self.signal(agg), part.at - 1));
             }
             return (format!("{{{}}}", pieces.join(", ")), 0);
+        }
+        if let [index] = &part.indices[..]
+            && index.stride == part.bits
+            && index.len <= 64
+        {
+            // Which element it is is known by the time the value comes; a number beyond the array is none of them.
+            let (wide, text) = (self.width(index.value), self.operand(index.value));
+            let number_of = Self::resize(&text, wide, wide.max(8));
+            let value = format!("{} << {number_of}", number(index.len, 1));
+            let which = self.wire("which", index.len, value, timing::tree(8));
+            let (old, which_name) = (self.signal(agg), mark(&which.name));
+            list.push(which);
+            let mut pieces = Vec::new();
+            let end = part.at + index.len * index.stride;
+            if end < whole {
+                pieces.push(format!("{old}[{}:{end}]", whole - 1));
+            }
+            for at in (0..index.len).rev() {
+                let low = part.at + at * index.stride;
+                pieces.push(format!("{which_name}[{at}] ? {new} : {old}[{}:{low}]", low + index.stride - 1));
+            }
+            if part.at > 0 {
+                pieces.push(format!("{old}[{}:0]", part.at - 1));
+            }
+            return (format!("{{{}}}", pieces.join(",\n      ")), timing::CHOOSE);
         }
         let (at, inside) = self.place(&part);
         let old = self.operand(agg);

@@ -21,7 +21,7 @@ mod tables;
 mod timing;
 mod top;
 
-use nicforge_ir::{HandlerId, Program, ReasonId, TableKind, Verified};
+use nicforge_ir::{HandlerId, Program, ReasonId, Span, TableKind, Verified};
 
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
@@ -243,6 +243,17 @@ const TAKEN: &[&str] = &[
     "div_remainder",
     "seed",
     "drawn",
+    "window",
+    "length",
+    "for_frame",
+    "for_message",
+    "valid",
+    "turn",
+    "pause",
+    "inside_now",
+    "kind",
+    "number",
+    "unused_room",
 ];
 
 /// A generated design, with what is needed to run and read it.
@@ -272,11 +283,21 @@ pub enum Form {
     Engine { states: usize, why: NoPipe },
 }
 
+/// Which form handlers are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// A pipe where the program can be one.
+    #[default]
+    Best,
+    /// An engine in any case.
+    Engine,
+}
+
 /// The design of a program whose calls are all inlined.
 ///
 /// # Errors
 /// Everything that hardware cannot do, with its place and what to do instead.
-pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsupported>> {
+pub fn generate(program: &Verified<Program>, wanted: Wanted) -> Result<RtlArtifact, Vec<Unsupported>> {
     let program: &Program = program;
     let bits = Bits::new(program);
     let tables = tables::forms(program, &bits);
@@ -284,6 +305,10 @@ pub fn generate(program: &Verified<Program>) -> Result<RtlArtifact, Vec<Unsuppor
     let room = limits::room(program, &bits)?;
     let mut names = Names::new(TAKEN.iter().map(|word| word.to_string()));
     reserve(&tables, &mut names);
+    if wanted == Wanted::Engine {
+        let why = NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() };
+        return engine_design(program, &bits, tables, room, names, why);
+    }
     match pipe::pipe(program, &bits, &tables, names.clone()) {
         Ok(made) => Ok(pipe_design(program, tables, &made)),
         Err(why) => engine_design(program, &bits, tables, room, names, why),

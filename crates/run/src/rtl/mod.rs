@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST, generate};
+use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
 pub use build::Verilator;
@@ -111,8 +111,8 @@ impl RtlProgram {
     ///
     /// # Errors
     /// What hardware cannot do.
-    pub fn new(program: &Verified<Program>) -> Result<RtlProgram, RtlError> {
-        let artifact = generate(program).map_err(RtlError::Unsupported)?;
+    pub fn new(program: &Verified<Program>, wanted: Wanted) -> Result<RtlProgram, RtlError> {
+        let artifact = generate(program, wanted).map_err(RtlError::Unsupported)?;
         Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
     }
 

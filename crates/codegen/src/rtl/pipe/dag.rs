@@ -73,6 +73,8 @@ struct Slot {
     hit: String,
     value: String,
     changed: Option<String>,
+    /// Something on the way deletes the entry.
+    deletes: bool,
 }
 
 /// A change at the end of a way.
@@ -82,6 +84,8 @@ pub struct Change {
     pub when: String,
     pub hit: String,
     pub value: String,
+    /// The entry is there whenever `when` holds: nothing on this way deletes it.
+    pub when_there: bool,
 }
 
 /// One table in the pipe.
@@ -131,6 +135,8 @@ pub struct Walk<'a, 'b, 'c> {
     packet: Option<Packet>,
     /// By table; none: not asked for on this way.
     slots: Vec<Option<Slot>>,
+    /// The conditions that ways are made of.
+    conditions: HashMap<String, Vec<String>>,
     loops: Vec<LoopFrame>,
     message: bool,
     /// Where the op that is looked at comes from.
@@ -174,7 +180,17 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     ) -> Result<Lower<'a>, NoPipe> {
         let slots = vec![None; dag.tables.len()];
         let span = Span::default();
-        let mut walk = Walk { dag, low, body, packet: None, slots, loops: Vec::new(), message, span };
+        let mut walk = Walk {
+            dag,
+            low,
+            body,
+            packet: None,
+            slots,
+            conditions: HashMap::new(),
+            loops: Vec::new(),
+            message,
+            span,
+        };
         let way = mark(if message { "for_message" } else { "for_frame" });
         if message {
             let mut at = 0;
@@ -226,10 +242,13 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
 
     /// `way` and a condition.
     fn and(&mut self, way: &Way, condition: &str) -> Way {
-        Some(match way {
-            None => condition.to_string(),
-            Some(way) => self.wire("way", 1, format!("{way} && {condition}"), timing::CHOOSE),
-        })
+        let Some(way) = way else { return Some(condition.to_string()) };
+        // All conditions on the way at once, not one behind the other.
+        let mut all = self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
+        all.push(condition.to_string());
+        let wire = self.wire("way", 1, all.join(" && "), timing::tree(all.len() as u32));
+        self.conditions.insert(wire.clone(), all);
+        Some(wire)
     }
 
     /// Either of several ways.
@@ -395,9 +414,11 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     /// The end of a way: what it changed.
     fn finish(&mut self, way: &Way) {
         for at in 0..self.slots.len() {
-            let Some(Slot { hit, value, changed: Some(changed) }) = self.slots[at].clone() else { continue };
+            let Some(Slot { hit, value, changed: Some(changed), deletes }) = self.slots[at].clone() else {
+                continue;
+            };
             let when = self.and(way, &changed).unwrap_or(changed);
-            self.dag.access[at].changes.push(Change { when, hit, value });
+            self.dag.access[at].changes.push(Change { when, hit, value, when_there: !deletes });
         }
     }
 
@@ -437,7 +458,8 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                     Some(pick("changed", 1, &a, &b))
                 }
             };
-            self.slots[at] = Some(Slot { hit, value, changed });
+            let deletes = first.deletes || second.deletes;
+            self.slots[at] = Some(Slot { hit, value, changed, deletes });
         }
         let (Some(a), Some(b)) = (packet, self.packet.clone()) else { return Ok(()) };
         if a == b {
@@ -868,7 +890,12 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     /// An entry as the table has it.
     fn untouched(&self, at: usize) -> Slot {
         let signals = &self.dag.tables[at].signals;
-        Slot { hit: mark(&format!("{signals}_hit")), value: mark(&format!("{signals}_value")), changed: None }
+        Slot {
+            hit: mark(&format!("{signals}_hit")),
+            value: mark(&format!("{signals}_value")),
+            changed: None,
+            deletes: false,
+        }
     }
 
     /// Replaces the entry: it is there if `hit`, and different if `changed`.
@@ -876,6 +903,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         let at = table.as_u32() as usize;
         let old = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
         let width = self.dag.tables[at].value_bits;
+        let deletes = old.deletes || value.is_none();
         let value = match value {
             Some(value) => self.wire("entry", width, value, 0),
             None => old.value,
@@ -884,7 +912,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             Some(before) => self.wire("changed", 1, format!("{before} || {changed}"), timing::CHOOSE),
             None => changed,
         };
-        self.slots[at] = Some(Slot { hit, value, changed: Some(changed) });
+        self.slots[at] = Some(Slot { hit, value, changed: Some(changed), deletes });
     }
 
     fn table_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
@@ -897,11 +925,14 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                 self.result(inst.results[0], hit.clone(), 0);
                 let low = self.wire("entry", self.dag.tables[table.as_u32() as usize].value_bits, value, 0);
                 let value = self.low.of_bytes(ty, &low);
-                self.result(
-                    inst.results[1],
-                    format!("{hit} ? {value} : {}", number(width, 0)),
-                    timing::CHOOSE,
-                );
+                // In tables an entry that is not there is zero.
+                let at = table.as_u32() as usize;
+                let fresh = self.slots[at].as_ref().is_none_or(|slot| slot.changed.is_none());
+                let (value, delay) = match fresh {
+                    true => (value, 0),
+                    false => (format!("{hit} ? {value} : {}", number(width, 0)), timing::CHOOSE),
+                };
+                self.result(inst.results[1], value, delay);
             }
             Op::Contains { table, key } => {
                 let (hit, _) = self.entry(*table, *key)?;

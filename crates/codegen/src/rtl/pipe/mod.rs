@@ -8,6 +8,7 @@ pub mod dag;
 pub mod print;
 pub mod schedule;
 pub mod top;
+mod tournament;
 
 use nicforge_ir::Program;
 
@@ -43,5 +44,6 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Nam
         constants.append(&mut low.declared);
         names = low.names;
     }
+    tournament::trees(&mut dag.wires, &mut names);
     schedule(dag, constants, names, message_bytes)
 }

@@ -12,7 +12,7 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark, used};
 use super::super::shape::number;
 use super::super::timing;
-use super::dag::{Dag, Exit, NoPipe};
+use super::dag::{Change, Dag, Exit, NoPipe};
 use crate::c::names::Names;
 use nicforge_ir::TableKind;
 
@@ -21,8 +21,8 @@ const HASH_STAGES: u32 = 5;
 const ARRAY_STAGES: u32 = 3;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
-/// When signals of a table are there in their stage: the clock to the output of a register.
-const FROM_REGISTER: u32 = 150;
+/// When signals of a table are there in their stage: they come from registers.
+const FROM_REGISTER: u32 = 0;
 
 /// A lookup port of a table.
 #[derive(Clone, Debug)]
@@ -111,11 +111,7 @@ impl Scheduler<'_> {
         let times: Vec<Time> = used(value).map(|name| self.times[name]).collect();
         let stage = times.iter().map(|time| time.0).max().unwrap_or(0);
         let at = times.iter().filter(|time| time.0 == stage).map(|time| time.1).max().unwrap_or(0);
-        if at > FROM_REGISTER && at + delay > timing::BUDGET {
-            (stage + 1, delay)
-        } else {
-            (stage, at + delay)
-        }
+        if at > 0 && at + delay > timing::BUDGET { (stage + 1, delay) } else { (stage, at + delay) }
     }
 
     fn expression(&mut self, value: &str) -> Time {
@@ -316,7 +312,10 @@ fn commits(dag: &mut Dag, names: &mut Names) -> Vec<Commit> {
             .filter(|c| c.hit != "1'b0")
             .map(|c| format!("({} && {})", c.when, c.hit))
             .collect();
-        let deletes = changes.iter().filter(|c| c.hit == "1'b0").map(|c| c.when.clone()).collect();
+        // An update's way is taken only if the entry is there then; what says otherwise deletes.
+        let deleting = |c: &&Change| !c.when_there;
+        let deletes =
+            changes.iter().filter(deleting).map(|c| format!("({} && !{})", c.when, c.hit)).collect();
         let write = add("write", 1, some(writes), timing::tree(2 * count));
         let delete = add("delete", 1, some(deletes), timing::tree(count));
         let mut value = String::new();

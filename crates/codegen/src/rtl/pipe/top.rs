@@ -107,6 +107,7 @@ fn buffer(out: &mut String, pipe: &Pipe) {
             "m_axis_tuser",
             "h_axis_tdata",
             "h_axis_tkeep",
+            "h_axis_tuser",
             "h_axis_tlast",
             "h_axis_tvalid",
             "h_axis_tready",
