@@ -2,15 +2,19 @@
 
 use std::sync::Mutex;
 
+use nicforge_codegen::rtl::Wanted;
+use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlProgram, Verilator, takes};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, Verilator, takes};
 use nicforge_target::support;
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::root;
 
 /// Events of each example that are run.
 const EVENTS: usize = 600;
+/// Random programs of each kind.
+const RANDOM: u64 = 3;
 
 /// Whether Verilator is missing; says so. In CI everything must run.
 fn verilator_is_missing() -> bool {
@@ -26,18 +30,14 @@ fn check(example: &Example) -> usize {
     let name = &example.name;
     let compiled =
         PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let design = RtlProgram::new(&compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
     let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     for pressure in [0, 1] {
         let drive = Drive { pressure, trace: None };
         let (run, found) = design
             .verify(&example.program, &example.entries, &events, &drive)
             .unwrap_or_else(|e| panic!("{name}: {e}"));
-        let dir = std::env::var("NICFORGE_KEEP");
-        if let Ok(dir) = dir {
-            design.write(std::path::Path::new(&dir)).unwrap();
-        }
-        assert!(found.is_empty(), "{name}, pressure {pressure}: {} {:?}", found.len(), found[0]);
+        assert!(found.is_empty(), "{name}, pressure {pressure}: {:?}", found[0]);
         let stats = run.stats;
         println!(
             "{name}: {} events in {} cycles, {:?}",
@@ -92,13 +92,14 @@ fn cycles_per_packet(example: &Example, flows: impl Fn(u64) -> u32) -> f64 {
     let name = &example.name;
     let compiled =
         PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let design = RtlProgram::new(&compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
     let events: Vec<InputEvent> = (0..3000).map(|n| syn(n * 7, flows(n))).collect();
     let (run, found) = design
         .verify(&example.program, &example.entries, &events, &Drive::default())
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     assert!(found.is_empty(), "{name}: {:?}", found[0]);
-    let lost: u64 = ["marked_bad", "too_short", "too_long", "no_slot"].iter().map(|c| run.stats.counters[*c]).sum();
+    let lost: u64 =
+        ["marked_bad", "too_short", "too_long", "no_slot"].iter().map(|c| run.stats.counters[*c]).sum();
     assert_eq!(lost, 0, "{name}: packets were lost");
     let each = run.stats.busy_cycles as f64 / run.stats.events as f64;
     let least = run.stats.latencies.first().copied().unwrap_or(0);
@@ -119,4 +120,41 @@ fn pipes_keep_up_with_the_line() {
             assert!(each <= most, "{name}: {each:.3} cycles a packet, {most} at most");
         }
     }
+}
+
+/// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages to the developer.
+#[test]
+fn random_programs_on_engines() {
+    random_programs(Wanted::Engine, generate::Options::ALL, 0..RANDOM);
+}
+
+/// And in whatever form is best: ways that a pipe joins.
+#[test]
+fn random_programs_in_their_best_form() {
+    random_programs(Wanted::Best, generate::Options::ARITHMETIC, 100..100 + RANDOM);
+}
+
+fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::Range<u64>) {
+    if verilator_is_missing() {
+        return;
+    }
+    let (mut ran, tried) = (0, seeds.end - seeds.start);
+    for seed in seeds {
+        let program = generate_from(&decisions(seed), options);
+        let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
+        let design = match RtlProgram::new(&compiled, wanted) {
+            Ok(design) => design,
+            // More headers, or larger tables, than there is room for.
+            Err(RtlError::Unsupported(_)) => continue,
+            Err(error) => panic!("seed {seed}: {error}"),
+        };
+        println!("seed {seed}: {:?}", design.artifact().form);
+        let drive = Drive { pressure: seed, trace: None };
+        let (_, found) =
+            design.verify(&program, &[], &events, &drive).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert!(found.is_empty(), "seed {seed}: {:?}", found[0]);
+        ran += 1;
+    }
+    assert!(ran * 2 >= tried, "only {ran} of {tried} random programs fit");
 }

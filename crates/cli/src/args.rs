@@ -662,11 +662,16 @@ pub enum Suite {
     Spin,
     /// Load shared between NIC and host: throughput, p99 and power
     Balance,
+    /// Estimated area of the examples on the target u280, beside what yosys says
+    Fpga,
 }
 
 #[derive(ClapArgs)]
 pub struct Validate {
     pub suite: Suite,
+    /// Suite fpga: run yosys on all examples again (an hour) and print docs/validation/fpga_yosys.csv anew
+    #[arg(long)]
+    pub remake: bool,
     /// Print the table as Markdown, as docs/validation has it
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,

@@ -6,7 +6,7 @@ use nicforge_ir::critical;
 use nicforge_ir::{Body, Direction, HandlerId, InstId, Program, Side, Table, TableId, TableKind};
 use nicforge_target::accelerate;
 use nicforge_target::cost::{self, HandlerCost, Traffic};
-use nicforge_target::{Device, OpCosts, TableLayout, Target, UnitGroup};
+use nicforge_target::{Device, Generator, OpCosts, TableLayout, Target, UnitGroup};
 
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
 use crate::shard::{self, Ability, Steer};
@@ -139,7 +139,15 @@ pub fn instance(
     stages: &[Vec<HandlerId>],
     steers: &[Steer],
 ) -> Instance {
-    let groups = groups(target, config);
+    let mut groups = groups(target, config);
+    if let Some(area) = &target.area {
+        // Units of logic are as many as fit.
+        let most = area.copies(program);
+        for group in groups.iter_mut().filter(|group| group.codegen == Generator::Rtl) {
+            group.count = group.count.min(most);
+        }
+    }
+    let groups = groups;
     let costs = handler_costs(program, &groups, target, config.traffic);
     let weights = handler_weights(program, &costs);
     let read_only = shard::read_only(program);

@@ -45,6 +45,8 @@ pub struct Target {
     pub table_layout: Option<TableLayout>,
     /// The machine of a sPIN NIC, for targets that are one.
     pub spin: Option<Spin>,
+    /// What designs take of programmable logic, for targets whose units are made of it.
+    pub area: Option<crate::area::AreaCosts>,
     /// Costs in cycles, by the name unit groups refer to.
     pub costs: BTreeMap<String, OpCosts>,
 }

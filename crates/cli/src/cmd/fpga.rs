@@ -1,5 +1,6 @@
 //! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
 
+use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::{Entry, InputEvent, Output, Program, TableId, Verified};
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
 
 pub(super) fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
     let compiled = program::lower(source)?;
-    RtlProgram::new(&compiled).map_err(|e| failure(&compiled, e))
+    RtlProgram::new(&compiled, Wanted::Best).map_err(|e| failure(&compiled, e))
 }
 
 /// The folder of a design, or its text.
@@ -37,8 +38,23 @@ pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
     }
     let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
     design.write(&path).map_err(|e| failure(&loaded.program, e))?;
-    outln!("wrote {}", path.display());
+    outln!("wrote {}: {}", path.display(), form(&loaded.program, &design));
     Ok(())
+}
+
+/// What the handlers became, and why if it is not the fast form.
+fn form(program: &Program, design: &RtlProgram) -> String {
+    match &design.artifact().form {
+        Form::Pipe { stages, interval: 1 } => format!("a pipe of {stages} stages, a packet every cycle"),
+        Form::Pipe { stages, interval } => {
+            format!("a pipe of {stages} stages, a packet every {interval} cycles")
+        }
+        Form::Engine { states, why } => format!(
+            "an engine of {states} states, one packet at a time; no pipe, since at {}: {}",
+            program.place(why.span),
+            why.reason
+        ),
+    }
 }
 
 /// Simulates with streams that wait at random, and compares.
@@ -77,6 +93,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     if args.json {
         outln!("{:#}", report(loaded, &run.stats, left_out));
     } else {
+        outln!("{}: {}", loaded.program.name, form(&loaded.program, &design));
         print(loaded, &run.stats, left_out);
     }
     Ok(())

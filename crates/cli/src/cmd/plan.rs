@@ -8,6 +8,7 @@ use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{self, Found, Limits};
 use nicforge_planner::{assemble, profile};
+use nicforge_target::area::AreaCosts;
 use nicforge_target::{Target, Traffic, support};
 use serde_json::{Value, json};
 
@@ -44,6 +45,9 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
                     continue;
                 }
                 print(&plan, target);
+                if let Some(area) = &target.area {
+                    print_area(area, &loaded.program)?;
+                }
                 if let Some(line) = guarantee {
                     outln!("{line}");
                 }
@@ -68,6 +72,23 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
         [only] if !all => outln!("{only:#}"),
         _ => outln!("{:#}", json!({ "schema": "nicforge/plans", "version": 1, "plans": answers })),
     }
+    Ok(())
+}
+
+/// What one copy of the program takes of the device, and how many fit.
+fn print_area(area: &AreaCosts, source: &Verified<Program>) -> Result<(), Failure> {
+    let program = program::lower(source)?;
+    let estimate = area.estimate(&program);
+    let (fullest, share) = area.fullest(&estimate);
+    outln!(
+        "area, estimated: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP; {:.2} % of the {fullest}, so {} copies fit",
+        estimate.luts,
+        estimate.flip_flops,
+        estimate.half_brams / 2.0,
+        estimate.dsps,
+        100.0 * share,
+        area.copies(&program)
+    );
     Ok(())
 }
 

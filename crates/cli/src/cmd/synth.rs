@@ -1,13 +1,15 @@
 //! `nicforge build --synth`: what a design takes of the device, and how deep its logic is.
 
+use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
+use nicforge_target::area::Estimate;
 use serde_json::json;
 
 use super::fpga;
 use crate::args::{Build, Target};
 use crate::context::Failure;
-use crate::program::Loaded;
+use crate::program::{self, Loaded};
 use crate::text;
 
 /// LUT sites, flip-flops, block memories of 36 Kbit, UltraRAMs and multipliers of an XCU280 (AMD DS963).
@@ -37,17 +39,36 @@ pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         design.write(path).map_err(|e| fpga::failure(&loaded.program, e))?;
     }
+    let estimate = estimate(&loaded.program)?;
     let area = area(&design)?;
     if args.json {
         outln!(
             "{:#}",
             json!({ "schema": "nicforge/synth", "version": 1, "target": "u280", "program": loaded.program.name,
-                "tool": "yosys", "area": area })
+                "tool": "yosys", "area": area,
+                "estimate": { "luts": estimate.luts, "flip_flops": estimate.flip_flops, "half_brams": estimate.half_brams,
+                    "dsps": estimate.dsps } })
         );
         return Ok(());
     }
     print(&area);
+    outln!(
+        "the planner's estimate: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP",
+        estimate.luts,
+        estimate.flip_flops,
+        estimate.half_brams / 2.0,
+        estimate.dsps
+    );
     Ok(())
+}
+
+/// What the spec expects a program to take.
+pub fn estimate(program: &Verified<Program>) -> Result<Estimate, Failure> {
+    let target =
+        nicforge_target::find("u280").map_err(|e| Failure::of(nicforge_run::fault::Fault::User, e))?;
+    let costs = target.area.ok_or_else(|| Failure::user("target u280 has no [area]"))?;
+    let lowered = program::lower(program)?;
+    Ok(costs.estimate(&lowered))
 }
 
 fn print(area: &Area) {

@@ -15,7 +15,7 @@ use nicforge_bound::unroll::UnrollError;
 use nicforge_isa::nfp::cost;
 use serde_json::json;
 
-use super::{validate_alkali, validate_balance, validate_spin};
+use super::{validate_alkali, validate_balance, validate_fpga, validate_spin};
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
@@ -48,17 +48,25 @@ const PUBLISHED: &str = include_str!("../../../../docs/validation/nfp_published.
 
 /// Prints a suite.
 pub fn run(args: Validate) -> Result<(), Failure> {
+    if args.remake {
+        return match args.suite {
+            Suite::Fpga => validate_fpga::remake(),
+            _ => Err(Failure::usage("--remake is for the suite fpga")),
+        };
+    }
     let rows = match args.suite {
         Suite::Nfp => nfp()?,
         Suite::Alkali => validate_alkali::rows()?,
         Suite::Spin => validate_spin::rows()?,
         Suite::Balance => validate_balance::rows()?,
+        Suite::Fpga => validate_fpga::rows()?,
     };
     let suite = match args.suite {
         Suite::Nfp => "nfp",
         Suite::Alkali => "alkali",
         Suite::Spin => "spin",
         Suite::Balance => "balance",
+        Suite::Fpga => "fpga",
     };
     if args.json {
         let list: Vec<_> = rows

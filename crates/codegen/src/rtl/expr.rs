@@ -96,7 +96,9 @@ impl<'a> Lower<'a> {
         let mut wanted = wanted.map_or_else(|| format!("v{}", value.as_u32()), |name| name.replace('.', "_"));
         // NAME_q and NAME_s7 are registers that keep NAME.
         let end = wanted.rsplit('_').next().unwrap_or_default();
-        if end == "q" || end.strip_prefix('s').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
+        if end == "q"
+            || end.strip_prefix('s').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+        {
             wanted.push('_');
         }
         self.names.fresh(&wanted)
@@ -398,13 +400,7 @@ impl<'a> Lower<'a> {
         (format!("({inside}) ? {value} : {}", number(width, 0)), timing::mux(choices) + 400)
     }
 
-    fn set(
-        &mut self,
-        agg: ValueId,
-        path: &[Proj],
-        value: ValueId,
-        list: &mut Vec<Wire>,
-    ) -> (String, u32) {
+    fn set(&mut self, agg: ValueId, path: &[Proj], value: ValueId, list: &mut Vec<Wire>) -> (String, u32) {
         let whole = self.width(agg);
         let Some(part) = self.bits.locate(self.ty(agg), path, |v| self.constant(v)) else {
             return (self.operand(agg), 0);

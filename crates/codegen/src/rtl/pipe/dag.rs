@@ -7,6 +7,9 @@
 //! A pipe takes programs that have, for every table they change, one key an event; that send, drop or hand on a packet at most once on
 //! every way; and that emit the same headers on ways that join. Others run on an engine; [`NoPipe`] says why, with the place.
 
+mod entries;
+mod packet;
+
 use std::collections::HashMap;
 
 use nicforge_ir::interp::arith;
@@ -157,7 +160,16 @@ impl<'a, 'b> Dag<'a, 'b> {
                 }
             });
         }
-        Dag { program, bits, tables, wires: Vec::new(), access, exits: Vec::new(), window: 1, notes: HashMap::new() }
+        Dag {
+            program,
+            bits,
+            tables,
+            wires: Vec::new(),
+            access,
+            exits: Vec::new(),
+            window: 1,
+            notes: HashMap::new(),
+        }
     }
 }
 
@@ -171,14 +183,29 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     ) -> Result<Lower<'a>, NoPipe> {
         let slots = vec![None; dag.tables.len()];
         let span = Span::default();
-        let mut walk = Walk { dag, low, body, packet: None, slots, conditions: HashMap::new(), loops: Vec::new(), message, span };
+        let mut walk = Walk {
+            dag,
+            low,
+            body,
+            packet: None,
+            slots,
+            conditions: HashMap::new(),
+            loops: Vec::new(),
+            message,
+            span,
+        };
         let way = mark(if message { "for_message" } else { "for_frame" });
         if message {
             let mut at = 0;
             for param in &body.blocks[body.entry()].params {
                 let (ty, name) = (body.ty(*param), walk.low.name(*param));
                 let size = walk.dag.bits.bytes(ty);
-                let part = walk.wire("bytes", 8 * size, format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at), 0);
+                let part = walk.wire(
+                    "bytes",
+                    8 * size,
+                    format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at),
+                    0,
+                );
                 let value = walk.low.of_bytes(ty, &part);
                 walk.put(&name, walk.dag.bits.width(ty), value, 0);
                 at += size;
@@ -325,7 +352,8 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         let cond = self.low.operand(*cond);
         let not = format!("!{cond}");
         let pure = only_computes(body, *then) && only_computes(body, *other);
-        let (yes, no) = if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
+        let (yes, no) =
+            if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
         let before = (self.packet.clone(), self.slots.clone());
         self.learn(data, true);
         let first = self.region(*then, yes)?;
@@ -389,7 +417,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     /// The end of a way: what it changed.
     fn finish(&mut self, way: &Way) {
         for at in 0..self.slots.len() {
-            let Some(Slot { hit, value, changed: Some(changed), deletes }) = self.slots[at].clone() else { continue };
+            let Some(Slot { hit, value, changed: Some(changed), deletes }) = self.slots[at].clone() else {
+                continue;
+            };
             let when = self.and(way, &changed).unwrap_or(changed);
             self.dag.access[at].changes.push(Change { when, hit, value, when_there: !deletes });
         }
@@ -466,7 +496,8 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         let data = &body.insts[inst];
         let Op::Loop { init, max_trips, body: inner } = &data.op else { return Ok(None) };
         if *max_trips > MOST_TRIPS {
-            return self.no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
+            return self
+                .no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
         }
         let before = (self.packet.clone(), self.slots.clone());
         self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new() });
@@ -556,8 +587,13 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                 }
                 Ok(())
             }
-            Op::Extract { .. } | Op::Load { .. } | Op::Skip { .. } | Op::Trim { .. } | Op::Emit { .. }
-            | Op::Reset { .. } | Op::Len { .. } => self.packet_op(id),
+            Op::Extract { .. }
+            | Op::Load { .. }
+            | Op::Skip { .. }
+            | Op::Trim { .. }
+            | Op::Emit { .. }
+            | Op::Reset { .. }
+            | Op::Len { .. } => self.packet_op(id),
             Op::Drop { reason, .. } => {
                 self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
                 Ok(())
@@ -568,15 +604,19 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                     "net_send" => (kind::SEND, self.low.u32(args[1])),
                     "stack_recv" => (kind::STACK, number(32, 0)),
                     "host_recv" => (kind::HOST_PACKET, number(32, 0)),
-                    _ => return self.no(&format!("`{name}` may come beside other events of the same packet")),
+                    _ => {
+                        return self.no(&format!("`{name}` may come beside other events of the same packet"));
+                    }
                 };
                 self.certain(&self.packet())?;
                 self.exit(way, kind, number);
                 Ok(())
             }
-            Op::Lookup { .. } | Op::Contains { .. } | Op::Update { .. } | Op::Delete { .. } | Op::Commute { .. } => {
-                self.table_op(id, way)
-            }
+            Op::Lookup { .. }
+            | Op::Contains { .. }
+            | Op::Update { .. }
+            | Op::Delete { .. }
+            | Op::Commute { .. } => self.table_op(id, way),
             Op::Store { .. } => self.no("bytes of the packet are overwritten in place"),
             Op::PktCsum { .. } => self.no("a checksum over the payload"),
             Op::Random => self.no("random numbers"),
@@ -605,354 +645,6 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             }
             _ => None,
         }
-    }
-
-    // ---- packets ---------------------------------------------------------------------------------------
-
-    fn packet(&self) -> Packet {
-        self.packet.clone().unwrap_or(Packet {
-            cursor: Cursor::At(0),
-            end: mark("length"),
-            emitted: Vec::new(),
-            doubt: None,
-        })
-    }
-
-    /// `cursor` and `bytes` behind it.
-    fn behind(&mut self, cursor: &Cursor, bytes: u32) -> Cursor {
-        match cursor {
-            Cursor::At(at) => Cursor::At(at + bytes),
-            Cursor::Signal(_, _) if bytes == 0 => cursor.clone(),
-            Cursor::Signal(signal, most) => {
-                let value = format!("{signal} + {}", number(16, u64::from(bytes)));
-                Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), most + bytes)
-            }
-        }
-    }
-
-    /// The most that a length can be where it is at all within a frame; `None` if that is not known.
-    fn most_of(&self, value: ValueId) -> Option<u32> {
-        if let Some(number) = self.low.constant(value) {
-            return u32::try_from(number).ok();
-        }
-        match self.body.def_op(value)? {
-            Op::Cast(a) => self.most_of(*a),
-            Op::Get { agg, path } => {
-                let part = self.dag.bits.locate(self.low.ty(*agg), path, |v| self.low.constant(v))?;
-                (part.bits <= 8).then(|| (1 << part.bits) - 1)
-            }
-            // A difference below zero is a number far beyond any frame, also times a small factor.
-            Op::Bin(nicforge_ir::BinOp::Sub, a, b) => {
-                let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 256)?;
-                (self.low.width(*a) >= 32).then_some(())?;
-                Some(self.most_of(*a)?.saturating_sub(by))
-            }
-            Op::Bin(nicforge_ir::BinOp::Mul, a, b) => {
-                let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 64)?;
-                self.most_of(*a)?.checked_mul(by)
-            }
-            Op::Bin(nicforge_ir::BinOp::Add, a, b) => self.most_of(*a)?.checked_add(self.most_of(*b)?),
-            Op::Bin(nicforge_ir::BinOp::Shl, a, b) => {
-                let by = self.low.constant(*b).filter(|by| *by <= 6)?;
-                self.most_of(*a).map(|most| most << by)
-            }
-            Op::Bin(nicforge_ir::BinOp::And, _, b) => {
-                u32::try_from(self.low.constant(*b)?).ok().filter(|mask| *mask <= 255)
-            }
-            _ => None,
-        }
-    }
-
-    fn packet_op(&mut self, id: InstId) -> Result<(), NoPipe> {
-        let inst = &self.body.insts[id];
-        let mut packet = self.packet();
-        if !matches!(inst.op, Op::Emit { .. } | Op::Reset { .. }) {
-            self.certain(&packet)?;
-        }
-        match &inst.op {
-            Op::Extract { .. } => {
-                let cursor = packet.cursor.clone();
-                let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
-                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
-                packet.cursor = self.behind(&cursor, size);
-                packet.doubt = Some((inst.results[0], Box::new(cursor)));
-            }
-            Op::Load { off, .. } => {
-                let cursor = match self.low.constant(*off) {
-                    Some(off) => self.behind(&packet.cursor, off as u32),
-                    None => {
-                        let Some(most_off) = self.most_of(*off) else {
-                            return self.no("bytes are read at a place that has no small bound");
-                        };
-                        let off = self.low.u32(*off);
-                        let value = format!("{} + 16'({off})", text(&packet.cursor));
-                        let signal = self.wire("place", 16, value, timing::carry(12));
-                        Cursor::Signal(signal, most(&packet.cursor) + most_off)
-                    }
-                };
-                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
-            }
-            Op::Skip { len, .. } => {
-                let rest = self.rest(&packet);
-                let len_text = self.low.u32(*len);
-                let ok = format!("{len_text} <= {{16'h0, {rest}}}");
-                let back = Box::new(packet.cursor.clone());
-                packet.doubt = Some((inst.results[0], back));
-                let most_len = self.most_of(*len);
-                let constant = self.low.constant(*len);
-                let len = *len;
-                self.result(inst.results[0], ok, timing::carry(32));
-                packet.cursor = match (constant, most_len) {
-                    (Some(len), _) => self.behind(&packet.cursor, len as u32),
-                    (None, Some(most_len)) => {
-                        let len = self.low.u32(len);
-                        let value = format!("{} + 16'({len})", text(&packet.cursor));
-                        let total = most(&packet.cursor) + most_len;
-                        Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), total)
-                    }
-                    (None, None) => return self.no("bytes are skipped, and how many has no small bound"),
-                };
-            }
-            Op::Trim { len, .. } => {
-                let rest = self.rest(&packet);
-                let len = self.low.u32(*len);
-                let ok = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
-                self.result(inst.results[0], ok.clone(), 0);
-                let value = format!("{ok} ? {} + 16'({len}) : {}", text(&packet.cursor), packet.end);
-                packet.end = self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE);
-            }
-            Op::Emit { value, .. } => {
-                let size = self.dag.bits.bytes(self.low.ty(*value));
-                let bytes = self.low.bytes_of(*value);
-                packet.emitted.push((bytes, size));
-            }
-            Op::Reset { .. } => {
-                packet.cursor = Cursor::At(0);
-                packet.emitted.clear();
-                packet.doubt = None;
-            }
-            Op::Len { .. } => {
-                let rest = self.rest(&packet);
-                self.result(inst.results[0], format!("{{16'h0, {rest}}}"), 0);
-            }
-            _ => {}
-        }
-        self.packet = Some(packet);
-        Ok(())
-    }
-
-    /// Fails if it is not known where the cursor is.
-    fn certain(&self, packet: &Packet) -> Result<(), NoPipe> {
-        match packet.doubt {
-            Some(_) => self.no("nobody looked whether the bytes before these were there"),
-            None => Ok(()),
-        }
-    }
-
-    fn rest(&mut self, packet: &Packet) -> String {
-        match &packet.cursor {
-            Cursor::At(0) => packet.end.clone(),
-            cursor => {
-                let value = format!("{} - {}", packet.end, text(cursor));
-                self.wire("rest", 16, value, timing::carry(16))
-            }
-        }
-    }
-
-    /// A value at `cursor`, zero if the frame ends before it does.
-    fn read(
-        &mut self,
-        ok: ValueId,
-        value: ValueId,
-        cursor: &Cursor,
-        end: &str,
-    ) -> Result<String, NoPipe> {
-        let ty = self.low.ty(value);
-        let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
-        let last = most(cursor) + size;
-        if last > MOST_WINDOW {
-            return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
-        }
-        self.dag.window = self.dag.window.max(last);
-        let fits = match cursor {
-            Cursor::At(at) => format!("{end} >= {}", number(16, u64::from(at + size))),
-            Cursor::Signal(signal, _) => format!("{end} >= {signal} + {}", number(16, u64::from(size))),
-        };
-        let name = self.low.rename(ok);
-        self.put(&name, 1, fits, timing::carry(16));
-        let ok = mark(&name);
-        let bytes = match cursor {
-            Cursor::At(at) => {
-                self.wire("bytes", 8 * size, format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at), 0)
-            }
-            Cursor::Signal(signal, most) => {
-                let top = format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1);
-                let shifted = format!("{}'({top} >> {{{signal}, 3'b000}})", 8 * size);
-                self.wire("bytes", 8 * size, shifted, timing::mux(*most))
-            }
-        };
-        let read = self.low.of_bytes(ty, &bytes);
-        let name = self.low.rename(value);
-        self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
-        Ok(ok)
-    }
-
-    fn exit(&mut self, way: &Way, kind: u64, number: String) {
-        let packet = self.packet();
-        let exit = Exit {
-            when: way.clone(),
-            kind,
-            number,
-            header: packet.emitted.clone(),
-            from: text(&packet.cursor),
-            end: packet.end.clone(),
-        };
-        self.dag.exits.push(exit);
-    }
-
-    // ---- tables ----------------------------------------------------------------------------------------
-
-    /// The signals of a table's entry under a key: there, value. Asks for it if nobody has yet.
-    fn entry(&mut self, table: TableId, key: ValueId) -> Result<(String, String), NoPipe> {
-        let at = table.as_u32() as usize;
-        let form = &self.dag.tables[at];
-        if matches!(form.kind, TableKind::Ternary | TableKind::Lpm) {
-            return self.no(&format!("table `{}` of kind {} is searched in many cycles", form.name, form.kind.name()));
-        }
-        if form.bytes.is_some() {
-            return self.no("byte strings in tables");
-        }
-        let signals = form.signals.clone();
-        let text = self.low.bytes_of(key);
-        let message = usize::from(self.message);
-        let access = &mut self.dag.access[at];
-        if !access.written {
-            let number = match access.lookups.iter().position(|known| *known == text) {
-                Some(number) => number,
-                None => {
-                    access.lookups.push(text);
-                    access.lookups.len() - 1
-                }
-            };
-            return Ok((mark(&format!("{signals}_hit{number}")), mark(&format!("{signals}_value{number}"))));
-        }
-        match &access.keys[message] {
-            None => access.keys[message] = Some(text),
-            Some(known) if *known == text => {}
-            Some(_) => return self.no(&format!("two keys of table `{}`, which is changed", self.dag.tables[at].name)),
-        }
-        let slot = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
-        self.slots[at] = Some(slot.clone());
-        Ok((slot.hit, slot.value))
-    }
-
-    /// An entry as the table has it.
-    fn untouched(&self, at: usize) -> Slot {
-        let signals = &self.dag.tables[at].signals;
-        Slot { hit: mark(&format!("{signals}_hit")), value: mark(&format!("{signals}_value")), changed: None, deletes: false }
-    }
-
-    /// Replaces the entry: it is there if `hit`, and different if `changed`.
-    fn replace(&mut self, table: TableId, hit: String, value: Option<String>, changed: String) {
-        let at = table.as_u32() as usize;
-        let old = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
-        let width = self.dag.tables[at].value_bits;
-        let deletes = old.deletes || value.is_none();
-        let value = match value {
-            Some(value) => self.wire("entry", width, value, 0),
-            None => old.value,
-        };
-        let changed = match old.changed {
-            Some(before) => self.wire("changed", 1, format!("{before} || {changed}"), timing::CHOOSE),
-            None => changed,
-        };
-        self.slots[at] = Some(Slot { hit, value, changed: Some(changed), deletes });
-    }
-
-    fn table_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
-        let inst = &self.body.insts[id];
-        match &inst.op {
-            Op::Lookup { table, key } => {
-                let (hit, value) = self.entry(*table, *key)?;
-                let ty = self.low.ty(inst.results[1]);
-                let width = self.dag.bits.width(ty);
-                self.result(inst.results[0], hit.clone(), 0);
-                let low = self.wire("entry", self.dag.tables[table.as_u32() as usize].value_bits, value, 0);
-                let value = self.low.of_bytes(ty, &low);
-                // In tables an entry that is not there is zero.
-                let at = table.as_u32() as usize;
-                let fresh = self.slots[at].as_ref().is_none_or(|slot| slot.changed.is_none());
-                let (value, delay) = match fresh {
-                    true => (value, 0),
-                    false => (format!("{hit} ? {value} : {}", number(width, 0)), timing::CHOOSE),
-                };
-                self.result(inst.results[1], value, delay);
-            }
-            Op::Contains { table, key } => {
-                let (hit, _) = self.entry(*table, *key)?;
-                self.result(inst.results[0], hit, 0);
-            }
-            Op::Update { table, key, value } => {
-                let (hit, _) = self.entry(*table, *key)?;
-                let signals = self.dag.tables[table.as_u32() as usize].signals.clone();
-                let room = mark(&format!("{signals}_room"));
-                let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
-                self.result(inst.results[0], ok.clone(), 0);
-                let no = self.and(way, &format!("!{ok}"));
-                self.dag.access[table.as_u32() as usize].refused.extend(no);
-                let bytes = self.low.bytes_of(*value);
-                self.replace(*table, ok.clone(), Some(bytes), ok);
-            }
-            Op::Delete { table, key } => {
-                let (hit, _) = self.entry(*table, *key)?;
-                self.result(inst.results[0], hit.clone(), 0);
-                if self.dag.tables[table.as_u32() as usize].kind == TableKind::Array {
-                    let width = self.dag.tables[table.as_u32() as usize].value_bits;
-                    self.replace(*table, hit.clone(), Some(number(width, 0)), hit);
-                } else {
-                    self.replace(*table, "1'b0".to_string(), None, hit);
-                }
-            }
-            Op::Commute { op, table, key, path, amount } => {
-                let (hit, value) = self.entry(*table, *key)?;
-                let form = self.dag.tables[table.as_u32() as usize].clone();
-                let def = self.dag.program.tables[*table].value;
-                let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else { return Ok(()) };
-                let (width, signed) = (self.low.width(*amount), self.low.ty(*amount).is_signed());
-                if part.bits != width || !part.indices.is_empty() {
-                    return self.no("a commutative update of a bit-field");
-                }
-                let entry = format!("{hit} ? {value} : {}", number(form.value_bits, 0));
-                let entry = self.wire("entry", form.value_bits, entry, timing::CHOOSE);
-                let old = self.wire("old", width, format!("{entry}[{}:{}]", part.at + width - 1, part.at), 0);
-                let amount = self.low.operand(*amount);
-                let less = |a: &str, b: &str| {
-                    if signed { format!("$signed({a}) < $signed({b})") } else { format!("{a} < {b}") }
-                };
-                let new = match op {
-                    CommuteOp::Add => format!("{old} + {amount}"),
-                    CommuteOp::Or => format!("{old} | {amount}"),
-                    CommuteOp::Min => format!("{} ? {amount} : {old}", less(&amount, &old)),
-                    CommuteOp::Max => format!("{} ? {amount} : {old}", less(&old, &amount)),
-                };
-                let new = self.wire("new", width, new, timing::carry(width));
-                let mut pieces = Vec::new();
-                if part.at + width < form.value_bits {
-                    pieces.push(format!("{entry}[{}:{}]", form.value_bits - 1, part.at + width));
-                }
-                pieces.push(new);
-                if part.at > 0 {
-                    pieces.push(format!("{entry}[{}:0]", part.at - 1));
-                }
-                let room = mark(&format!("{}_room", form.signals));
-                let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
-                let no = self.and(way, &format!("!{ok}"));
-                self.dag.access[table.as_u32() as usize].refused.extend(no);
-                self.replace(*table, ok.clone(), Some(format!("{{{}}}", pieces.join(", "))), ok);
-            }
-            _ => {}
-        }
-        Ok(())
     }
 }
 

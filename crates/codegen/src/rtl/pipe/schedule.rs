@@ -145,7 +145,8 @@ pub fn schedule(
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
     let commits = commits(&mut dag, &mut names);
-    let header_bytes = dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
+    let header_bytes =
+        dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
     let header_bytes: u32 = u32::max(header_bytes, 1);
     let command = command(&mut dag, &mut names, header_bytes);
     let mut ports = Vec::new();
@@ -217,7 +218,10 @@ pub fn schedule(
         let needs = cone(&wires, used(&port.key));
         if needs.iter().any(|name| changed.contains(*name)) {
             let table = &dag.program.tables[nicforge_ir::TableId::from_u32(port.table as u32)];
-            let reason = format!("the key of table `{}`, which is changed, depends on a table that is changed", table.name);
+            let reason = format!(
+                "the key of table `{}`, which is changed, depends on a table that is changed",
+                table.name
+            );
             return Err(NoPipe { reason, span: table.span });
         }
         let hashing = if dag.tables[port.table].kind == TableKind::Array { 0 } else { HASHING };
@@ -225,12 +229,11 @@ pub fn schedule(
         let ask = if ps + hashing > timing::BUDGET { stage + 1 } else { stage };
         first = first.max(ask + stages_of(port.table));
     }
-    let decided = |commit: &Commit| {
-        [&commit.write, &commit.delete, &commit.value].map(|text| text.clone())
-    };
+    let decided = |commit: &Commit| [&commit.write, &commit.delete, &commit.value].map(|text| text.clone());
     let roots: Vec<String> = commits.iter().flat_map(decided).collect();
     let deciding = cone(&wires, roots.iter().flat_map(|text| used(text)));
-    let depends = |name: &str| cone(&wires, std::iter::once(name)).iter().any(|below| changed.contains(*below));
+    let depends =
+        |name: &str| cone(&wires, std::iter::once(name)).iter().any(|below| changed.contains(*below));
     let stateful: BTreeSet<&str> = deciding.iter().copied().filter(|name| depends(name)).collect();
     for name in &stateful {
         let Some(wire) = wires.get(name) else { continue };
@@ -259,11 +262,15 @@ pub fn schedule(
     let outputs = commits.iter().flat_map(|commit| {
         [&commit.write, &commit.delete, &commit.value, &commit.refused].map(|text| text.as_str())
     });
-    let texts: Vec<&str> =
-        outputs.chain(command.values().map(String::as_str)).chain(ports.iter().map(|port| port.key.as_str())).collect();
+    let texts: Vec<&str> = outputs
+        .chain(command.values().map(String::as_str))
+        .chain(ports.iter().map(|port| port.key.as_str()))
+        .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
-    let mut kept: Vec<Wire> = dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
-    let stages: HashMap<String, u32> = scheduler.times.into_iter().map(|(name, (stage, _))| (name, stage)).collect();
+    let mut kept: Vec<Wire> =
+        dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
+    let stages: HashMap<String, u32> =
+        scheduler.times.into_iter().map(|(name, (stage, _))| (name, stage)).collect();
     kept.sort_by_key(|wire| stages.get(&wire.name).copied().unwrap_or(0));
     let interval = if ports.iter().any(|port| port.lookup.is_none()) { last - first + 1 } else { 1 };
     Ok(Pipe {
@@ -300,10 +307,15 @@ fn commits(dag: &mut Dag, names: &mut Names) -> Vec<Commit> {
         };
         let some = |list: Vec<String>| if list.is_empty() { "1'b0".to_string() } else { list.join(" || ") };
         let changes = &access.changes;
-        let writes = changes.iter().filter(|c| c.hit != "1'b0").map(|c| format!("({} && {})", c.when, c.hit)).collect();
+        let writes = changes
+            .iter()
+            .filter(|c| c.hit != "1'b0")
+            .map(|c| format!("({} && {})", c.when, c.hit))
+            .collect();
         // An update's way is taken only if the entry is there then; what says otherwise deletes.
         let deleting = |c: &&Change| !c.when_there;
-        let deletes = changes.iter().filter(deleting).map(|c| format!("({} && !{})", c.when, c.hit)).collect();
+        let deletes =
+            changes.iter().filter(deleting).map(|c| format!("({} && !{})", c.when, c.hit)).collect();
         let write = add("write", 1, some(writes), timing::tree(2 * count));
         let delete = add("delete", 1, some(deletes), timing::tree(count));
         let mut value = String::new();
@@ -319,18 +331,15 @@ fn commits(dag: &mut Dag, names: &mut Names) -> Vec<Commit> {
             value = number(width, 0);
         }
         let value = add("new_entry", width, value, timing::mux(written.len() as u32));
-        let refused = add("refused", 1, some(access.refused.clone()), timing::tree(access.refused.len() as u32));
+        let refused =
+            add("refused", 1, some(access.refused.clone()), timing::tree(access.refused.len() as u32));
         list.push(Commit { table, write, delete, value, refused });
     }
     list
 }
 
 /// The command to the deparser: the fields of whichever exit is taken; none: the packet is given up.
-fn command(
-    dag: &mut Dag,
-    names: &mut Names,
-    header_bytes: u32,
-) -> BTreeMap<&'static str, String> {
+fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<&'static str, String> {
     let room = 8 * header_bytes;
     let exits: Vec<Exit> = dag.exits.clone();
     let mut add = |wanted: &str, width: u32, value: String, delay: u32| {

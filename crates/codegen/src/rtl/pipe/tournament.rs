@@ -85,8 +85,11 @@ fn chains(wires: &[Wire]) -> Vec<Chain> {
         .iter()
         .filter_map(|wire| Some((mark(&wire.name), (wire.name.clone(), finder.step(wire)?))))
         .collect();
-    let least: BTreeMap<&String, &Step> =
-        steps.iter().map(|(text, (_, step))| (text, step)).filter(|(_, step)| finder.keeps_least(step)).collect();
+    let least: BTreeMap<&String, &Step> = steps
+        .iter()
+        .map(|(text, (_, step))| (text, step))
+        .filter(|(_, step)| finder.keeps_least(step))
+        .collect();
     let mut found = Vec::new();
     for (end, step) in &least {
         if least.values().any(|other| other.old == **end) {

@@ -1,0 +1,183 @@
+//! What a program takes of a device of programmable logic, estimated before anything is generated.
+//!
+//! # Model
+//!
+//! A design is the packet path, which every program has, and logic that grows with three sizes of the program: bits that operators
+//! yield (arithmetic, comparisons, choices), bits of headers that are read or written, and bits of keys and values of tables for each place
+//! that accesses one. LUTs and flip-flops are linear in these; the factors are in the spec and were fitted to yosys' results for the
+//! examples (`nicforge validate fpga` shows how well). Block memory is counted from what tables store: rows of slots, `slots` per entry where keys
+//! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits take DSP blocks.
+
+use nicforge_ir::{BinOp, Body, Op, Program, TableKind};
+use serde::Deserialize;
+
+/// LUTs or flip-flops of a design.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Linear {
+    /// The packet path.
+    pub base: f64,
+    /// A bit that an operator yields.
+    pub op_bit: f64,
+    /// A bit of a header that is read or written.
+    pub header_bit: f64,
+    /// A bit of a key or value, each time a table is accessed.
+    pub table_bit: f64,
+}
+
+/// `[area]`: what the device has and what designs take of it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AreaCosts {
+    pub device_luts: f64,
+    pub device_flip_flops: f64,
+    /// Block memories of 18 Kbit.
+    pub device_half_brams: f64,
+    pub device_dsps: f64,
+    pub luts: Linear,
+    pub flip_flops: Linear,
+    /// Of the packet path.
+    pub base_half_brams: f64,
+    /// Slots of a table that hashes, per entry.
+    pub slots: f64,
+    /// DSP blocks of a multiplication.
+    pub multiplication_dsps: f64,
+}
+
+/// Sizes of a program that area depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sizes {
+    pub op_bits: f64,
+    pub header_bits: f64,
+    pub table_bits: f64,
+    pub multiplications: f64,
+}
+
+/// An estimate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    pub luts: f64,
+    pub flip_flops: f64,
+    pub half_brams: f64,
+    pub dsps: f64,
+}
+
+/// Sizes of a program whose calls are inlined.
+pub fn sizes(program: &Program) -> Sizes {
+    let mut sizes = Sizes::default();
+    for handler in program.handlers.values() {
+        add(&mut sizes, program, &handler.body);
+    }
+    sizes
+}
+
+fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
+    let bits = |value| 8.0 * f64::from(program.size_of(body.ty(value)));
+    for inst in body.insts.values() {
+        let result = inst.results.first().map_or(0.0, |value| bits(*value));
+        match &inst.op {
+            Op::Bin(op, ..) => {
+                sizes.op_bits += result;
+                if *op == BinOp::Mul && result > 16.0 {
+                    sizes.multiplications += 1.0;
+                }
+            }
+            Op::Cmp(_, value, _) | Op::CsumAdd { value, .. } | Op::Hash { value, .. } => {
+                sizes.op_bits += bits(*value)
+            }
+            Op::Un(..) | Op::Select { .. } => sizes.op_bits += result,
+            Op::Extract { .. } | Op::Load { .. } => {
+                sizes.header_bits += inst.results.get(1).map_or(0.0, |value| bits(*value));
+            }
+            Op::Store { value, .. } | Op::Emit { value, .. } => sizes.header_bits += bits(*value),
+            Op::Lookup { table, .. }
+            | Op::Contains { table, .. }
+            | Op::Update { table, .. }
+            | Op::Delete { table, .. }
+            | Op::Commute { table, .. } => {
+                let table = &program.tables[*table];
+                sizes.table_bits +=
+                    8.0 * f64::from(program.size_of(table.key) + program.size_of(table.value));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Block memories of 18 Kbit behind a program's tables.
+fn half_brams(program: &Program, costs: &AreaCosts) -> f64 {
+    let mut count = 0.0;
+    for table in program.tables.values() {
+        let (key, value) = (program.size_of(table.key), program.size_of(table.value));
+        let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
+        let entries = f64::from(table.capacity) * if hashed { costs.slots } else { 1.0 };
+        let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
+        let width = key_bits + 8.0 * f64::from(value);
+        // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
+        if entries > 32.0 {
+            count += (width / 36.0).ceil() * (entries / 512.0).ceil();
+        }
+        let bytes = f64::from(table.capacity) * f64::from(table.buf.unwrap_or(0));
+        count += (8.0 * bytes / 18432.0).ceil();
+    }
+    count
+}
+
+impl AreaCosts {
+    /// What a program whose calls are inlined takes.
+    pub fn estimate(&self, program: &Program) -> Estimate {
+        let sizes = sizes(program);
+        let linear = |c: &Linear| {
+            c.base
+                + c.op_bit * sizes.op_bits
+                + c.header_bit * sizes.header_bits
+                + c.table_bit * sizes.table_bits
+        };
+        Estimate {
+            luts: linear(&self.luts),
+            flip_flops: linear(&self.flip_flops),
+            half_brams: self.base_half_brams + half_brams(program, self),
+            dsps: sizes.multiplications * self.multiplication_dsps,
+        }
+    }
+
+    /// The resource an estimate takes the most of, and its share of the device.
+    pub fn fullest(&self, of: &Estimate) -> (&'static str, f64) {
+        let shares = [
+            ("LUTs", of.luts / self.device_luts),
+            ("flip-flops", of.flip_flops / self.device_flip_flops),
+            ("block memory", of.half_brams / self.device_half_brams),
+            ("DSP blocks", of.dsps / self.device_dsps),
+        ];
+        shares.into_iter().fold(("LUTs", 0.0), |most, next| if next.1 > most.1 { next } else { most })
+    }
+
+    /// How many copies of a program fit; 0 if not even one does.
+    pub fn copies(&self, program: &Program) -> u32 {
+        let (_, share) = self.fullest(&self.estimate(program));
+        (1.0 / share.max(1e-6)).floor() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(capacity: u32) -> Program {
+        let text = include_str!("area_test.air").replace("CAPACITY", &capacity.to_string());
+        nicforge_ir::text::parse(&text).expect("the test's program")
+    }
+
+    #[test]
+    fn larger_tables_take_more_memory_and_fewer_copies_fit() {
+        let target = crate::find("u280").unwrap();
+        let area = target.area.unwrap();
+        let (small, large) = (program(1000), program(200_000));
+        let (a, b) = (area.estimate(&small), area.estimate(&large));
+        assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
+        assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
+        assert!(area.copies(&small) > area.copies(&large));
+        assert_eq!(area.fullest(&b).0, "block memory");
+        assert!(sizes(&small).table_bits > 0.0 && sizes(&small).header_bits > 0.0);
+    }
+}
