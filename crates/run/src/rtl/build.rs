@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nicforge_codegen::rtl::RtlArtifact;
+use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST};
 
 use super::RtlError;
 
@@ -168,11 +168,12 @@ impl Verilator {
 
     fn compiler(&self, trace: bool) -> Command {
         let include = self.root.join("include");
+        let limits = [format!("-DNF_SHORTEST={SHORTEST}"), format!("-DNF_LONGEST={LONGEST}")];
         let mut gxx = Command::new(GXX);
         gxx.args(FLAGS)
             .arg(format!("-DVM_TRACE={}", u8::from(trace)))
             .arg(format!("-DNF_TRACE={}", u8::from(trace)));
-        gxx.arg(format!("-DVM_TRACE_FST={}", u8::from(trace)));
+        gxx.args(limits).arg(format!("-DVM_TRACE_FST={}", u8::from(trace)));
         gxx.arg("-I").arg(&include).arg("-I").arg(include.join("vltstd"));
         gxx
     }

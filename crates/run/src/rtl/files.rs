@@ -1,9 +1,9 @@
 //! The files that a simulator reads and writes; `runtime/rtl/nf_driver.cpp` is the other side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_codegen::rtl::{RtlArtifact, kind};
-use nicforge_ir::{Entry, Match, Output, Program, ReasonId, TableId, TableKind};
+use nicforge_ir::{Entry, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
 
 use super::RtlStats;
 use crate::dpdk::Departure;
@@ -30,6 +30,24 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
         ]);
     }
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Input events; `bad` are indices of those whose frames are marked as bad.
+pub fn events(events: &[InputEvent], bad: &BTreeSet<usize>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        let (kind, port, bytes) = match &event.input {
+            Input::Net { port, frame } => (if bad.contains(&at) { 2u32 } else { 0 }, *port, frame),
+            Input::Host { message } => (1, 0, message),
+        };
+        out.extend(event.time_ns.to_le_bytes());
+        out.extend(event.seed.to_le_bytes());
+        for word in [kind, port, bytes.len() as u32, 0] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(bytes);
+    }
+    out
 }
 
 /// Table entries.

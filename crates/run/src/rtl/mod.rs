@@ -7,7 +7,7 @@
 mod build;
 mod files;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -18,7 +18,7 @@ use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
 pub use build::Verilator;
 
-use crate::dpdk::{Difference, DpdkRun, compare, files::events as event_file};
+use crate::dpdk::{Difference, DpdkRun, compare};
 use crate::fault::Fault;
 
 /// Why a design could not be made or run.
@@ -59,6 +59,8 @@ pub struct Drive {
     pub pressure: u64,
     /// Where to write waveforms (FST).
     pub trace: Option<PathBuf>,
+    /// Events, by index, whose frames are marked as bad, as a MAC marks what came in damaged.
+    pub bad: BTreeSet<usize>,
 }
 
 /// What a run counted. A cycle is 4 ns at 250 MHz.
@@ -128,7 +130,15 @@ impl RtlProgram {
         build::write(&self.artifact, dir)
     }
 
-    /// Runs input events in order.
+    /// Complaints of Verilator's lint about the design; empty if there are none.
+    ///
+    /// # Errors
+    /// Verilator is missing.
+    pub fn lint(&self) -> Result<String, RtlError> {
+        Verilator::find()?.lint(&self.artifact)
+    }
+
+    /// Runs input events in order. Frames that the design does not [take](takes) are given to it too; it drops and counts them.
     ///
     /// # Errors
     /// See [`RtlError`].
@@ -143,7 +153,7 @@ impl RtlProgram {
         let dir = dir.map_err(|source| RtlError::Io { path: std::env::temp_dir(), source })?;
         let at = |name: &str| dir.path().join(name);
         let inputs = [
-            ("events", event_file(events)),
+            ("events", files::events(events, &drive.bad)),
             ("fill", files::fill(&self.artifact, entries)),
             ("shape", files::shape(&self.artifact)),
         ];
