@@ -79,7 +79,7 @@ fn syn(time_ns: u64, flow: u32) -> InputEvent {
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 6]);
-    let source = 0x0a00_0000 | flow % 1000;
+    let source = 0x0a00_0000 + flow % 1000;
     frame[26..30].copy_from_slice(&source.to_be_bytes());
     frame[30..34].copy_from_slice(&[192, 0, 2, 1]);
     frame[34..36].copy_from_slice(&((1024 + flow % 50_000) as u16).to_be_bytes());

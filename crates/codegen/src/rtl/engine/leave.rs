@@ -1,0 +1,113 @@
+//! What leaves: commands to the deparser.
+
+use super::*;
+
+impl<'a> Engine<'a, '_> {
+    /// A command to the deparser, recorded. It ends when the deparser has asked for all lines it needs.
+    pub(super) fn command(&mut self, kind: u64, fields: Vec<(&'static str, String)>, record: String) {
+        let mut outputs = vec![
+            ("c_valid", "1'b1".to_string()),
+            ("c_kind", number(8, kind)),
+            ("c_host", number(1, u64::from(kind >= kind::HOST_PACKET))),
+            ("rec_kind", number(5, kind + 8)),
+            ("rec_data", record),
+        ];
+        outputs.extend(fields);
+        self.states.wait("c_ready".to_string(), outputs, Vec::new());
+    }
+
+    /// The packet as it is: emitted headers, then the unread rest.
+    pub(super) fn whole(&mut self) -> Vec<(&'static str, String)> {
+        let rest = self.rest();
+        vec![
+            ("c_hlen", mark(&self.states.packet.emitted)),
+            ("c_hdr", mark(&self.states.packet.header)),
+            ("c_from", self.at()),
+            ("c_rest", rest),
+            ("c_line", "slot_line".to_string()),
+            ("c_free", "1'b1".to_string()),
+        ]
+    }
+
+    pub(super) fn generate(&mut self, span: Span, event: nicforge_ir::EventId, args: &[ValueId]) {
+        let def = &self.program.events[event];
+        if def.direction == Direction::Internal {
+            self.refuse(
+                span,
+                &format!("event `{}` goes to another handler, and the design has only one stage", def.name),
+                "call a function in place of generating an event",
+            );
+            return;
+        }
+        self.states.note(&def.name);
+        match def.name.as_str() {
+            "net_send" => {
+                let port = self.low.u32(args[1]);
+                let port = self.wire("out_port", 32, port, 0);
+                let mut fields = self.whole();
+                fields.push(("c_port", format!("{port}[7:0]")));
+                self.command(kind::SEND, fields, format!("{{32'h0, {port}}}"));
+            }
+            "stack_recv" => {
+                let fields = self.whole();
+                self.command(kind::STACK, fields, number(64, 0));
+            }
+            "host_recv" => {
+                let fields = self.whole();
+                self.command(kind::HOST_PACKET, fields, number(64, 0));
+            }
+            "host_msg" => {
+                let size = self.bits.bytes(self.low.ty(args[0]));
+                let bytes = self.low.bytes_of(args[0]);
+                let fields = vec![
+                    ("c_hlen", number(16, u64::from(size))),
+                    ("c_hdr", Lower::resize(&bytes, 8 * size, 8 * self.header_bytes)),
+                ];
+                self.command(kind::HOST_MESSAGE, fields, number(64, 0));
+            }
+            "dma_write" => {
+                let width = self.low.width(args[1]);
+                let text = self.low.operand(args[1]);
+                let addr = Lower::resize(&text, width, 64);
+                let addr = self.wire("addr", 64, addr, 0);
+                let prefix = self.prefix(args[2]);
+                let fields = vec![
+                    ("c_addr", addr.clone()),
+                    ("c_from", self.at()),
+                    ("c_rest", prefix),
+                    ("c_line", "slot_line".to_string()),
+                ];
+                self.command(kind::DMA_WRITE, fields, addr);
+            }
+            name => self.refuse(
+                span,
+                &format!("hardware has no event `{name}`"),
+                "see `nicforge targets show u280`",
+            ),
+        }
+    }
+
+    pub(super) fn log(&mut self, format: &str, args: &[ValueId]) {
+        let id = self.logs.len() as u64;
+        let signed = args.iter().map(|arg| self.low.ty(*arg).is_signed()).collect();
+        self.logs.push(LogFormat { text: format.to_string(), signed });
+        let mut words = Vec::new();
+        for arg in args {
+            let (width, signed) = (self.low.width(*arg), self.low.ty(*arg).is_signed());
+            let text = self.low.signal(*arg);
+            words.push(match width {
+                64 => text,
+                _ if signed => format!("{{{{{}{{{text}[{}]}}}}, {text}}}", 64 - width, width - 1),
+                _ => Lower::resize(&text, width, 64),
+            });
+        }
+        words.reverse();
+        let bits = 64 * words.len() as u32;
+        let mut fields = vec![("c_addr", number(64, id)), ("c_hlen", number(16, u64::from(bits / 8)))];
+        if bits > 0 {
+            let all = self.wire("log_words", bits, format!("{{{}}}", words.join(", ")), 0);
+            fields.push(("c_hdr", Lower::resize(&all, bits, 8 * self.header_bytes)));
+        }
+        self.command(kind::LOG, fields, number(64, id));
+    }
+}

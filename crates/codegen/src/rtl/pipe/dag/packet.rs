@@ -1,0 +1,209 @@
+//! The packet on a way: where the cursor is, what is read of the window, how it leaves.
+
+use super::*;
+
+impl<'a> Walk<'a, '_, '_> {
+    pub(super) fn packet(&self) -> Packet {
+        self.packet.clone().unwrap_or(Packet {
+            cursor: Cursor::At(0),
+            end: mark("length"),
+            emitted: Vec::new(),
+            doubt: None,
+        })
+    }
+
+    /// `cursor` and `bytes` behind it.
+    pub(super) fn behind(&mut self, cursor: &Cursor, bytes: u32) -> Cursor {
+        match cursor {
+            Cursor::At(at) => Cursor::At(at + bytes),
+            Cursor::Signal(_, _) if bytes == 0 => cursor.clone(),
+            Cursor::Signal(signal, most) => {
+                let value = format!("{signal} + {}", number(16, u64::from(bytes)));
+                Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), most + bytes)
+            }
+        }
+    }
+
+    /// The most that a length can be where it is at all within a frame; `None` if that is not known.
+    pub(super) fn most_of(&self, value: ValueId) -> Option<u32> {
+        if let Some(number) = self.low.constant(value) {
+            return u32::try_from(number).ok();
+        }
+        match self.body.def_op(value)? {
+            Op::Cast(a) => self.most_of(*a),
+            Op::Get { agg, path } => {
+                let part = self.dag.bits.locate(self.low.ty(*agg), path, |v| self.low.constant(v))?;
+                (part.bits <= 8).then(|| (1 << part.bits) - 1)
+            }
+            // A difference below zero is a number far beyond any frame, also times a small factor.
+            Op::Bin(nicforge_ir::BinOp::Sub, a, b) => {
+                let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 256)?;
+                (self.low.width(*a) >= 32).then_some(())?;
+                Some(self.most_of(*a)?.saturating_sub(by))
+            }
+            Op::Bin(nicforge_ir::BinOp::Mul, a, b) => {
+                let by = u32::try_from(self.low.constant(*b)?).ok().filter(|by| *by <= 64)?;
+                self.most_of(*a)?.checked_mul(by)
+            }
+            Op::Bin(nicforge_ir::BinOp::Add, a, b) => self.most_of(*a)?.checked_add(self.most_of(*b)?),
+            Op::Bin(nicforge_ir::BinOp::Shl, a, b) => {
+                let by = self.low.constant(*b).filter(|by| *by <= 6)?;
+                self.most_of(*a).map(|most| most << by)
+            }
+            Op::Bin(nicforge_ir::BinOp::And, _, b) => {
+                u32::try_from(self.low.constant(*b)?).ok().filter(|mask| *mask <= 255)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn packet_op(&mut self, id: InstId) -> Result<(), NoPipe> {
+        let inst = &self.body.insts[id];
+        let mut packet = self.packet();
+        if !matches!(inst.op, Op::Emit { .. } | Op::Reset { .. }) {
+            self.certain(&packet)?;
+        }
+        match &inst.op {
+            Op::Extract { .. } => {
+                let cursor = packet.cursor.clone();
+                let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
+                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
+                packet.cursor = self.behind(&cursor, size);
+                packet.doubt = Some((inst.results[0], Box::new(cursor)));
+            }
+            Op::Load { off, .. } => {
+                let cursor = match self.low.constant(*off) {
+                    Some(off) => self.behind(&packet.cursor, off as u32),
+                    None => {
+                        let Some(most_off) = self.most_of(*off) else {
+                            return self.no("bytes are read at a place that has no small bound");
+                        };
+                        let off = self.low.u32(*off);
+                        let value = format!("{} + 16'({off})", text(&packet.cursor));
+                        let signal = self.wire("place", 16, value, timing::carry(12));
+                        Cursor::Signal(signal, most(&packet.cursor) + most_off)
+                    }
+                };
+                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
+            }
+            Op::Skip { len, .. } => {
+                let rest = self.rest(&packet);
+                let len_text = self.low.u32(*len);
+                let ok = format!("{len_text} <= {{16'h0, {rest}}}");
+                let back = Box::new(packet.cursor.clone());
+                packet.doubt = Some((inst.results[0], back));
+                let most_len = self.most_of(*len);
+                let constant = self.low.constant(*len);
+                let len = *len;
+                self.result(inst.results[0], ok, timing::carry(32));
+                packet.cursor = match (constant, most_len) {
+                    (Some(len), _) => self.behind(&packet.cursor, len as u32),
+                    (None, Some(most_len)) => {
+                        let len = self.low.u32(len);
+                        let value = format!("{} + 16'({len})", text(&packet.cursor));
+                        let total = most(&packet.cursor) + most_len;
+                        Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), total)
+                    }
+                    (None, None) => return self.no("bytes are skipped, and how many has no small bound"),
+                };
+            }
+            Op::Trim { len, .. } => {
+                let rest = self.rest(&packet);
+                let len = self.low.u32(*len);
+                let ok = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
+                self.result(inst.results[0], ok.clone(), 0);
+                let value = format!("{ok} ? {} + 16'({len}) : {}", text(&packet.cursor), packet.end);
+                packet.end = self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE);
+            }
+            Op::Emit { value, .. } => {
+                let size = self.dag.bits.bytes(self.low.ty(*value));
+                let bytes = self.low.bytes_of(*value);
+                packet.emitted.push((bytes, size));
+            }
+            Op::Reset { .. } => {
+                packet.cursor = Cursor::At(0);
+                packet.emitted.clear();
+                packet.doubt = None;
+            }
+            Op::Len { .. } => {
+                let rest = self.rest(&packet);
+                self.result(inst.results[0], format!("{{16'h0, {rest}}}"), 0);
+            }
+            _ => {}
+        }
+        self.packet = Some(packet);
+        Ok(())
+    }
+
+    /// Fails if it is not known where the cursor is.
+    pub(super) fn certain(&self, packet: &Packet) -> Result<(), NoPipe> {
+        match packet.doubt {
+            Some(_) => self.no("nobody looked whether the bytes before these were there"),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn rest(&mut self, packet: &Packet) -> String {
+        match &packet.cursor {
+            Cursor::At(0) => packet.end.clone(),
+            cursor => {
+                let value = format!("{} - {}", packet.end, text(cursor));
+                self.wire("rest", 16, value, timing::carry(16))
+            }
+        }
+    }
+
+    /// A value at `cursor`, zero if the frame ends before it does.
+    pub(super) fn read(
+        &mut self,
+        ok: ValueId,
+        value: ValueId,
+        cursor: &Cursor,
+        end: &str,
+    ) -> Result<String, NoPipe> {
+        let ty = self.low.ty(value);
+        let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
+        let last = most(cursor) + size;
+        if last > MOST_WINDOW {
+            return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
+        }
+        self.dag.window = self.dag.window.max(last);
+        let fits = match cursor {
+            Cursor::At(at) => format!("{end} >= {}", number(16, u64::from(at + size))),
+            Cursor::Signal(signal, _) => format!("{end} >= {signal} + {}", number(16, u64::from(size))),
+        };
+        let name = self.low.rename(ok);
+        self.put(&name, 1, fits, timing::carry(16));
+        let ok = mark(&name);
+        let bytes = match cursor {
+            Cursor::At(at) => self.wire(
+                "bytes",
+                8 * size,
+                format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at),
+                0,
+            ),
+            Cursor::Signal(signal, most) => {
+                let top = format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1);
+                let shifted = format!("{}'({top} >> {{{signal}, 3'b000}})", 8 * size);
+                self.wire("bytes", 8 * size, shifted, timing::mux(*most))
+            }
+        };
+        let read = self.low.of_bytes(ty, &bytes);
+        let name = self.low.rename(value);
+        self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
+        Ok(ok)
+    }
+
+    pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) {
+        let packet = self.packet();
+        let exit = Exit {
+            when: way.clone(),
+            kind,
+            number,
+            header: packet.emitted.clone(),
+            from: text(&packet.cursor),
+            end: packet.end.clone(),
+        };
+        self.dag.exits.push(exit);
+    }
+}
