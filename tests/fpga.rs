@@ -1,10 +1,11 @@
 //! Programs as SystemVerilog, simulated cycle by cycle, against the interpreter: every example that fits, with streams that wait at random.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use nicforge_codegen::rtl::Wanted;
 use nicforge_ir::generate::{self, decisions, generate_from};
-use nicforge_ir::{Input, InputEvent};
+use nicforge_ir::{Input, InputEvent, Interp};
 use nicforge_passes::PassManager;
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, Verilator, takes};
 use nicforge_target::support;
@@ -32,8 +33,9 @@ fn check(example: &Example) -> usize {
         PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
     let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
     for pressure in [0, 1] {
-        let drive = Drive { pressure, trace: None };
+        let drive = Drive { pressure, ..Drive::default() };
         let (run, found) = design
             .verify(&example.program, &example.entries, &events, &drive)
             .unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -77,7 +79,7 @@ fn syn(time_ns: u64, flow: u32) -> InputEvent {
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 6]);
-    let source = 0x0a00_0000 | flow % 1000;
+    let source = 0x0a00_0000 + flow % 1000;
     frame[26..30].copy_from_slice(&source.to_be_bytes());
     frame[30..34].copy_from_slice(&[192, 0, 2, 1]);
     frame[34..36].copy_from_slice(&((1024 + flow % 50_000) as u16).to_be_bytes());
@@ -150,11 +152,57 @@ fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::
             Err(error) => panic!("seed {seed}: {error}"),
         };
         println!("seed {seed}: {:?}", design.artifact().form);
-        let drive = Drive { pressure: seed, trace: None };
+        let drive = Drive { pressure: seed, ..Drive::default() };
         let (_, found) =
             design.verify(&program, &[], &events, &drive).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         assert!(found.is_empty(), "seed {seed}: {:?}", found[0]);
         ran += 1;
     }
     assert!(ran * 2 >= tried, "only {ran} of {tried} random programs fit");
+}
+
+/// Frames that are too short, too long or marked as bad are dropped whole and counted; those around them are as if they had not been there.
+#[test]
+fn bad_frames_are_dropped_and_counted() {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join("examples/l2_forward"));
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let frame = |n: u64, length: usize| {
+        let bytes = (0..length).map(|at| (at as u64 * 31 + n) as u8).collect();
+        InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame: bytes } }
+    };
+    // Lengths around the limits, and every third frame bad besides.
+    let lengths = [60, 1, 13, 14, 64, 65, 1518, 1519, 4000, 128, 1536, 9000, 200];
+    let events: Vec<InputEvent> = (0..390).map(|n| frame(n, lengths[n as usize % lengths.len()])).collect();
+    let bad: BTreeSet<usize> = (0..events.len()).filter(|at| at % 7 == 3).collect();
+    for wanted in [Wanted::Best, Wanted::Engine] {
+        let design = RtlProgram::new(&compiled, wanted).unwrap_or_else(|e| panic!("{e}"));
+        let drive = Drive { pressure: 5, bad: bad.clone(), ..Drive::default() };
+        let run = design.run(&events, &[], &drive).unwrap_or_else(|e| panic!("{e}"));
+        let mut interp = Interp::new(&example.program);
+        let mut counts =
+            BTreeMap::from([("marked_bad", 0), ("too_short", 0), ("too_long", 0), ("no_slot", 0)]);
+        for (at, event) in events.iter().enumerate() {
+            let Input::Net { frame, .. } = &event.input else { continue };
+            let why = match () {
+                () if bad.contains(&at) => Some("marked_bad"),
+                () if frame.len() > 1518 => Some("too_long"),
+                () if frame.len() < 14 => Some("too_short"),
+                () => None,
+            };
+            let want = match why {
+                Some(why) => {
+                    counts.entry(why).and_modify(|count| *count += 1);
+                    Vec::new()
+                }
+                None => interp.run(event).unwrap_or_else(|e| panic!("{e}")),
+            };
+            assert_eq!(run.run.outputs[at], want, "event {at} of {} bytes", frame.len());
+        }
+        for (name, count) in counts {
+            assert_eq!(run.stats.counters[name], count, "{name}");
+        }
+    }
 }

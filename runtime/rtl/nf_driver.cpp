@@ -90,8 +90,9 @@ struct Writer {
 /* One event from outside. */
 struct Event {
     uint64_t time, seed;
-    uint32_t host, port, length;
+    uint32_t host, port, length; /* host: 1 a message of the host side, 2 a frame that is marked as bad */
     const uint8_t *bytes;
+    bool dropped() const { return host == 2 || (host == 0 && (length < NF_SHORTEST || length > NF_LONGEST)); }
 };
 
 /* A table as the host sees it; sizes in bytes. */
@@ -471,7 +472,12 @@ int main(int argc, char **argv)
     uint32_t offset = 0;
     bool offered = false;
     uint64_t in_waits = 0, start = driver.cycle, last_progress = start, last_out = start, first_in = 0, in_beats = 0;
-    while (ended < events.size() || net.packets < net_due || host.packets < host_due) {
+    /* Events that the way in drops end nowhere. */
+    std::vector<uint64_t> taken;
+    for (size_t at = 0; at < events.size(); at++)
+        if (!events[at].dropped())
+            taken.push_back(at);
+    while (next < events.size() || ended < taken.size() || net.packets < net_due || host.packets < host_due) {
         /* A beat that was offered stays until it is taken. */
         if (next < events.size() && !offered)
             offered = in_side.ready();
@@ -484,7 +490,7 @@ int main(int argc, char **argv)
             memcpy(top->s_axis_tdata.m_storage, beat, 64);
             top->s_axis_tkeep = count == 64 ? ~0ull : (1ull << count) - 1;
             top->s_axis_tlast = offset + count == event.length;
-            top->s_axis_tuser = (event.port & 255) | (event.host ? 512 : 0);
+            top->s_axis_tuser = (event.port & 255) | (event.host == 1 ? 512 : event.host == 2 ? 256 : 0);
             top->time_ns = event.time;
             top->seed = event.seed;
         }
@@ -552,7 +558,7 @@ int main(int argc, char **argv)
     std::vector<uint64_t> latencies;
     for (const Record &record : records) {
         uint32_t kind = record.kind & 15;
-        uint64_t number = event;
+        uint64_t number = taken.at(event);
         event += record.kind & LAST ? 1 : 0;
         if (kind == END)
             continue;

@@ -66,7 +66,7 @@ pub fn verify(
 ) -> Result<(), Failure> {
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
     let design = design(source)?;
-    let drive = Drive { pressure: 1, trace: None };
+    let drive = Drive { pressure: 1, ..Drive::default() };
     let (_, differences) = design.verify(source, entries, &taken, &drive).map_err(|e| failure(source, e))?;
     verify_dpdk::finish(args, source, None, taken.len(), events.len() - taken.len(), differences)
 }
@@ -77,7 +77,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
     let design = design(&loaded.program)?;
-    let drive = Drive { pressure: 0, trace: args.trace.clone() };
+    let drive = Drive { trace: args.trace.clone(), ..Drive::default() };
     let run = design.run(&taken, &entries, &drive).map_err(|e| failure(&loaded.program, e))?;
     if args.events {
         for (number, outputs) in run.run.outputs.iter().enumerate() {
