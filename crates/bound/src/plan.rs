@@ -112,7 +112,7 @@ fn worst(
     let group = target.units.iter().find(|group| group.name == stage.group);
     let group = group.ok_or_else(|| format!("{} has no units `{}`", target.name, stage.group))?;
     if group.initiation_interval.is_some() {
-        return Err(format!("stage `{}` runs on pipelines, whose rate no packet changes", stage.name));
+        return Err(format!("stage `{}` is hardware, whose cycles are not analysed", stage.name));
     }
     let longest = target.ports.mtu;
     let homes = plan.tables.iter().map(|table| (table.name.clone(), table.memory.clone())).collect();

@@ -2,7 +2,10 @@
 
 use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::{Entry, InputEvent, Output, Program, TableId, Verified};
+use nicforge_plan::Plan;
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
+use nicforge_target::Target;
+use nicforge_target::spec::Generator;
 use serde_json::{Value, json};
 
 use super::{compare, verify_dpdk};
@@ -55,6 +58,37 @@ fn form(program: &Program, design: &RtlProgram) -> String {
             why.reason
         ),
     }
+}
+
+/// Puts what the generator makes of the program into a plan whose stage is hardware: the planner prices operators as wires, and only
+/// the generator knows whether handlers become a pipe or an engine that takes a packet at a time.
+pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
+    let [stage] = &mut plan.stages[..] else { return Ok(()) };
+    let group = target.units.iter().find(|group| group.name == stage.group);
+    let Some(group) = group.filter(|group| group.codegen == Generator::Rtl) else { return Ok(()) };
+    let (cycles, what) = match &design(source)?.artifact().form {
+        Form::Pipe { stages, interval } => (f64::from(*interval), format!("a pipe of {stages} stages")),
+        // Its longest way: most packets leave earlier.
+        Form::Engine { states, why } => {
+            let place = source.place(why.span);
+            (
+                *states as f64,
+                format!("an engine of {states} states, no pipe since at {place}: {}", why.reason),
+            )
+        }
+    };
+    stage.cycles = cycles;
+    stage.busy_cycles = cycles;
+    stage.rate_pps = group.clock.value * f64::from(stage.replicas) / cycles;
+    let predicted = &mut plan.predicted;
+    predicted.unlimited_pps = stage.rate_pps / stage.share.max(f64::MIN_POSITIVE);
+    if predicted.unlimited_pps < predicted.rate_pps {
+        predicted.bit_rate_bps *= predicted.unlimited_pps / predicted.rate_pps;
+        predicted.rate_pps = predicted.unlimited_pps;
+        predicted.line_rate = false;
+        predicted.limit = format!("`{}`: {what}", stage.name);
+    }
+    Ok(())
 }
 
 /// Simulates with streams that wait at random, and compares.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::guaranteed::{self, Choice, STAGE_TIME};
 use super::rates::Guaranteed;
-use super::{matrix, rates};
+use super::{fpga, matrix, rates};
 use crate::args::{self, Inputs, Planned, Planning};
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
@@ -145,7 +145,9 @@ pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) ->
         let last = found.candidates.len() - 1;
         return Err(Failure::usage(format!("--candidate {number}: the search has candidates 0 to {last}")));
     }
-    Ok(assemble::plan(source, target, &config, Objective::Rate, &found, number))
+    let mut plan = assemble::plan(source, target, &config, Objective::Rate, &found, number);
+    fpga::price(&mut plan, source, target)?;
+    Ok(plan)
 }
 
 /// The objective a word stands for.
@@ -236,7 +238,8 @@ fn searched(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Pl
         let Choice { plan, guaranteed, note } = guaranteed::choose(source, target, &config, &found, until)?;
         return Ok((plan, found.interrupted, Some((guaranteed, note))));
     }
-    let plan = assemble::plan(source, target, &config, objective, &found, found.best);
+    let mut plan = assemble::plan(source, target, &config, objective, &found, found.best);
+    fpga::price(&mut plan, source, target)?;
     Ok((plan, found.interrupted, None))
 }
 
