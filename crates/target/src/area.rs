@@ -6,7 +6,7 @@
 //! yield (arithmetic, comparisons, choices), bits of headers that are read or written, and bits of keys and values of tables for each place
 //! that accesses one. LUTs and flip-flops are linear in these; the factors are in the spec and were fitted to yosys' results for the
 //! examples (`nicforge validate fpga` shows how well). Block memory is counted from what tables store: rows of slots, `slots` per entry where keys
-//! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits take DSP blocks.
+//! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits, unless by a constant, take DSP blocks.
 
 use nicforge_ir::{BinOp, Body, Op, Program, TableKind};
 use serde::Deserialize;
@@ -76,9 +76,11 @@ fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
     for inst in body.insts.values() {
         let result = inst.results.first().map_or(0.0, |value| bits(*value));
         match &inst.op {
-            Op::Bin(op, ..) => {
+            Op::Bin(op, a, b) => {
                 sizes.op_bits += result;
-                if *op == BinOp::Mul && result > 16.0 {
+                // By a constant it is a few adders.
+                let constant = [a, b].iter().any(|value| matches!(body.def_op(**value), Some(Op::Int(_))));
+                if *op == BinOp::Mul && result > 16.0 && !constant {
                     sizes.multiplications += 1.0;
                 }
             }
