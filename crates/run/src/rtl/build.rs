@@ -36,6 +36,8 @@ const LIBRARY: &[(&str, &str)] = &library!(
 );
 const DRIVER: &str = include_str!("../../../../runtime/rtl/nf_driver.cpp");
 const GXX: &str = "g++";
+/// What Verilator's writer of waveforms needs.
+const LZ4: &str = "/usr/include/lz4.h";
 /// For C++ of designs and of Verilator's runtime.
 const FLAGS: [&str; 8] = [
     "-std=c++17",
@@ -118,6 +120,9 @@ impl Verilator {
         if path.is_file() {
             return Ok(path);
         }
+        if trace && !Path::new(LZ4).is_file() {
+            return Err(RtlError::NoLz4);
+        }
         let runtime = self.runtime(&cache, trace)?;
         let dir = temporary()?;
         write(artifact, dir.path())?;
@@ -159,7 +164,7 @@ impl Verilator {
         gxx.current_dir(&cc).args(["-I.", "-o"]).arg(&made).arg("all.cpp").args(&runtime);
         gxx.args(["-lpthread", "-lm"]);
         if trace {
-            gxx.arg("-lz");
+            gxx.args(["-llz4", "-lz"]);
         }
         checked(GXX, gxx.output())?;
         install(&made, &path)?;

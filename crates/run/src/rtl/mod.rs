@@ -30,6 +30,8 @@ pub enum RtlError {
         "Verilator is missing: run scripts/bootstrap.sh, or set NICFORGE_VERILATOR to the folder of a Verilator 5.48 with bin and include"
     )]
     NoVerilator,
+    #[error("waveforms need lz4; install it with `apt-get install liblz4-dev`")]
+    NoLz4,
     #[error("`{tool}` cannot be started ({source}); run scripts/bootstrap.sh, which installs it")]
     NoTool { tool: &'static str, source: std::io::Error },
     #[error("internal error: {tool} refuses the generated design: {message}")]
@@ -46,7 +48,9 @@ impl RtlError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            RtlError::NoVerilator | RtlError::NoTool { .. } | RtlError::Io { .. } => Fault::Environment,
+            RtlError::NoVerilator | RtlError::NoLz4 | RtlError::NoTool { .. } | RtlError::Io { .. } => {
+                Fault::Environment
+            }
             _ => Fault::User,
         }
     }
