@@ -141,8 +141,8 @@ pub fn instance(
 ) -> Instance {
     let mut groups = groups(target, config);
     if let Some(area) = &target.area {
-        // Units of logic are as many as fit.
-        let most = area.copies(program);
+        // Units of logic are as many as fit. Whether one does is for its memories to say.
+        let most = area.copies(program).max(1);
         for group in groups.iter_mut().filter(|group| group.codegen == Generator::Rtl) {
             group.count = group.count.min(most);
         }

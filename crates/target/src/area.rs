@@ -31,7 +31,7 @@ pub struct Linear {
 pub struct AreaCosts {
     pub device_luts: f64,
     pub device_flip_flops: f64,
-    /// Block memories of 18 Kbit.
+    /// Block memories of 18 Kbit, and larger ones as so many of these.
     pub device_half_brams: f64,
     pub device_dsps: f64,
     pub luts: Linear,
