@@ -286,7 +286,7 @@ fn programs_with_state_are_refused() {
     };
     let pcap = format!("{}/traffic.pcap", common::example("icmp_echo"));
     let with = |work: &str, message: &str| {
-        let file = place.file("echo.air", &echo(work));
+        let file = place.file("echo.air", echo(work));
         let args = ["balance", "demo", "--program", file.to_str().unwrap(), "--pcap", &pcap];
         place.run(&args).fails(1, &[message]);
     };
