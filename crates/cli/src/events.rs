@@ -47,17 +47,14 @@ fn siblings(program: &Program, path: &Path) -> Vec<pcap::Source> {
 
 /// Table contents: the file named, else `tables.toml` beside the program, else none.
 pub fn tables(inputs: &Inputs, program: &Program, path: &Path) -> Result<Vec<(TableId, Entry)>, Failure> {
-    let file: PathBuf = match &inputs.tables {
-        Some(file) => file.clone(),
-        None => {
-            let beside = path.parent().unwrap_or(Path::new("")).join("tables.toml");
-            if !beside.is_file() {
-                return Ok(Vec::new());
-            }
-            beside
-        }
-    };
+    let Some(file) = tables_file(inputs, path) else { return Ok(Vec::new()) };
     nicforge_run::control::load_tables(program, &file).map_err(|e| Failure::of(e.fault(), e))
+}
+
+/// The file with a program's table contents, if there is one.
+pub fn tables_file(inputs: &Inputs, path: &Path) -> Option<PathBuf> {
+    let beside = || path.parent().unwrap_or(Path::new("")).join("tables.toml");
+    inputs.tables.clone().or_else(|| Some(beside()).filter(|file| file.is_file()))
 }
 
 /// Puts the entries into a running or interpreted program.

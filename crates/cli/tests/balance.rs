@@ -221,6 +221,91 @@ fn the_demo_runs_functions_in_c() {
     place.is_clean();
 }
 
+/// Both sides run a compiled program; every reply is the interpreter's answer to what the client sent.
+#[test]
+fn the_demo_runs_compiled_programs() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let args =
+        ["balance", "demo", "--json", "--seconds", "1.5", "--low", "300", "--high", "3000", "--nic", "1500"];
+    for (name, kill) in [("icmp_echo", &[][..]), ("dns_cache", &["--no-kill"][..])] {
+        let program = common::example(name);
+        let ran = place.run(&[&args[..], &["--silence", "1000", "--program", &program], kill].concat());
+        let report: Value = serde_json::from_str(ran.ok()).unwrap();
+        let phases = report["phases"].as_array().unwrap();
+        assert_eq!(phases.len(), if kill.is_empty() { 4 } else { 3 }, "{report:#}");
+        let number = |at: usize, name: &str| phases[at][name].as_u64().unwrap();
+        for at in 0..phases.len() {
+            assert!(number(at, "wrong") == 0 && number(at, "answered") > 0, "{report:#}");
+            assert_eq!(number(at, "sent"), number(at, "answered") + number(at, "lost"), "{report:#}");
+        }
+        assert!(number(1, "host") > 0 && number(1, "nic") > 0, "{report:#}");
+    }
+    place.is_clean();
+}
+
+/// Programs with answers on which sides cannot agree are named with the reason before anything is started.
+#[test]
+fn programs_with_state_are_refused() {
+    let place = Place::new();
+    let refused = |program: &str, message: &str| {
+        let ran = place.run(&["balance", "demo", "--program", program]);
+        ran.fails(1, &[message]);
+    };
+    refused(&common::example("kv_cache"), "answers may depend on table `items`");
+    refused(&common::example("l2_forward"), "no frame of the capture is answered");
+    let echo = |work: &str| {
+        format!(
+            "program echo ports 1
+            struct two {{ seen: u32, limit: u32 }}
+            struct mac {{ b: u8[6] }}
+            table counts: hash[u32 -> two] capacity 16
+            event net_recv(pkt: packet) in
+            event net_send(pkt: packet, port: u32) out
+            handler net_recv on net_recv(%pkt: packet) {{
+                %zero: u32 = 0
+                %one: u32 = 1
+                %six: u32 = 6
+                %source: u32 = 26
+                %destination: u32 = 30
+                %ok.1: u1, %to: mac = load %pkt, %zero
+                %ok.2: u1, %from: mac = load %pkt, %six
+                %ok.3: u1, %sender: u32 = load %pkt, %source
+                %ok.4: u1, %service: u32 = load %pkt, %destination
+                %ok.5: u1 = store %pkt, %zero, %from
+                %ok.6: u1 = store %pkt, %six, %to
+                %ok.7: u1 = store %pkt, %source, %service
+                %ok.8: u1 = store %pkt, %destination, %sender
+                {work}
+                generate net_send(%pkt, %zero)
+                return
+            }}"
+        )
+    };
+    let pcap = format!("{}/traffic.pcap", common::example("icmp_echo"));
+    let with = |work: &str, message: &str| {
+        let file = place.file("echo.air", echo(work));
+        let args = ["balance", "demo", "--program", file.to_str().unwrap(), "--pcap", &pcap];
+        place.run(&args).fails(1, &[message]);
+    };
+    let used = |field: &str| {
+        format!(
+            "%hit: u1, %entry: two = lookup counts[%zero]
+            %some: u32 = get %entry.{field}
+            %end: u32 = 42
+            %ok.9: u1 = store %pkt, %end, %some
+            commute add counts[%zero].seen, %one"
+        )
+    };
+    with(&used("seen"), "answers may depend on table `counts`");
+    // The field is another one, but counting makes an entry.
+    with(&used("limit"), "answers may depend on table `counts`");
+    with("%time: u64 = now\n%ok.9: u1 = store %pkt, %destination, %time", "answers may depend on the time");
+    place.is_clean();
+}
+
 #[test]
 fn thresholds_are_printed_as_meter_and_flow_rules() {
     let place = Place::new();

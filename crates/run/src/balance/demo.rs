@@ -26,6 +26,7 @@ use super::functions::{FunctionName, digest, next_average};
 use super::heartbeat::{Receiver, Side};
 use super::library::Pipeline;
 use super::peer::{self, HEADERS, MAGIC, PORT, REQUEST};
+use super::program::Requests;
 use super::raw::Raw;
 use super::{Balancer, Config, Interfaces};
 use crate::netns::Sandbox;
@@ -33,10 +34,10 @@ use crate::xdp::XdpError;
 use crate::xdp::attach::Attached;
 
 /// Addresses of client, service and host.
-const CLIENT: [u8; 4] = [10, 9, 1, 1];
-const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 9, 1];
-const VIP: [u8; 4] = [10, 9, 0, 1];
-const VIP_MAC: [u8; 6] = [2, 0, 0, 0, 9, 2];
+pub(super) const CLIENT: [u8; 4] = [10, 9, 1, 1];
+pub(super) const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 9, 1];
+pub(super) const VIP: [u8; 4] = [10, 9, 0, 1];
+pub(super) const VIP_MAC: [u8; 6] = [2, 0, 0, 0, 9, 2];
 const HOST: [u8; 4] = [10, 9, 0, 2];
 const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 9, 3];
 /// Keys that requests are about.
@@ -63,6 +64,8 @@ pub struct Options {
     pub function: FunctionName,
     /// Shared objects of C functions, in place of it; their results do not depend on earlier requests.
     pub objects: Vec<PathBuf>,
+    /// Requests for a program that both sides run in place of a function, and the arguments that name it to a side.
+    pub compiled: Option<(Requests, Vec<String>)>,
     /// What the NIC side is paced to, packets a second.
     pub nic_pace: u32,
     /// Bytes of a frame.
@@ -112,6 +115,11 @@ pub fn wire_bits(frame_bytes: usize) -> f64 {
     (frame_bytes as u64 + WIRE_OVERHEAD) as f64 * 8.0
 }
 
+/// Where a side's frames go to.
+pub(super) fn mac_of(side: Side) -> [u8; 6] {
+    if side == Side::Nic { VIP_MAC } else { HOST_MAC }
+}
+
 /// Arguments that name a side, for the program that will call [`peer::serve`].
 fn side_arguments(side: Side, options: &Options, folder: &Path) -> Vec<String> {
     let (name, interface) = if side == Side::Nic { ("nic", "wire1") } else { ("host", "wire2") };
@@ -122,6 +130,9 @@ fn side_arguments(side: Side, options: &Options, folder: &Path) -> Vec<String> {
     arguments.extend(["--beats".to_string(), path("beats"), "--table".to_string(), path("table")]);
     for object in &options.objects {
         arguments.extend(["--object".to_string(), object.display().to_string()]);
+    }
+    if let Some((_, named)) = &options.compiled {
+        arguments.extend(named.iter().cloned());
     }
     if side == Side::Nic {
         arguments.extend(["--pace".to_string(), options.nic_pace.to_string()]);
@@ -167,19 +178,23 @@ enum Expected {
     Exactly(u64),
     /// A count that nobody else got.
     Count(u64),
-    /// Nothing: the function's order is not the client's.
+    /// Nothing more: the function's order is not the client's, or the whole reply is compared.
     Any,
 }
 
 /// A client with what it knows.
-struct Client {
+struct Client<'a> {
     raw: Raw,
+    /// Of a program, in place of a function.
+    requests: Option<&'a Requests>,
     rng: Rng,
     function: FunctionName,
     /// What computes the results that are expected.
     pipeline: Option<Pipeline>,
     frame_bytes: usize,
     next: u64,
+    /// Requests of a program that were sent or passed over.
+    turn: u64,
     pending: HashMap<u64, Pending>,
     /// Counts that were answered, by key; what was written, by key.
     counts: HashMap<(u64, u64), u64>,
@@ -189,8 +204,39 @@ struct Client {
     wrong: u64,
 }
 
-impl Client {
+impl Client<'_> {
+    /// Sends a request; false if there is no room for one now.
     fn send(&mut self) -> Result<bool, XdpError> {
+        match self.requests {
+            Some(requests) => self.send_request(requests),
+            None => self.send_call(),
+        }
+    }
+
+    fn put(&self, frame: &[u8]) -> Result<bool, XdpError> {
+        let sent = self.raw.send(frame);
+        sent.map_err(|source| XdpError::Kernel { what: "send a request".to_string(), source })
+    }
+
+    /// The next request of a program with a number that is not under way.
+    fn send_request(&mut self, requests: &Requests) -> Result<bool, XdpError> {
+        for _ in 0..requests.count() {
+            let (number, request) = requests.at(self.turn);
+            if !self.pending.contains_key(&number) {
+                if !self.put(&request.frame)? {
+                    return Ok(false);
+                }
+                self.turn += 1;
+                self.next += 1;
+                self.pending.insert(number, Pending { sent: Instant::now(), expected: Expected::Any });
+                return Ok(true);
+            }
+            self.turn += 1;
+        }
+        Ok(false)
+    }
+
+    fn send_call(&mut self) -> Result<bool, XdpError> {
         let sequence = self.next;
         let key = u64::from(self.rng.below(KEYS));
         let value = self.rng.bits() >> 32;
@@ -221,11 +267,7 @@ impl Client {
         let _ = front;
         payload.iter_mut().for_each(|byte| *byte = self.rng.bits() as u8);
         peer::write_udp_checksum(&mut frame);
-        if !self
-            .raw
-            .send(&frame)
-            .map_err(|source| XdpError::Kernel { what: "send a request".to_string(), source })?
-        {
+        if !self.put(&frame)? {
             return Ok(false);
         }
         let payload = &frame[HEADERS + REQUEST..];
@@ -259,6 +301,27 @@ impl Client {
     }
 
     fn check(&mut self, frame: &[u8]) {
+        match self.requests {
+            Some(requests) => self.check_reply(requests, frame),
+            None => self.check_result(frame),
+        }
+    }
+
+    /// A program's reply: every byte.
+    fn check_reply(&mut self, requests: &Requests, frame: &[u8]) {
+        let number = requests.number_of(frame);
+        let Some((number, pending)) = number.and_then(|n| Some((n, self.pending.remove(&n)?))) else {
+            self.wrong += 1;
+            return;
+        };
+        if requests.at(number).1.reply != frame {
+            self.wrong += 1;
+        }
+        self.answered += 1;
+        self.latencies.push(pending.sent.elapsed().as_nanos() as f64 / 1e3);
+    }
+
+    fn check_result(&mut self, frame: &[u8]) {
         if frame.len() < HEADERS + REQUEST || frame[HEADERS..HEADERS + 4] != MAGIC {
             self.wrong += 1;
             return;
@@ -327,11 +390,13 @@ pub fn run(
     let pipeline = pipeline.map_err(super::other("load the functions"))?;
     let client = Client {
         raw,
+        requests: options.compiled.as_ref().map(|(requests, _)| requests),
         rng: Rng::new(options.seed),
         function: options.function,
         pipeline,
         frame_bytes: options.frame_bytes.max(HEADERS + REQUEST),
         next: 1,
+        turn: 0,
         pending: HashMap::new(),
         counts: HashMap::new(),
         written: HashMap::new(),
@@ -352,14 +417,14 @@ pub fn run(
 }
 
 /// Client and daemon, which take turns.
-struct Stage {
-    client: Client,
+struct Stage<'a> {
+    client: Client<'a>,
     daemon: Daemon,
     start: Instant,
     next_step: Instant,
 }
 
-impl Stage {
+impl Stage<'_> {
     fn now_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64 + 1
     }

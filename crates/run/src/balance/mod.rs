@@ -12,6 +12,7 @@ pub mod library;
 pub mod measure;
 pub mod metrics;
 pub mod peer;
+pub mod program;
 pub mod raw;
 
 use std::net::IpAddr;

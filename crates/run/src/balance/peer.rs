@@ -3,7 +3,8 @@
 //! The NIC side looks at its interface all the time, and is paced to so many packets a second: it stands for a slower processor. The host sleeps in
 //! poll(2) until a packet comes. Both send heartbeats; a host that has slept in says so and is then silent.
 //!
-//! Requests are UDP with a payload of at least [`REQUEST`] bytes; an answer is the same frame with addresses and ports swapped and the result filled in.
+//! Either runs a compiled program ([`super::program`]), and everything for its address comes in by port 0, or a function: then
+//! requests are UDP with a payload of at least [`REQUEST`] bytes; an answer is the same frame with addresses and ports swapped and the result filled in.
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -12,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use nicforge_balance::director::checksum::{fold, sum};
 
+use super::demo;
 use super::functions::{Function, FunctionName};
 use super::heartbeat::{Heartbeat, Sender, Side};
 use super::library::Pipeline;
+use super::program::{Answerer, Compiled};
 use super::raw::Raw;
 use crate::xdp::XdpError;
 
@@ -50,6 +53,47 @@ pub struct Options {
     pub objects: Vec<PathBuf>,
     /// State that both sides share.
     pub table: PathBuf,
+    /// A program in place of a function.
+    pub compiled: Option<Compiled>,
+}
+
+/// What a side does with frames.
+enum Work {
+    Function(Function),
+    Program(Box<Answerer>),
+}
+
+impl Work {
+    fn new(options: &Options) -> Result<Work, XdpError> {
+        if let Some(compiled) = &options.compiled {
+            let program = Answerer::open(compiled, demo::mac_of(options.side));
+            return Ok(Work::Program(Box::new(program.map_err(super::other("load the program"))?)));
+        }
+        let function = Function::new(options.function, Path::new(&options.table));
+        let function = function.map_err(super::other("map the table that both sides share"))?;
+        if options.objects.is_empty() {
+            return Ok(Work::Function(function));
+        }
+        let pipeline = Pipeline::load(&options.objects).map_err(super::other("load the functions"))?;
+        Ok(Work::Function(function.with_pipeline(pipeline)))
+    }
+
+    fn takes(&self, frame: &[u8]) -> bool {
+        match self {
+            Work::Function(_) => is_request(frame),
+            Work::Program(program) => program.takes(frame),
+        }
+    }
+
+    fn answers(&mut self, mut frame: Vec<u8>) -> Vec<Vec<u8>> {
+        match self {
+            Work::Function(function) => {
+                answer(&mut frame, function);
+                vec![frame]
+            }
+            Work::Program(program) => program.answers(frame),
+        }
+    }
 }
 
 /// Works until standard input ends.
@@ -63,12 +107,7 @@ pub fn serve(options: &Options) -> Result<(), XdpError> {
     };
     let raw = Raw::open(&options.interface)?;
     let mut beats = Sender::new(&options.beats).map_err(io("make a socket for heartbeats"))?;
-    let mut function = Function::new(options.function, Path::new(&options.table))
-        .map_err(io("map the table that both sides share"))?;
-    if !options.objects.is_empty() {
-        let pipeline = Pipeline::load(&options.objects).map_err(super::other("load the functions"))?;
-        function = function.with_pipeline(pipeline);
-    }
+    let mut work = Work::new(options)?;
     let gap = options.pace.map_or(Duration::ZERO, |pace| Duration::from_secs(1) / pace.max(1));
     let mut queue: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
     let mut latencies: Vec<u64> = Vec::new();
@@ -78,16 +117,17 @@ pub fn serve(options: &Options) -> Result<(), XdpError> {
     let mut told = false;
     loop {
         while let Some(frame) = raw.receive().map_err(io("receive a frame"))? {
-            if queue.len() < RING && is_request(&frame) {
+            if queue.len() < RING && work.takes(&frame) {
                 queue.push_back((Instant::now(), frame));
             }
         }
         let mut now = Instant::now();
         while free <= now {
-            let Some((came, mut frame)) = queue.pop_front() else { break };
-            answer(&mut frame, &mut function);
-            // The interface's queue is far longer than what may wait here.
-            let _ = raw.send(&frame).map_err(io("send a frame"))?;
+            let Some((came, frame)) = queue.pop_front() else { break };
+            for frame in work.answers(frame) {
+                // The interface's queue is far longer than what may wait here.
+                let _ = raw.send(&frame).map_err(io("send a frame"))?;
+            }
             done += 1;
             now = Instant::now();
             latencies.push(now.duration_since(came).as_nanos() as u64);

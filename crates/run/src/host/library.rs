@@ -44,6 +44,14 @@ pub fn fresh_dir() -> Result<tempfile::TempDir, HostError> {
 /// Compiles and loads; `count` builds with `NF_COUNT`.
 pub fn load(source: &str, count: bool) -> Result<Loaded, HostError> {
     let dir = fresh_dir()?;
+    let object = dir.path().join("program.so");
+    compile(source, count, &object)?;
+    open(&object)
+}
+
+/// Compiles to a shared object; `count` builds with `NF_COUNT`.
+pub fn compile(source: &str, count: bool, object: &Path) -> Result<(), HostError> {
+    let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &[("program.c", source)])?;
     let mut clang = Command::new(CLANG);
@@ -58,12 +66,12 @@ pub fn load(source: &str, count: bool) -> Result<Loaded, HostError> {
         // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is made of.
         clang.arg("-msse4.2");
     }
-    let ran = clang.args(["program.c", "nf_tables.c", "-o", "program.so"]).output();
+    let ran = clang.args(["program.c", "nf_tables.c", "-o"]).arg(object).output();
     let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, package: CLANG, source })?;
     if !ran.status.success() {
         return Err(refused(dir, CLANG, &ran.stderr));
     }
-    open(&dir.path().join("program.so"))
+    Ok(())
 }
 
 /// Keeps the directory of code that a compiler refused, for a report.
@@ -77,9 +85,10 @@ pub fn refused(dir: tempfile::TempDir, compiler: &'static str, stderr: &[u8]) ->
     HostError::Refused { compiler, first, path }
 }
 
-fn open(path: &Path) -> Result<Loaded, HostError> {
+/// Loads what [`compile`] made.
+pub fn open(path: &Path) -> Result<Loaded, HostError> {
     let problem = |error: libloading::Error| HostError::Load { reason: error.to_string() };
-    // SAFETY: the object was compiled just now from generated code, which has no initialisers; the types of the functions
+    // SAFETY: the object was compiled by [`compile`] from generated code, which has no initialisers; the types of the functions
     // are those of the runtime's headers.
     unsafe {
         let library = Library::new(path).map_err(problem)?;

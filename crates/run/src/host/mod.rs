@@ -12,7 +12,7 @@ mod tables;
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nicforge_codegen::host::{HostArtifact, generate};
 use nicforge_codegen::{LineStyle, Unsupported};
@@ -117,6 +117,29 @@ impl HostProgram {
     pub fn build_with(program: &Verified<Program>, options: HostOptions) -> Result<HostProgram, HostError> {
         let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
         let loaded = library::load(&artifact.source, options.count)?;
+        HostProgram::assemble(program, artifact, loaded, options)
+    }
+
+    /// Generates and compiles a program to the shared object `object`, for several processes to [`HostProgram::open`].
+    pub fn compile(program: &Verified<Program>, object: &Path) -> Result<(), HostError> {
+        let options = HostOptions::default();
+        let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
+        library::compile(&artifact.source, options.count, object)
+    }
+
+    /// Loads what [`HostProgram::compile`] made of the same program. Its tables are empty.
+    pub fn open(program: &Verified<Program>, object: &Path) -> Result<HostProgram, HostError> {
+        let options = HostOptions::default();
+        let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
+        HostProgram::assemble(program, artifact, library::open(object)?, options)
+    }
+
+    fn assemble(
+        program: &Verified<Program>,
+        artifact: HostArtifact,
+        loaded: library::Loaded,
+        options: HostOptions,
+    ) -> Result<HostProgram, HostError> {
         let mut tables = Tables::new(program, &artifact.tables, loaded.tables)?;
         let taken =
             |name: &str| program.event_named(name).filter(|event| program.handler_of(*event).is_some());

@@ -1,5 +1,6 @@
 //! `nicforge balance demo`: everything at work, in namespaces of its own.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -13,7 +14,8 @@ use nicforge_run::balance::functions::FunctionName;
 use nicforge_run::balance::{Config, heartbeat, metrics, peer};
 use serde_json::{Value, json};
 
-use super::profile;
+use super::{profile, program};
+use crate::args::Inputs;
 use crate::context::Failure;
 use crate::text::table;
 use crate::{interrupt, out};
@@ -24,6 +26,11 @@ pub struct Demo {
     /// What the sides compute
     #[arg(long, default_value = "count", value_name = "digest|count|kvs|ema|FILE.c[,FILE.c]")]
     function: String,
+    /// A compiled program in place of a function; requests are frames of its capture that it answers
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["function", "frame"])]
+    program: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: Inputs,
     /// Requests a second: low, so that the host sleeps
     #[arg(long, default_value_t = 1000.0, value_name = "N")]
     low: f64,
@@ -82,27 +89,37 @@ pub struct Peer {
     #[arg(long, value_parser = function)]
     function: FunctionName,
     #[arg(long)]
-    beats: std::path::PathBuf,
+    beats: PathBuf,
     #[arg(long)]
-    table: std::path::PathBuf,
+    table: PathBuf,
     /// Shared objects of C functions
     #[arg(long)]
-    object: Vec<std::path::PathBuf>,
+    object: Vec<PathBuf>,
     #[arg(long)]
     pace: Option<u32>,
+    /// A program's text after all passes; the object is its shared object
+    #[arg(long)]
+    program: Option<PathBuf>,
+    #[command(flatten)]
+    inputs: Inputs,
 }
 
 /// Serves as a side.
 pub fn peer(args: Peer) -> Result<(), Failure> {
     let side = if args.side == "nic" { heartbeat::Side::Nic } else { heartbeat::Side::Host };
+    let compiled = args.program.as_ref().map(|path| program::read(path, &args.object, &args.inputs));
+    let compiled = compiled.transpose()?;
     let Peer { interface, function, object: objects, beats, table, pace, .. } = args;
-    peer::serve(&peer::Options { side, interface, beats, pace, function, objects, table })
+    peer::serve(&peer::Options { side, interface, beats, pace, function, objects, table, compiled })
         .map_err(|e| Failure::of(e.fault(), e))
 }
 
 /// Runs the demo.
 pub fn run(args: &Demo) -> Result<(), Failure> {
-    let frame_bytes = args.frame as usize;
+    let folder = tempfile::tempdir().map_err(|e| Failure::environment(format!("temporary folder: {e}")))?;
+    let compiled = args.program.as_ref().map(|path| program::prepare(path, &args.inputs, folder.path()));
+    let compiled = compiled.transpose()?;
+    let frame_bytes = compiled.as_ref().map_or(args.frame as usize, |(requests, _)| requests.mean_bytes());
     let capacity = f64::from(args.nic) * wire_bits(frame_bytes);
     // The host side is not paced; how much more it does only decides how both share.
     let (mode, policy): (Mode, Box<dyn Policy>) = match args.policy {
@@ -125,7 +142,6 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
     if !args.no_kill {
         phases.push(phase("NIC side dies", args.low, third, true));
     }
-    let folder = tempfile::tempdir().map_err(|e| Failure::environment(format!("temporary folder: {e}")))?;
     let objects = profile::objects(&args.function, folder.path())?;
     let program = std::env::current_exe()
         .map_err(|e| Failure::environment(format!("cannot find this program: {e}")))?;
@@ -142,6 +158,7 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
         phases,
         function: FunctionName::named(&args.function).unwrap_or(FunctionName::Library),
         objects: objects.unwrap_or_default(),
+        compiled,
         nic_pace: args.nic,
         frame_bytes,
         limits: Limits { silence_ns: silence, ..Limits::default() },
@@ -150,6 +167,7 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
         arguments: vec!["balance".to_string(), "peer".to_string()],
     };
     interrupt::stop_in_order();
+    let shown = args.program.as_ref().map_or(args.function.clone(), |path| path.display().to_string());
     let mut tell = |status: &nicforge_run::balance::daemon::Status| {
         if !args.json {
             errln!("{}", metrics::line(status));
@@ -161,7 +179,7 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
         let list: Vec<Value> = reports.iter().map(to_json).collect();
         outln!(
             "{:#}",
-            json!({ "schema": "nicforge/balance-demo", "version": 1, "function": args.function, "phases": list })
+            json!({ "schema": "nicforge/balance-demo", "version": 1, "function": shown, "phases": list })
         );
     } else {
         show(&reports);

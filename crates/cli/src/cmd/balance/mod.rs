@@ -6,6 +6,7 @@ mod plan;
 mod policies;
 mod profile;
 mod profiles;
+mod program;
 mod rte_flow;
 mod run;
 mod sim;
