@@ -1,4 +1,4 @@
-//! A histogram of latencies whose bins grow with the value, 1 % wide: quantiles are within half a per cent.
+//! A histogram of latencies whose bins grow with the value, 1 % wide; within a bin, latencies count as spread evenly.
 
 /// Bins for each factor of e: 1 / ln 1.01.
 const PER_E: f64 = 100.499;
@@ -51,10 +51,11 @@ impl Histogram {
         let wanted = q * self.total;
         let mut seen = 0.0;
         for (bin, weight) in self.bins.iter().enumerate() {
-            seen += weight;
-            if *weight > 0.0 && seen >= wanted {
-                return Some(LOWEST_NS * ((bin as f64 + 0.5) / PER_E).exp());
+            if *weight > 0.0 && seen + weight >= wanted {
+                let part = (wanted - seen) / weight;
+                return Some(LOWEST_NS * ((bin as f64 + part) / PER_E).exp());
             }
+            seen += weight;
         }
         None
     }

@@ -20,8 +20,11 @@ pub struct Sleep {
 #[derive(Clone, Debug)]
 pub struct Station {
     free: Vec<f64>,
-    /// Next time of a latency sample per queue.
+    /// Next time of a latency sample per queue, and how often there is one, ns.
     sample: Vec<f64>,
+    sample_every: f64,
+    /// When samples are taken has its own random numbers: it is not to change what packets meet.
+    sample_rng: Rng,
     mean_ns: f64,
     /// Half width of the uniform service times over their mean, or for larger variations the long one of two services.
     spread: f64,
@@ -59,6 +62,8 @@ impl Station {
         Station {
             free: vec![0.0; queues],
             sample: vec![0.0; queues],
+            sample_every: 1e6,
+            sample_rng: Rng::new(1),
             mean_ns,
             spread: if uniform { side.cv * 3f64.sqrt() } else { 0.0 },
             rare,
@@ -74,6 +79,21 @@ impl Station {
             None => self.mean_ns * (1.0 + self.spread * (2.0 * rng.unit() - 1.0)),
             Some((long, short)) => self.mean_ns * if rng.unit() < 0.1 { long } else { short },
         }
+    }
+
+    /// Takes a latency sample of every queue each `ns` from now on, instead of each millisecond.
+    pub fn sample_every(&mut self, ns: f64) {
+        self.sample_every = ns;
+        self.sample.fill(0.0);
+    }
+
+    pub fn queues(&self) -> usize {
+        self.free.len()
+    }
+
+    /// What it can do with packets of `bits`, Gbit/s.
+    pub fn gbps(&self, bits: f64) -> f64 {
+        bits * self.free.len() as f64 / self.mean_ns
     }
 
     /// A packet at `now`. Of every queue the first packet after a random time in each millisecond is a sample.
@@ -94,7 +114,8 @@ impl Station {
         self.busy_until = self.busy_until.max(end);
         let sample = now >= self.sample[queue];
         if sample {
-            self.sample[queue] = ((now / 1e6).floor() + 1.0 + rng.unit()) * 1e6;
+            let next = (now / self.sample_every).floor() + 1.0 + self.sample_rng.unit();
+            self.sample[queue] = next * self.sample_every;
         }
         Fate::Served { ns: self.base_ns + wait + service, sample }
     }
