@@ -131,6 +131,8 @@ struct nf_hooks {
     void (*dma_write)(struct nf_env *env, u64 addr, const void *bytes, u32 size);
     void (*log)(struct nf_env *env, u32 log, const u64 *args, u32 count);
     void (*generate)(struct nf_env *env, u32 event, const void *params, u32 size, struct nf_packet *pkt);
+    /* Table id is about to be read or written under a key; with NF_KEYS only. */
+    void (*touch)(struct nf_env *env, u32 id, const void *key, u32 size);
 };
 
 /* What one worker runs handlers with. now, seed and draws are the event's. */
@@ -201,8 +203,13 @@ NF_INLINE void nf_trace(struct nf_env *env, u16 kind, u16 id, u32 amount)
 #define NF_BYTES(bytes) nf_trace(env, NF_TRACE_BYTES, 0, (bytes))
 #else
 #define NF_BLOCK(id) ((void)0)
+#ifdef NF_KEYS
+#define NF_READS(id, key, size) env->hooks->touch(env, (id), (key), (size))
+#define NF_WRITES(id, key, size) env->hooks->touch(env, (id), (key), (size))
+#else
 #define NF_READS(id, key, size) ((void)0)
 #define NF_WRITES(id, key, size) ((void)0)
+#endif
 #define NF_WRITES_LAST(id) ((void)0)
 #define NF_BYTES(bytes) ((void)0)
 #endif

@@ -93,6 +93,50 @@ fn the_demo_sleeps_shares_and_fails_over() {
     place.is_clean();
 }
 
+/// Answers count the datagrams of their flow, so state has to be where the flow is, and to get everything in order.
+#[test]
+fn state_goes_with_its_flows() {
+    let place = Place::new();
+    let source = common::example("../tests/programs/flow_numbers/flow_numbers.c");
+    let datagram = |flow: u8| {
+        let mut frame = common::frame(0x0800);
+        frame.resize(14, 0);
+        frame.extend([0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0x4e, flow, 0x13, 0x88, 0, 40, 0, 0]);
+        frame.resize(74, flow);
+        frame
+    };
+    let capture = place.file("flows.pcap", common::capture(&(0..100).map(datagram).collect::<Vec<_>>()));
+    let demo = ["balance", "demo", "--program", &source, "--pcap", capture.to_str().unwrap()];
+    place.run(&demo).fails(2, &["answers depend on earlier packets of their flow", "--policy flows"]);
+    let one_table = place.file(
+        "shared.c",
+        std::fs::read_to_string(&source).unwrap().replace("udp.sport, udp.dport}", "0, udp.dport}"),
+    );
+    let shared =
+        ["balance", "demo", "--program", one_table.to_str().unwrap(), "--pcap", demo[5], "--policy", "flows"];
+    place.run(&shared).fails(1, &["packets of different flows use the same entry of table `flows`"]);
+    if !can_load() {
+        return;
+    }
+    // Heartbeats of a loaded machine may be late; times are not what is tested here.
+    let rates = ["--seconds", "3", "--low", "500", "--high", "6000", "--nic", "3000", "--silence", "1000"];
+    let ran = place.run(&[&demo[..], &["--policy", "flows", "--json"], &rates].concat());
+    let report: Value = serde_json::from_str(ran.ok()).unwrap();
+    let phases = report["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), 3, "{report:#}");
+    for phase in phases {
+        assert!(
+            phase["wrong"] == 0 && phase["lost"] == 0 && phase["answered"] == phase["sent"],
+            "{report:#}"
+        );
+    }
+    // Buckets moved to the host, and back.
+    assert!(phases[1]["host"].as_u64() > Some(1000), "{report:#}");
+    assert!(phases[2]["nic"].as_u64() > Some(100), "{report:#}");
+    place.is_clean();
+}
+
 /// On interfaces of a namespace: metrics, orders, and an end in order.
 #[test]
 fn a_running_balancer_is_asked_and_told() {
@@ -251,10 +295,10 @@ fn the_demo_runs_compiled_programs() {
 fn programs_with_state_are_refused() {
     let place = Place::new();
     let refused = |program: &str, message: &str| {
-        let ran = place.run(&["balance", "demo", "--program", program]);
+        let ran = place.run(&["balance", "demo", "--program", program, "--policy", "flows"]);
         ran.fails(1, &[message]);
     };
-    refused(&common::example("kv_cache"), "answers may depend on table `items`");
+    refused(&common::example("kv_cache"), "packets of different flows use the same entry of table `items`");
     refused(&common::example("l2_forward"), "no frame of the capture is answered");
     let echo = |work: &str| {
         format!(
@@ -287,7 +331,8 @@ fn programs_with_state_are_refused() {
     let pcap = format!("{}/traffic.pcap", common::example("icmp_echo"));
     let with = |work: &str, message: &str| {
         let file = place.file("echo.air", echo(work));
-        let args = ["balance", "demo", "--program", file.to_str().unwrap(), "--pcap", &pcap];
+        let args =
+            ["balance", "demo", "--program", file.to_str().unwrap(), "--pcap", &pcap, "--policy", "flows"];
         place.run(&args).fails(1, &[message]);
     };
     let used = |field: &str| {
@@ -299,9 +344,9 @@ fn programs_with_state_are_refused() {
             commute add counts[%zero].seen, %one"
         )
     };
-    with(&used("seen"), "answers may depend on table `counts`");
+    with(&used("seen"), "packets of different flows use the same entry of table `counts`");
     // The field is another one, but counting makes an entry.
-    with(&used("limit"), "answers may depend on table `counts`");
+    with(&used("limit"), "packets of different flows use the same entry of table `counts`");
     with("%time: u64 = now\n%ok.9: u1 = store %pkt, %destination, %time", "answers may depend on the time");
     place.is_clean();
 }

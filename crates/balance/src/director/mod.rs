@@ -198,6 +198,33 @@ impl Director {
     }
 }
 
+/// The bucket of a frame's flow as directors see it, so with the VIP's address; none if the frame is no such packet.
+pub fn flow_bucket(frame: &[u8]) -> Option<usize> {
+    Packet::find(frame).map(|packet| bucket(frame, &packet))
+}
+
+/// Gives a frame to `old` the destination `new`, checksums patched; whether it was one.
+pub fn change_destination(frame: &mut [u8], old: &Address, new: &Address) -> bool {
+    let Some(packet) = Packet::find(frame) else { return false };
+    let (_, to) = packet.addresses();
+    replace(frame, &packet, to, old, new)
+}
+
+/// Gives a frame from `old` the source `new`, checksums patched; whether it was one.
+pub fn change_source(frame: &mut [u8], old: &Address, new: &Address) -> bool {
+    let Some(packet) = Packet::find(frame) else { return false };
+    let (from, _) = packet.addresses();
+    replace(frame, &packet, from, old, new)
+}
+
+fn replace(frame: &mut [u8], packet: &Packet, at: usize, old: &Address, new: &Address) -> bool {
+    let same = frame[at..at + packet.address_bytes()] == bytes(old);
+    if same {
+        rewrite(frame, packet, at, &bytes(old), &bytes(new));
+    }
+    same
+}
+
 /// The bucket of a packet: fragments by addresses alone, since most of them have no ports.
 fn bucket(frame: &[u8], packet: &Packet) -> usize {
     let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);

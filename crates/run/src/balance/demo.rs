@@ -26,7 +26,7 @@ use super::functions::{FunctionName, digest, next_average};
 use super::heartbeat::{Receiver, Side};
 use super::library::Pipeline;
 use super::peer::{self, HEADERS, MAGIC, PORT, REQUEST};
-use super::program::Requests;
+use super::program::{Expecting, Requests};
 use super::raw::Raw;
 use super::{Balancer, Config, Interfaces};
 use crate::netns::Sandbox;
@@ -38,8 +38,8 @@ pub(super) const CLIENT: [u8; 4] = [10, 9, 1, 1];
 pub(super) const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 9, 1];
 pub(super) const VIP: [u8; 4] = [10, 9, 0, 1];
 pub(super) const VIP_MAC: [u8; 6] = [2, 0, 0, 0, 9, 2];
-const HOST: [u8; 4] = [10, 9, 0, 2];
-const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 9, 3];
+pub(super) const HOST: [u8; 4] = [10, 9, 0, 2];
+pub(super) const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 9, 3];
 /// Keys that requests are about.
 const KEYS: u32 = 1000;
 /// How long a start-up or a last answer may take on a slow machine.
@@ -128,6 +128,7 @@ fn side_arguments(side: Side, options: &Options, folder: &Path) -> Vec<String> {
     let mut arguments = options.arguments.clone();
     arguments.extend(["--side", name, "--interface", interface, "--function", function].map(String::from));
     arguments.extend(["--beats".to_string(), path("beats"), "--table".to_string(), path("table")]);
+    arguments.extend(["--state".to_string(), path("state")]);
     for object in &options.objects {
         arguments.extend(["--object".to_string(), object.display().to_string()]);
     }
@@ -176,6 +177,8 @@ struct Pending {
 
 enum Expected {
     Exactly(u64),
+    /// These bytes.
+    Reply(Vec<u8>),
     /// A count that nobody else got.
     Count(u64),
     /// Nothing more: the function's order is not the client's, or the whole reply is compared.
@@ -187,6 +190,8 @@ struct Client<'a> {
     raw: Raw,
     /// Of a program, in place of a function.
     requests: Option<&'a Requests>,
+    /// What a program with state answers.
+    expecting: Option<Expecting<'a>>,
     rng: Rng,
     function: FunctionName,
     /// What computes the results that are expected.
@@ -228,7 +233,10 @@ impl Client<'_> {
                 }
                 self.turn += 1;
                 self.next += 1;
-                self.pending.insert(number, Pending { sent: Instant::now(), expected: Expected::Any });
+                let reply = self.expecting.as_mut().map_or(Ok(None), |expecting| expecting.sent(request));
+                let reply = reply.map_err(super::other("run the interpreter"))?;
+                let expected = reply.map_or(Expected::Any, Expected::Reply);
+                self.pending.insert(number, Pending { sent: Instant::now(), expected });
                 return Ok(true);
             }
             self.turn += 1;
@@ -314,7 +322,11 @@ impl Client<'_> {
             self.wrong += 1;
             return;
         };
-        if requests.at(number).1.reply != frame {
+        let right = match &pending.expected {
+            Expected::Reply(reply) => reply == frame,
+            _ => requests.at(number).1.reply == frame,
+        };
+        if !right {
             self.wrong += 1;
         }
         self.answered += 1;
@@ -339,6 +351,7 @@ impl Client<'_> {
         };
         let right = match pending.expected {
             Expected::Exactly(value) => result == value,
+            Expected::Reply(_) => false,
             Expected::Count(key) => self.counts.insert((key, result), 1).is_none() && result > 0,
             Expected::Any if self.function == FunctionName::Kvs => {
                 // The write may still be on its way on the other side.
@@ -388,9 +401,12 @@ pub fn run(
     let host = Process::start(&sandbox, options, Side::Host, folder.path())?;
     let pipeline = (!options.objects.is_empty()).then(|| Pipeline::load(&options.objects)).transpose();
     let pipeline = pipeline.map_err(super::other("load the functions"))?;
+    let requests = options.compiled.as_ref().map(|(requests, _)| requests);
+    let expecting = requests.map(Requests::expecting).transpose();
     let client = Client {
         raw,
-        requests: options.compiled.as_ref().map(|(requests, _)| requests),
+        requests,
+        expecting: expecting.map_err(super::other("fill the interpreter's tables"))?,
         rng: Rng::new(options.seed),
         function: options.function,
         pipeline,

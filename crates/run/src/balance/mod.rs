@@ -7,6 +7,7 @@ pub mod control;
 pub mod daemon;
 pub mod demo;
 pub mod functions;
+pub mod handoff;
 pub mod heartbeat;
 pub mod library;
 pub mod measure;

@@ -7,13 +7,12 @@
 //! requests are UDP with a payload of at least [`REQUEST`] bytes; an answer is the same frame with addresses and ports swapped and the result filled in.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nicforge_balance::director::checksum::{fold, sum};
 
-use super::demo;
 use super::functions::{Function, FunctionName};
 use super::heartbeat::{Heartbeat, Sender, Side};
 use super::library::Pipeline;
@@ -55,6 +54,8 @@ pub struct Options {
     pub table: PathBuf,
     /// A program in place of a function.
     pub compiled: Option<Compiled>,
+    /// Where sides meet to hand a program's state over.
+    pub state: PathBuf,
 }
 
 /// What a side does with frames.
@@ -66,7 +67,7 @@ enum Work {
 impl Work {
     fn new(options: &Options) -> Result<Work, XdpError> {
         if let Some(compiled) = &options.compiled {
-            let program = Answerer::open(compiled, demo::mac_of(options.side));
+            let program = Answerer::open(compiled, options.side, &options.state);
             return Ok(Work::Program(Box::new(program.map_err(super::other("load the program"))?)));
         }
         let function = Function::new(options.function, Path::new(&options.table));
@@ -85,6 +86,39 @@ impl Work {
         }
     }
 
+    fn program(&self) -> Option<&Answerer> {
+        if let Work::Program(program) = self { Some(program) } else { None }
+    }
+
+    fn program_mut(&mut self) -> Option<&mut Answerer> {
+        if let Work::Program(program) = self { Some(program) } else { None }
+    }
+
+    /// What state is waited for with.
+    fn fd(&self) -> Option<RawFd> {
+        self.program().and_then(Answerer::fd)
+    }
+
+    /// The program and the bucket whose state it needs for a frame, if that is not here.
+    fn missing(&mut self, frame: &[u8]) -> Option<(&mut Answerer, usize)> {
+        let bucket = self.program()?.missing(frame)?;
+        self.program_mut().map(|program| (program, bucket))
+    }
+
+    fn hear(&mut self) -> Vec<usize> {
+        self.program_mut().map_or(Vec::new(), Answerer::hear)
+    }
+
+    fn is_of(&self, frame: &[u8], bucket: usize) -> bool {
+        self.program().is_some_and(|program| program.is_of(frame, bucket))
+    }
+
+    fn give(&mut self, bucket: usize) {
+        if let Some(program) = self.program_mut() {
+            program.give(bucket);
+        }
+    }
+
     fn answers(&mut self, mut frame: Vec<u8>) -> Vec<Vec<u8>> {
         match self {
             Work::Function(function) => {
@@ -96,48 +130,117 @@ impl Work {
     }
 }
 
+/// What a side has in hands.
+struct Server {
+    raw: Raw,
+    work: Work,
+    queue: VecDeque<(Instant, Vec<u8>)>,
+    latencies: Vec<u64>,
+    done: u64,
+    /// Time that a packet takes at least, and when the next may be handled.
+    gap: Duration,
+    free: Instant,
+    last_work: Instant,
+}
+
+fn io(what: &str) -> impl Fn(std::io::Error) -> XdpError {
+    let what = what.to_string();
+    move |source| XdpError::Kernel { what: what.clone(), source }
+}
+
+impl Server {
+    /// Takes all frames that are there.
+    fn receive(&mut self) -> Result<(), XdpError> {
+        while let Some(frame) = self.raw.receive().map_err(io("receive a frame"))? {
+            if self.queue.len() < RING && self.work.takes(&frame) {
+                self.queue.push_back((Instant::now(), frame));
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, came: Instant, frame: Vec<u8>) -> Result<(), XdpError> {
+        for frame in self.work.answers(frame) {
+            // The interface's queue is far longer than what may wait here.
+            let _ = self.raw.send(&frame).map_err(io("send a frame"))?;
+        }
+        self.done += 1;
+        let now = Instant::now();
+        self.latencies.push(now.duration_since(came).as_nanos() as u64);
+        self.free = self.free.max(now.checked_sub(CATCH_UP).unwrap_or(now)) + self.gap;
+        self.last_work = now;
+        Ok(())
+    }
+
+    /// Waits until the state that a frame needs is here.
+    fn fetch(&mut self, frame: &[u8]) -> Result<(), XdpError> {
+        let mut asked = false;
+        while let Some((program, bucket)) = self.work.missing(frame) {
+            if !asked {
+                program.ask(bucket);
+                asked = true;
+            }
+            if let Some(fd) = program.fd() {
+                poll(&mut [entry(fd)], Some(BEAT));
+            }
+            self.give()?;
+        }
+        Ok(())
+    }
+
+    /// Gives buckets to the other side that it asks for, each after the packets of it that are here.
+    fn give(&mut self) -> Result<(), XdpError> {
+        for bucket in self.work.hear() {
+            self.receive()?;
+            let mut at = 0;
+            while at < self.queue.len() {
+                if !self.work.is_of(&self.queue[at].1, bucket) {
+                    at += 1;
+                } else if let Some((came, frame)) = self.queue.remove(at) {
+                    self.handle(came, frame)?;
+                }
+            }
+            self.work.give(bucket);
+        }
+        Ok(())
+    }
+}
+
 /// Works until standard input ends.
 ///
 /// # Errors
 /// The machine's; a side that cannot work ends.
 pub fn serve(options: &Options) -> Result<(), XdpError> {
-    let io = |what: &str| {
-        let what = what.to_string();
-        move |source| XdpError::Kernel { what, source }
-    };
     let raw = Raw::open(&options.interface)?;
     let mut beats = Sender::new(&options.beats).map_err(io("make a socket for heartbeats"))?;
-    let mut work = Work::new(options)?;
-    let gap = options.pace.map_or(Duration::ZERO, |pace| Duration::from_secs(1) / pace.max(1));
-    let mut queue: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
-    let mut latencies: Vec<u64> = Vec::new();
-    let (mut done, mut last_beat, mut last_work) = (0u64, Instant::now(), Instant::now());
-    let mut free = Instant::now();
+    let mut server = Server {
+        raw,
+        work: Work::new(options)?,
+        queue: VecDeque::new(),
+        latencies: Vec::new(),
+        done: 0,
+        gap: options.pace.map_or(Duration::ZERO, |pace| Duration::from_secs(1) / pace.max(1)),
+        free: Instant::now(),
+        last_work: Instant::now(),
+    };
+    let mut last_beat = Instant::now();
     let is_host = options.side == Side::Host;
     let mut told = false;
     loop {
-        while let Some(frame) = raw.receive().map_err(io("receive a frame"))? {
-            if queue.len() < RING && work.takes(&frame) {
-                queue.push_back((Instant::now(), frame));
-            }
-        }
+        server.receive()?;
+        server.give()?;
         let mut now = Instant::now();
-        while free <= now {
-            let Some((came, frame)) = queue.pop_front() else { break };
-            for frame in work.answers(frame) {
-                // The interface's queue is far longer than what may wait here.
-                let _ = raw.send(&frame).map_err(io("send a frame"))?;
-            }
-            done += 1;
+        while server.free <= now {
+            let Some((came, frame)) = server.queue.pop_front() else { break };
+            server.fetch(&frame)?;
+            server.handle(came, frame)?;
             now = Instant::now();
-            latencies.push(now.duration_since(came).as_nanos() as u64);
-            free = free.max(now.checked_sub(CATCH_UP).unwrap_or(now)) + gap;
-            last_work = now;
         }
-        let idle = is_host && queue.is_empty() && now.duration_since(last_work) > IDLE;
+        let idle = is_host && server.queue.is_empty() && now.duration_since(server.last_work) > IDLE;
         if now.duration_since(last_beat) >= BEAT || idle != told {
             last_beat = now;
             told = idle;
+            let latencies = &mut server.latencies;
             let p99_ns = if latencies.len() < ENOUGH {
                 0
             } else {
@@ -147,32 +250,37 @@ pub fn serve(options: &Options) -> Result<(), XdpError> {
             if p99_ns > 0 {
                 latencies.clear();
             }
-            let queue = queue.len() as u64;
+            let (queue, done) = (server.queue.len() as u64, server.done);
             beats.send(Heartbeat { side: options.side, asleep: idle, sequence: 0, queue, done, p99_ns });
         }
-        let wait = match (idle, queue.is_empty()) {
+        let wait = match (idle, server.queue.is_empty()) {
             (true, _) => None,
             (false, true) => Some(BEAT.saturating_sub(last_beat.elapsed())),
-            (false, false) => Some(free.saturating_duration_since(Instant::now())),
+            (false, false) => Some(server.free.saturating_duration_since(Instant::now())),
         };
-        if input_ended(&raw, wait) {
+        // Frames, the end of standard input, the other side.
+        let mut fds = vec![entry(server.raw.fd().as_raw_fd()), entry(0)];
+        fds.extend(server.work.fd().map(entry));
+        poll(&mut fds, wait);
+        if fds[1].revents != 0 {
             return Ok(());
         }
     }
 }
 
-/// Sleeps until a frame comes, standard input ends, or the time is over; whether it ended.
-fn input_ended(raw: &Raw, wait: Option<Duration>) -> bool {
-    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut fds = [entry(raw.fd().as_raw_fd()), entry(0)];
+fn entry(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Sleeps until something comes or the time is over.
+fn poll(fds: &mut [libc::pollfd], wait: Option<Duration>) {
     let time = wait.map(|wait| libc::timespec {
         tv_sec: wait.as_secs() as libc::time_t,
         tv_nsec: wait.subsec_nanos().into(),
     });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: two entries and a time that live through the call; no signal mask.
-    unsafe { libc::ppoll(fds.as_mut_ptr(), 2, time, std::ptr::null()) };
-    fds[1].revents != 0
+    // SAFETY: entries and a time that live through the call; no signal mask.
+    unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, time, std::ptr::null()) };
 }
 
 /// Whether a frame is a request: IPv4 without options, UDP to the port, with the magic.

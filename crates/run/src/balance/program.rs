@@ -1,23 +1,33 @@
 //! Compiled programs as sides of the demo, and requests for them with the answers they must get.
 //!
-//! Both sides run the same shared object, made once; each has tables of its own, filled alike. So an answer may depend on the frame and on tables that
-//! handlers leave alone, on nothing else: [`Requests::prepare`] refuses other programs. Counting is allowed (`nf_add` and its like): in fields that
+//! Both sides run the same shared object, made once; each has tables of its own, filled alike. An answer may depend on the frame, on tables that
+//! handlers leave alone, and on entries that the packets of one bucket of flows have for themselves: these move with the bucket ([`super::handoff`]), and the director must be
+//! flow-affine. [`Requests::prepare`] refuses other programs. Counting is allowed (`nf_add` and its like): in fields that
 //! no handler reads, and without new entries in tables that are looked up, which the interpreter's tables show after all requests.
+//!
+//! The host side's frames have its own address; the program gets them with the address that clients know, so that keys and answers are the same on both sides.
 //!
 //! Requests are frames of a capture with the demo's addresses. The IP identification is their number; a program that answers leaves it alone, so a
 //! reply is matched by it and compared, byte for byte, with the interpreter's answer to the frame as the client sent it.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nicforge_balance::director::checksum::{fold, sum};
+use nicforge_balance::director::flows::BUCKETS;
+use nicforge_balance::director::{change_destination, change_source, flow_bucket};
+use nicforge_ir::interp::{Access, NoTrace, Tracer};
 use nicforge_ir::ops::{Op, Proj};
 use nicforge_ir::{
     Entry, Input, InputEvent, Interp, InterpError, Output, Program, TableBackend, TableError, TableId,
     Verified,
 };
 
-use super::demo::{CLIENT, CLIENT_MAC, VIP, VIP_MAC};
+use super::demo::{CLIENT, CLIENT_MAC, HOST, HOST_MAC, VIP, VIP_MAC, mac_of};
+use super::handoff::Handoff;
+use super::heartbeat::Side;
 use crate::control;
 use crate::fault::Fault;
 use crate::host::{HostError, HostProgram};
@@ -34,9 +44,13 @@ const LONGEST: usize = 1514;
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     #[error(
-        "{program}: answers may depend on table `{table}`, which handlers write and the sides do not share; use a program that only reads its tables or counts in fields that it does not read"
+        "{program}: packets of different flows use the same entry of table `{table}`, which handlers write, so it cannot go with a flow; use a program whose entries belong to one flow each, that only reads its tables, or counts in fields that it does not read"
     )]
-    State { program: String, table: String },
+    Shared { program: String, table: String },
+    #[error(
+        "{program}: table `{table}` is full after {requests} requests, and the sides' tables are filled differently; make it larger"
+    )]
+    Full { program: String, table: String, requests: usize },
     #[error(
         "{program}: answers may depend on {what}, which is not the same on both sides; use a program without it"
     )]
@@ -51,6 +65,8 @@ pub enum ProgramError {
     Interp(#[from] InterpError),
     #[error(transparent)]
     Host(#[from] HostError),
+    #[error("the other side cannot be met: {0}")]
+    Meet(#[from] std::io::Error),
 }
 
 impl ProgramError {
@@ -58,6 +74,7 @@ impl ProgramError {
     pub fn fault(&self) -> Fault {
         match self {
             ProgramError::Host(error) => error.fault(),
+            ProgramError::Meet(_) => Fault::Environment,
             _ => Fault::User,
         }
     }
@@ -75,36 +92,104 @@ pub struct Compiled {
 /// A program that answers frames for one address.
 pub struct Answerer {
     host: HostProgram,
-    mac: [u8; 6],
+    side: Side,
     start: Instant,
     taken: u64,
+    handoff: Option<Handoff>,
 }
 
 impl Answerer {
-    /// Loads the program and fills its tables.
-    pub fn open(compiled: &Compiled, mac: [u8; 6]) -> Result<Answerer, ProgramError> {
-        let mut host = HostProgram::open(&compiled.program, &compiled.object)?;
+    /// Loads the program and fills its tables. If its state goes with flows, it meets the other side at `state`.
+    pub fn open(compiled: &Compiled, side: Side, state: &Path) -> Result<Answerer, ProgramError> {
+        let program = &compiled.program;
+        let mut host = HostProgram::open(program, &compiled.object)?;
         control::apply(host.tables_mut(), &compiled.entries)?;
-        Ok(Answerer { host, mac, start: Instant::now(), taken: 0 })
+        let moves = flow_tables(program);
+        let handoff = (!moves.is_empty()).then(|| Handoff::meet(side, state, program, &moves)).transpose()?;
+        Ok(Answerer { host, side, start: Instant::now(), taken: 0, handoff })
     }
 
     /// Whether a frame is for this side.
     pub fn takes(&self, frame: &[u8]) -> bool {
-        frame.starts_with(&self.mac)
+        frame.starts_with(&mac_of(self.side))
+    }
+
+    /// The bucket of a frame's flow, with the address that clients know.
+    fn bucket(&self, frame: &[u8]) -> Option<usize> {
+        let mut frame = frame.to_vec();
+        self.enter(&mut frame);
+        flow_bucket(&frame)
+    }
+
+    /// As a client sent it.
+    fn enter(&self, frame: &mut [u8]) {
+        if self.side == Side::Host && change_destination(frame, &HOST.into(), &VIP.into()) {
+            frame[..6].copy_from_slice(&VIP_MAC);
+        }
+    }
+
+    /// As this side has to send it.
+    fn leave(&self, frame: &mut [u8]) {
+        if self.side == Side::Host && change_source(frame, &VIP.into(), &HOST.into()) {
+            frame[6..12].copy_from_slice(&HOST_MAC);
+        }
     }
 
     /// What the program sends when a frame comes in; nothing where it cannot run.
-    pub fn answers(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
+    pub fn answers(&mut self, mut frame: Vec<u8>) -> Vec<Vec<u8>> {
+        self.enter(&mut frame);
+        let bucket = flow_bucket(&frame);
         let time_ns = self.start.elapsed().as_nanos() as u64;
         let event =
             InputEvent { time_ns, seed: event_seed(self.taken), input: Input::Net { port: 0, frame } };
         self.taken += 1;
         let outputs = self.host.run_one(&event).unwrap_or_default();
+        if let (Some(handoff), Some(bucket)) = (&mut self.handoff, bucket) {
+            handoff.note(bucket, self.host.touched());
+        }
         let sent = outputs.into_iter().filter_map(|output| match output {
-            Output::Send { frame, .. } => Some(frame),
+            Output::Send { mut frame, .. } => {
+                self.leave(&mut frame);
+                Some(frame)
+            }
             _ => None,
         });
         sent.collect()
+    }
+
+    /// What state that moves is waited for with.
+    pub fn fd(&self) -> Option<RawFd> {
+        self.handoff.as_ref().and_then(Handoff::fd)
+    }
+
+    /// The bucket whose state is not here, and must be before the frame is handled.
+    pub fn missing(&self, frame: &[u8]) -> Option<usize> {
+        let handoff = self.handoff.as_ref()?;
+        self.bucket(frame).filter(|bucket| !handoff.owns(*bucket))
+    }
+
+    /// Asks the other side for a bucket.
+    pub fn ask(&mut self, bucket: usize) {
+        if let Some(handoff) = &mut self.handoff {
+            handoff.ask(bucket);
+        }
+    }
+
+    /// Takes what the other side gave; the buckets it asks for.
+    pub fn hear(&mut self) -> Vec<usize> {
+        self.handoff.as_mut().map_or(Vec::new(), |handoff| handoff.hear(self.host.tables_mut()))
+    }
+
+    /// Whether a frame belongs to a bucket.
+    pub fn is_of(&self, frame: &[u8], bucket: usize) -> bool {
+        self.bucket(frame) == Some(bucket)
+    }
+
+    /// Gives a bucket away.
+    pub fn give(&mut self, bucket: usize) {
+        if let Some(handoff) = &mut self.handoff {
+            handoff.give(bucket, self.host.tables_mut());
+        }
     }
 }
 
@@ -112,13 +197,49 @@ impl Answerer {
 #[derive(Debug)]
 pub struct Requests {
     list: Vec<Request>,
+    program: Verified<Program>,
+    entries: Vec<(TableId, Entry)>,
+    /// Answers depend on the flow's earlier frames.
+    stateful: bool,
 }
 
-/// A frame and its answer.
+/// A frame and its answer: the first one, where answers depend on earlier frames.
 #[derive(Debug)]
 pub struct Request {
     pub frame: Vec<u8>,
     pub reply: Vec<u8>,
+}
+
+/// The interpreter, which gets every request that is sent.
+pub struct Expecting<'a>(Option<Interp<'a>>);
+
+impl Expecting<'_> {
+    /// The answer that a request must get now; none where it is always [`Request::reply`].
+    ///
+    /// # Errors
+    /// The interpreter's.
+    pub fn sent(&mut self, request: &Request) -> Result<Option<Vec<u8>>, ProgramError> {
+        self.0.as_mut().map_or(Ok(None), |interp| answer(interp, &request.frame, &mut NoTrace))
+    }
+}
+
+/// Which bucket of flows used which entries.
+struct Users<'a> {
+    tables: &'a [TableId],
+    bucket: usize,
+    seen: HashMap<(TableId, Vec<u8>), usize>,
+    shared: Option<TableId>,
+}
+
+impl Tracer for Users<'_> {
+    fn table(&mut self, access: &Access) {
+        if self.tables.contains(&access.table) {
+            let owner = *self.seen.entry((access.table, access.key.to_vec())).or_insert(self.bucket);
+            if owner != self.bucket {
+                self.shared = Some(access.table);
+            }
+        }
+    }
 }
 
 impl Requests {
@@ -132,19 +253,16 @@ impl Requests {
         events: &[InputEvent],
     ) -> Result<Requests, ProgramError> {
         let name = || program.name.clone();
-        let state = |table: TableId| ProgramError::State {
-            program: name(),
-            table: program.tables[table].name.to_string(),
-        };
+        let table_name = |table: TableId| program.tables[table].name.to_string();
         if let Some(what) = outside(program) {
             return Err(ProgramError::Outside { program: name(), what });
         }
-        if let Some(table) = unshared(program) {
-            return Err(state(table));
-        }
+        let flow_tables = flow_tables(program);
+        let mut users = Users { tables: &flow_tables, bucket: 0, seen: HashMap::new(), shared: None };
         let mut interp = Interp::new(program);
         control::apply(&mut interp, entries)?;
-        let watched: Vec<TableId> = program.tables.keys().filter(|table| is_read(program, *table)).collect();
+        let watched = |table: &TableId| is_read(program, *table) && !flow_tables.contains(table);
+        let watched: Vec<TableId> = program.tables.keys().filter(watched).collect();
         let keys = |interp: &Interp, table: TableId| -> Result<Vec<Vec<u8>>, TableError> {
             Ok(interp.dump(table)?.into_iter().map(|entry| entry.key).collect())
         };
@@ -153,7 +271,7 @@ impl Requests {
         for event in events {
             let Input::Net { port: 0, frame } = &event.input else { continue };
             if let Some(frame) = addressed(frame, 0)
-                && answer(&mut interp, &frame)?.is_some()
+                && answer(&mut interp, &frame, &mut NoTrace)?.is_some()
             {
                 answered.push(frame);
             }
@@ -164,18 +282,47 @@ impl Requests {
         let mut list = Vec::new();
         for (number, frame) in (0..NUMBERS).zip(answered.iter().cycle()) {
             let frame = addressed(frame, number).unwrap_or_default();
+            users.bucket = flow_bucket(&frame).unwrap_or(BUCKETS);
             // A frame that gets no answer under this number would keep numbers from being places in the list.
-            let Some(reply) = answer(&mut interp, &frame)? else {
+            let Some(reply) = answer(&mut interp, &frame, &mut users)? else {
                 return Err(ProgramError::Silent { program: name() });
             };
             list.push(Request { frame, reply });
         }
+        if let Some(table) = users.shared {
+            return Err(ProgramError::Shared { program: name(), table: table_name(table) });
+        }
         for (table, before) in watched.iter().zip(before) {
             if keys(&interp, *table)? != before {
-                return Err(state(*table));
+                return Err(ProgramError::Shared { program: name(), table: table_name(*table) });
             }
         }
-        Ok(Requests { list })
+        let full =
+            |table: &&TableId| interp.counters().refused[**table] + interp.counters().evicted[**table] > 0;
+        if let Some(table) = flow_tables.iter().find(full) {
+            let requests = list.len();
+            return Err(ProgramError::Full { program: name(), table: table_name(*table), requests });
+        }
+        let stateful = !flow_tables.is_empty();
+        Ok(Requests { list, program: program.clone(), entries: entries.to_vec(), stateful })
+    }
+
+    /// Whether answers depend on the flow's earlier frames, so that directors must be flow-affine and no request may be lost.
+    pub fn stateful(&self) -> bool {
+        self.stateful
+    }
+
+    /// The interpreter at its start.
+    ///
+    /// # Errors
+    /// For tables' entries that do not fit.
+    pub fn expecting(&self) -> Result<Expecting<'_>, ProgramError> {
+        if !self.stateful {
+            return Ok(Expecting(None));
+        }
+        let mut interp = Interp::new(&self.program);
+        control::apply(&mut interp, &self.entries)?;
+        Ok(Expecting(Some(interp)))
     }
 
     /// Request number `number`, counted round and round, and its number in the frame.
@@ -212,15 +359,19 @@ fn outside(program: &Program) -> Option<&'static str> {
     })
 }
 
-/// A table that handlers write so that answers may depend on it.
-fn unshared(program: &Program) -> Option<TableId> {
-    find(program, |_, op| {
-        let table = op.effects().table_write?;
-        match op {
-            Op::Commute { path, .. } => reads_field(program, table, path.first()).then_some(table),
-            _ => Some(table),
-        }
-    })
+/// Tables that handlers write so that answers may depend on them.
+pub fn flow_tables(program: &Program) -> Vec<TableId> {
+    let writes = |table: TableId| {
+        find(program, |_, op| {
+            let matters = match op {
+                _ if op.effects().table_write != Some(table) => false,
+                Op::Commute { path, .. } => reads_field(program, table, path.first()),
+                _ => true,
+            };
+            matters.then_some(())
+        })
+    };
+    program.tables.keys().filter(|table| writes(*table).is_some()).collect()
 }
 
 /// Whether handlers look anything up in a table.
@@ -262,9 +413,13 @@ fn find<T>(program: &Program, mut test: impl FnMut(&nicforge_ir::Body, &Op) -> O
 }
 
 /// The interpreter's answer, if it is one frame to the sender with the number it came with.
-fn answer(interp: &mut Interp, frame: &[u8]) -> Result<Option<Vec<u8>>, ProgramError> {
+fn answer<T: Tracer>(
+    interp: &mut Interp,
+    frame: &[u8],
+    tracer: &mut T,
+) -> Result<Option<Vec<u8>>, ProgramError> {
     let input = Input::Net { port: 0, frame: frame.to_vec() };
-    let mut sent = interp.run(&InputEvent { time_ns: 0, seed: event_seed(0), input })?;
+    let mut sent = interp.run_traced(&InputEvent { time_ns: 0, seed: event_seed(0), input }, tracer)?;
     let Some(Output::Send { port: 0, frame: reply }) = sent.pop().filter(|_| sent.is_empty()) else {
         return Ok(None);
     };

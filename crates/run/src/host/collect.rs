@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 
 use nicforge_codegen::LogFormat;
-use nicforge_ir::{Output, ReasonId};
+use nicforge_ir::{Output, ReasonId, TableId};
 
 use super::ffi::{Env, Hooks, Packet};
 
@@ -16,6 +16,8 @@ pub struct Collector {
     pub logs: Vec<LogFormat>,
     /// A packet was dropped by the runtime itself.
     pub no_room: bool,
+    /// Tables and keys, of programs that are built to tell.
+    pub touched: Vec<(TableId, Vec<u8>)>,
 }
 
 pub static HOOKS: Hooks = Hooks {
@@ -29,6 +31,7 @@ pub static HOOKS: Hooks = Hooks {
     dma_write,
     log,
     generate,
+    touch,
 };
 
 /// The collector behind an environment.
@@ -121,4 +124,9 @@ unsafe extern "C" fn generate(
 ) {
     // SAFETY: generated code calls with the event's parameters.
     unsafe { collector(env).queue.push_back((event, bytes(params, size))) }
+}
+
+unsafe extern "C" fn touch(env: *mut Env, table: u32, key: *const c_void, size: u32) {
+    // SAFETY: generated code calls with the environment it was given and a key of `size` bytes.
+    unsafe { collector(env).touched.push((TableId::from_u32(table), bytes(key, size))) };
 }

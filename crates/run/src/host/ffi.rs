@@ -58,6 +58,7 @@ pub struct Hooks {
     pub dma_write: unsafe extern "C" fn(*mut Env, u64, *const c_void, u32),
     pub log: unsafe extern "C" fn(*mut Env, u32, *const u64, u32),
     pub generate: unsafe extern "C" fn(*mut Env, u32, *const c_void, u32, *mut Packet),
+    pub touch: unsafe extern "C" fn(*mut Env, u32, *const c_void, u32),
 }
 
 /// `struct nf_env`

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use libloading::Library;
 
-use super::HostError;
 use super::ffi::{Dispatch, TableFunctions};
+use super::{HostError, Watch};
 use crate::compile::CLANG;
 
 /// What generated C includes and links.
@@ -41,16 +41,16 @@ pub fn fresh_dir() -> Result<tempfile::TempDir, HostError> {
     made.map_err(|source| HostError::Io { path: std::env::temp_dir(), source })
 }
 
-/// Compiles and loads; `count` builds with `NF_COUNT`.
-pub fn load(source: &str, count: bool) -> Result<Loaded, HostError> {
+/// Compiles and loads.
+pub fn load(source: &str, watch: Watch) -> Result<Loaded, HostError> {
     let dir = fresh_dir()?;
     let object = dir.path().join("program.so");
-    compile(source, count, &object)?;
+    compile(source, watch, &object)?;
     open(&object)
 }
 
-/// Compiles to a shared object; `count` builds with `NF_COUNT`.
-pub fn compile(source: &str, count: bool, object: &Path) -> Result<(), HostError> {
+/// Compiles to a shared object.
+pub fn compile(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &[("program.c", source)])?;
@@ -59,8 +59,14 @@ pub fn compile(source: &str, count: bool, object: &Path) -> Result<(), HostError
         .current_dir(dir.path())
         .args(["-std=c11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]);
     clang.args(["-fno-color-diagnostics", "-fno-strict-aliasing"]);
-    if count {
-        clang.arg("-DNF_COUNT");
+    match watch {
+        Watch::Nothing => {}
+        Watch::Counts => {
+            clang.arg("-DNF_COUNT");
+        }
+        Watch::Keys => {
+            clang.arg("-DNF_KEYS");
+        }
     }
     if cfg!(target_arch = "x86_64") {
         // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is made of.

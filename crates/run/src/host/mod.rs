@@ -79,13 +79,22 @@ impl HostError {
 #[derive(Clone, Copy, Debug)]
 pub struct HostOptions {
     pub lines: LineStyle,
-    /// Handlers write down what they execute, see [`HostProgram::trace`].
-    pub count: bool,
+    pub watch: Watch,
+}
+
+/// What handlers tell about themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    Nothing,
+    /// What they execute, see [`HostProgram::trace`].
+    Counts,
+    /// Entries of tables that they read and write, see [`HostProgram::touched`].
+    Keys,
 }
 
 impl Default for HostOptions {
     fn default() -> HostOptions {
-        HostOptions { lines: LineStyle::Comments, count: false }
+        HostOptions { lines: LineStyle::Comments, watch: Watch::Nothing }
     }
 }
 
@@ -116,15 +125,14 @@ impl HostProgram {
     /// The same with options.
     pub fn build_with(program: &Verified<Program>, options: HostOptions) -> Result<HostProgram, HostError> {
         let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
-        let loaded = library::load(&artifact.source, options.count)?;
+        let loaded = library::load(&artifact.source, options.watch)?;
         HostProgram::assemble(program, artifact, loaded, options)
     }
 
     /// Generates and compiles a program to the shared object `object`, for several processes to [`HostProgram::open`].
-    pub fn compile(program: &Verified<Program>, object: &Path) -> Result<(), HostError> {
-        let options = HostOptions::default();
-        let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
-        library::compile(&artifact.source, options.count, object)
+    pub fn compile(program: &Verified<Program>, watch: Watch, object: &Path) -> Result<(), HostError> {
+        let artifact = generate(program, LineStyle::Comments).map_err(HostError::Unsupported)?;
+        library::compile(&artifact.source, watch, object)
     }
 
     /// Loads what [`HostProgram::compile`] made of the same program. Its tables are empty.
@@ -153,8 +161,10 @@ impl HostProgram {
             drops: vec![0; artifact.reasons.len()],
             logs: artifact.logs.clone(),
             no_room: false,
+            touched: Vec::new(),
         });
-        let mut trace_items = vec![TraceItem::default(); if options.count { TRACE_ITEMS } else { 0 }];
+        let mut trace_items =
+            vec![TraceItem::default(); if options.watch == Watch::Counts { TRACE_ITEMS } else { 0 }];
         let room = trace_items.len() as u32;
         let mut trace = Box::new(Trace { items: trace_items.as_mut_ptr(), count: 0, room, lost: 0 });
         let mut buffer = vec![0u8; HEADROOM + MAX_FRAME as usize + 1];
@@ -237,6 +247,11 @@ impl HostProgram {
         &self.trace_items[..self.trace.count as usize]
     }
 
+    /// Table and key of every access of the last event's handlers, in order; empty unless built to tell keys.
+    pub fn touched(&self) -> &[(TableId, Vec<u8>)] {
+        &self.collector.touched
+    }
+
     /// Runs events in order; what each sent to outside.
     pub fn run(&mut self, events: &[InputEvent]) -> Result<Vec<Vec<Output>>, HostError> {
         events.iter().map(|event| self.run_one(event)).collect()
@@ -250,6 +265,7 @@ impl HostProgram {
         (self.env.now, self.env.seed, self.env.draws) = (event.time_ns, event.seed, 0);
         (self.trace.count, self.trace.lost) = (0, 0);
         self.collector.no_room = false;
+        self.collector.touched.clear();
         match &event.input {
             Input::Net { port, frame } => {
                 let event = self.net_recv.ok_or(HostError::NoHandler("net_recv"))?;

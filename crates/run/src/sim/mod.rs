@@ -5,7 +5,7 @@ mod verify;
 use nicforge_ir::{EventId, Program, TableId, Verified};
 use nicforge_sim::{Effect, HandlerError, Handlers, Line, Message, Step, Trace};
 
-use crate::host::{HostError, HostOptions, HostProgram, StepEffect, Stepper};
+use crate::host::{HostError, HostOptions, HostProgram, StepEffect, Stepper, Watch};
 
 pub use verify::{SimRunError, verify_sim};
 
@@ -18,7 +18,7 @@ pub struct Compiled<'p> {
 impl<'p> Compiled<'p> {
     /// Generates, compiles and loads. `keep`: outputs are kept.
     pub fn new(program: &'p Verified<Program>, keep: bool) -> Result<Compiled<'p>, HostError> {
-        let options = HostOptions { count: true, ..HostOptions::default() };
+        let options = HostOptions { watch: Watch::Counts, ..HostOptions::default() };
         let built = HostProgram::build_with(program, options)?;
         Ok(Compiled { program, stepper: Stepper::new(built, keep) })
     }

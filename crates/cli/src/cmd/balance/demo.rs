@@ -92,6 +92,8 @@ pub struct Peer {
     beats: PathBuf,
     #[arg(long)]
     table: PathBuf,
+    #[arg(long)]
+    state: PathBuf,
     /// Shared objects of C functions
     #[arg(long)]
     object: Vec<PathBuf>,
@@ -109,8 +111,8 @@ pub fn peer(args: Peer) -> Result<(), Failure> {
     let side = if args.side == "nic" { heartbeat::Side::Nic } else { heartbeat::Side::Host };
     let compiled = args.program.as_ref().map(|path| program::read(path, &args.object, &args.inputs));
     let compiled = compiled.transpose()?;
-    let Peer { interface, function, object: objects, beats, table, pace, .. } = args;
-    peer::serve(&peer::Options { side, interface, beats, pace, function, objects, table, compiled })
+    let Peer { interface, function, object: objects, beats, table, state, pace, .. } = args;
+    peer::serve(&peer::Options { side, interface, beats, pace, function, objects, table, compiled, state })
         .map_err(|e| Failure::of(e.fault(), e))
 }
 
@@ -119,6 +121,12 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|e| Failure::environment(format!("temporary folder: {e}")))?;
     let compiled = args.program.as_ref().map(|path| program::prepare(path, &args.inputs, folder.path()));
     let compiled = compiled.transpose()?;
+    let stateful = compiled.as_ref().is_some_and(|(requests, _)| requests.stateful());
+    if stateful && args.policy != DemoPolicy::Flows {
+        return Err(Failure::usage(
+            "the program's answers depend on earlier packets of their flow; keep flows on one side with --policy flows",
+        ));
+    }
     let frame_bytes = compiled.as_ref().map_or(args.frame as usize, |(requests, _)| requests.mean_bytes());
     let capacity = f64::from(args.nic) * wire_bits(frame_bytes);
     // The host side is not paced; how much more it does only decides how both share.
@@ -139,7 +147,8 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
     let mut phases =
         vec![phase("low", args.low, args.seconds, false), phase("high", args.high, third, false)];
     phases.push(phase("low again", args.low, third, false));
-    if !args.no_kill {
+    // Who dies takes the state of its flows along, and later answers are not what they were.
+    if !args.no_kill && !stateful {
         phases.push(phase("NIC side dies", args.low, third, true));
     }
     let objects = profile::objects(&args.function, folder.path())?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nicforge_ir::text;
 use nicforge_run::balance::program::{Compiled, Requests};
 use nicforge_run::control;
-use nicforge_run::host::HostProgram;
+use nicforge_run::host::{HostProgram, Watch};
 
 use crate::args::{Inputs, Source};
 use crate::context::{Failure, Runtime};
@@ -22,7 +22,8 @@ pub fn prepare(path: &Path, inputs: &Inputs, folder: &Path) -> Result<(Requests,
     let capture = events::captures(inputs, &program, &loaded.path)?;
     let requests = Requests::prepare(&program, &entries, &capture).map_err(|e| Failure::of(e.fault(), e))?;
     let (text_path, object) = (folder.join("program.air"), folder.join("program.so"));
-    HostProgram::compile(&program, &object).map_err(|e| Failure::of(e.fault(), e))?;
+    let watch = if requests.stateful() { Watch::Keys } else { Watch::Nothing };
+    HostProgram::compile(&program, watch, &object).map_err(|e| Failure::of(e.fault(), e))?;
     let printed = text::print(&program, text::PrintOptions { spans: false });
     std::fs::write(&text_path, printed)
         .map_err(|e| Failure::environment(format!("{}: {e}", text_path.display())))?;
