@@ -28,6 +28,28 @@ fn policies_are_compared_on_a_trace() {
     place
         .run(&["balance", "sim", "nat", "--trace", "none"])
         .fails(2, &["`none` is none of web, cache, hadoop"]);
+    let shared = |link: &str| {
+        let ran = place.run(&[
+            "balance",
+            "sim",
+            "nat",
+            "--trace",
+            "2",
+            "--seconds",
+            "1",
+            "--policy",
+            "fixed",
+            "--shared-state",
+            link,
+            "--json",
+        ]);
+        let report: Value = serde_json::from_str(ran.ok()).unwrap();
+        report["runs"].as_array().unwrap().last().unwrap()["packet_p99_us"].as_f64().unwrap()
+    };
+    // Two accesses each: 550 and 140 ns, and what bluefield2's specification says.
+    assert!((shared("pcie") - shared("cxl") - 0.82).abs() < 0.05, "{} {}", shared("pcie"), shared("cxl"));
+    assert!((shared("bluefield2") - shared("pcie") - 0.7).abs() < 0.05, "{}", shared("bluefield2"));
+    place.run(&["balance", "sim", "nat", "--shared-state", "string"]).fails(2, &["there is no such target"]);
     place.run(&["balance", "sim", "nothing"]).fails(2, &["there is no profile or file `nothing`"]);
     place.file("bad.toml", "function = 1\n");
     place.run(&["balance", "sim", "bad.toml"]).fails(1, &["bad.toml:1"]);

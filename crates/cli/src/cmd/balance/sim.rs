@@ -57,9 +57,9 @@ pub struct Sim {
     /// Wake the host ahead of need
     #[arg(long)]
     predict: bool,
-    /// State that both sides share, and the host link it is shared across (adds to every packet's latency)
-    #[arg(long, value_enum, value_name = "pcie|cxl")]
-    shared_state: Option<Link>,
+    /// State that both sides share, and the host link it is shared across: pcie, cxl, or that of a target (adds to every packet's latency)
+    #[arg(long, value_name = "pcie|cxl|TARGET")]
+    shared_state: Option<String>,
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Simulate every packet instead of parts of seconds in which nothing changes
@@ -73,24 +73,24 @@ pub struct Sim {
     json: bool,
 }
 
-/// A link between NIC and host, by what one access to the other side's memory costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Link {
-    /// Non-coherent: an access is a round trip of a DMA
-    Pcie,
-    /// Coherent: a cache line moves
-    Cxl,
-}
-
-impl Link {
-    /// Time of an access to the other side's memory, ns: PCIe 3.0 DMA reads of a line (Neugebauer et al., SIGCOMM'18, 64 bytes, median) and a cache line from
-    /// another socket, which the published system stands in for CXL (facts: +0.5 us per round trip of a few accesses).
-    pub fn access_ns(self) -> f64 {
-        match self {
-            Link::Pcie => 550.0,
-            Link::Cxl => 140.0,
-        }
+/// Time of an access to the other side's memory across a link between NIC and host, ns: `pcie` is a DMA read over PCIe 3.0 (Neugebauer et al., SIGCOMM'18, 64 bytes, median), `cxl`
+/// a cache line from another socket, which the published system stands in for CXL; else a target, whose `[host_link]` says.
+///
+/// # Errors
+/// For targets that are not there or have no host link.
+fn access_ns(link: &str) -> Result<f64, Failure> {
+    match link {
+        "pcie" => return Ok(550.0),
+        "cxl" => return Ok(140.0),
+        _ => {}
     }
+    let target = nicforge_target::find(link).map_err(|e| Failure::usage(e.to_string()))?;
+    let Some(link) = &target.host_link else {
+        return Err(Failure::usage(format!(
+            "target `{link}` has no [host_link]; use pcie, cxl or another target"
+        )));
+    };
+    Ok(link.line.as_ref().unwrap_or(&link.latency).value)
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -104,10 +104,11 @@ fn positive(text: &str) -> Result<f64, String> {
 pub fn run(args: &Sim) -> Result<(), Failure> {
     let profile = profiles::find(&args.profile)?;
     let trace = trace(args)?;
+    let shared = args.shared_state.as_deref().map(access_ns).transpose()?;
     let base = Director {
         host_sleep: Sleep { wake_ns: args.wake * 1e3, ..Director::default().host_sleep },
         predictive_ns: args.predict.then_some(20e6),
-        shared_state_ns: args.shared_state.map_or(0.0, |link| 2.0 * link.access_ns()),
+        shared_state_ns: 2.0 * shared.unwrap_or(0.0),
         ..Director::default()
     };
     let mut unused = Fixed { threshold: 0.0, mode: Mode::Window };
