@@ -12,7 +12,7 @@ use nicforge_ir::{
 };
 use nicforge_passes::PassManager;
 use nicforge_run::control;
-use nicforge_run::host::{HostOptions, HostProgram};
+use nicforge_run::host::{HostOptions, HostProgram, Watch};
 use nicforge_tests::example::for_each;
 use nicforge_tests::root;
 
@@ -80,8 +80,9 @@ fn random_difference(list: &[u32], seed: u64) -> Option<String> {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.to_string()),
     };
-    // Counting must not change what a program does.
-    let options = HostOptions { count: seed.is_multiple_of(4), ..HostOptions::default() };
+    // Being watched must not change what a program does.
+    let watch = [Watch::Counts, Watch::Keys, Watch::Nothing, Watch::Nothing][seed as usize % 4];
+    let options = HostOptions { watch, ..HostOptions::default() };
     difference(&program, &compiled, &[], &events(seed, 200), options)
 }
 
