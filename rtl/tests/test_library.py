@@ -37,6 +37,8 @@ SIMULATED = [
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16, "LRU": 1}),
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
+    ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
+    ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),
     ("nf_mac_loopback", "cocotb_wrappers", {"DEPTH": 32}),
     ("nf_corundum_app", "cocotb_wrappers", {"DEPTH": 8}),
     ("nf_axil_registers", "cocotb_axil_registers", {"CONTROL": 3, "STATUS": 2, "PAIRS": 1, "ADDRESS": 8}),
