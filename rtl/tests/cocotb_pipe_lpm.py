@@ -1,4 +1,4 @@
-"""nf_pipe_lpm against a plain list of prefixes: random changes by the host, a lookup every cycle between them, nodes used again."""
+"""nf_pipe_lpm against a plain list of prefixes: changes by the host, a lookup every cycle between them, nodes used again."""
 
 import os
 import random
