@@ -7,25 +7,15 @@ use nicforge_codegen::rtl::Wanted;
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent, Interp};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlError, RtlProgram, Verilator, takes};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
 use nicforge_target::support;
 use nicforge_tests::example::{Example, for_each};
-use nicforge_tests::root;
+use nicforge_tests::{root, verilator_is_missing};
 
 /// Events of each example that are run.
 const EVENTS: usize = 600;
 /// Random programs of each kind.
 const RANDOM: u64 = 3;
-
-/// Whether Verilator is missing; says so. In CI everything must run.
-fn verilator_is_missing() -> bool {
-    if Verilator::find().is_ok() {
-        return false;
-    }
-    assert!(std::env::var_os("CI").is_none(), "Verilator is missing: run scripts/bootstrap.sh");
-    println!("skipped: Verilator is missing: run scripts/bootstrap.sh");
-    true
-}
 
 fn check(example: &Example) -> usize {
     let name = &example.name;
