@@ -11,6 +11,8 @@ from cocotb_tools.runner import get_runner
 TESTS = Path(__file__).resolve().parent
 RTL = TESTS.parent
 BUILD = RTL.parent / "target" / "rtl"
+# Folder of a generated design of l2_forward, for wrappers; tests/fpga_wrappers.rs makes one and calls those tests.
+DESIGN = os.environ.get("NICFORGE_DESIGN")
 
 # Module, its test, and parameters: small ones, so that full and empty come often.
 INGRESS = {"SLOTS": 4, "LINES": 4, "MIN_BYTES": 14, "MAX_BYTES": 250}
@@ -82,13 +84,12 @@ def named(case):
     return "-".join([module, *(f"{key}{value}" for key, value in parameters.items())])
 
 
-def sources(module):
-    """The module's file and those of modules it has inside."""
+def sources(module, design=TESTS):
+    """The module's file and those of modules it has inside; of a design, inside wrappers, the tests have a stand-in."""
     found, open_ = [], [module]
     while open_:
         name = open_.pop()
-        # Wrappers are around a design, for which the tests have a stand-in.
-        path = TESTS / "nf_top.sv" if name == "nf_top" else RTL / f"{name}.sv"
+        path = design / f"{name}.sv" if name in ("nf_top", "nf_handlers") else RTL / f"{name}.sv"
         if path in found or not path.exists():
             continue
         found.append(path)
@@ -96,13 +97,10 @@ def sources(module):
     return found
 
 
-@pytest.mark.parametrize("case", SIMULATED, ids=named)
-def test_simulated(case):
-    module, test, parameters = case
+def simulate(module, test, parameters, folder, files):
     runner = get_runner("icarus")
-    folder = BUILD / named(case)
     runner.build(
-        sources=sources(module),
+        sources=files,
         hdl_toplevel=module,
         parameters=parameters,
         build_args=["-g2012"],
@@ -128,6 +126,24 @@ def test_simulated(case):
     failures = re.findall(r'<failure[^>]*message="([^"]*)"', results)
     assert not failures, f"{failures}; see {folder / 'test.log'}"
     assert "<testcase" in results
+
+
+@pytest.mark.parametrize("case", SIMULATED, ids=named)
+def test_simulated(case):
+    module, test, parameters = case
+    simulate(module, test, parameters, BUILD / named(case), sources(module))
+
+
+@pytest.mark.skipif(not DESIGN, reason="tests/fpga_wrappers.rs runs this with a design")
+@pytest.mark.parametrize("module", ["nf_mac_loopback", "nf_corundum_app"])
+def test_around_a_generated_design(module):
+    """Lint without complaint; and frames through the MAC's wrapper."""
+    files = sources(module, Path(DESIGN))
+    assert Path(DESIGN) / "nf_handlers.sv" in files
+    done = verilator("--lint-only", "-Wall", "--top-module", module, *files)
+    assert done.returncode == 0, done.stderr
+    if module == "nf_mac_loopback":
+        simulate(module, "cocotb_mac_design", {"DEPTH": 64}, Path(DESIGN) / "simulated", files)
 
 
 def verilator(*arguments):
