@@ -72,3 +72,32 @@ fn estimates_beside_yosys() {
     place.run(&["validate", "spin", "--remake"]).fails(2, &["--remake is for the suite fpga"]);
     place.is_clean();
 }
+
+/// What cannot be hardware is refused with its place and the number that does not fit: `hardware/NAME.c`, whose first line is the
+/// command, beside `NAME.expect.txt`. `NICFORGE_BLESS=1` rewrites what is expected.
+#[test]
+fn what_cannot_be_hardware_is_refused() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hardware");
+    let mut programs: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "c"))
+        .collect();
+    programs.sort();
+    assert!(programs.len() >= 10);
+    for program in programs {
+        let place = Place::new();
+        let text = std::fs::read_to_string(&program).unwrap();
+        place.file(program.file_name().unwrap().to_str().unwrap(), &text);
+        let command = text.lines().next().unwrap().trim_start_matches("/* ").trim_end_matches(" */");
+        let ran = place.run(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code(), 1, "{}: {ran:?}", program.display());
+        let expected = program.with_extension("expect.txt");
+        if std::env::var_os("NICFORGE_BLESS").is_some() {
+            std::fs::write(&expected, &ran.err).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
+        assert_eq!(ran.err, expected, "{}", program.display());
+        place.is_clean();
+    }
+}

@@ -1,20 +1,22 @@
 //! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
 
+use nicforge_codegen::Unsupported;
 use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
 use nicforge_target::Target;
+use nicforge_target::area::{AreaCosts, TooLarge};
 use nicforge_target::spec::Generator;
 use serde_json::{Value, json};
 
 use super::run::control;
 use super::run::summary::{Summary, TableSize};
-use super::{compare, verify_dpdk};
+use super::{compare, synth, verify_dpdk};
 use crate::args::{Build, Emit, Run, Verify};
 use crate::context::Failure;
 use crate::program::{self, Loaded};
-use crate::{events, interrupt, out};
+use crate::{events, interrupt, out, text};
 
 /// Nanoseconds of a cycle at the clock designs are made for, 250 MHz.
 const NS_PER_CYCLE: f64 = 4.0;
@@ -29,7 +31,30 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
 
 pub(super) fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
     let compiled = program::lower(source)?;
-    RtlProgram::new(&compiled, Wanted::Best).map_err(|e| failure(&compiled, e))
+    let area = synth::costs()?;
+    // Engines keep one place for an entry; a design that does not fit like that never does.
+    fits(&compiled, &area, 1.0)?;
+    let design = RtlProgram::new(&compiled, Wanted::Best).map_err(|e| failure(&compiled, e))?;
+    if matches!(design.artifact().form, Form::Pipe { .. }) {
+        fits(&compiled, &area, area.slots)?;
+    }
+    Ok(design)
+}
+
+/// Refuses tables that are too large for the device.
+fn fits(program: &Program, area: &AreaCosts, slots: f64) -> Result<(), Failure> {
+    let refusal = |found: TooLarge| {
+        let table = &program.tables[found.table];
+        let [takes, all, device] =
+            [found.takes, found.all, found.device].map(|n| text::grouped(n.ceil() as u64));
+        let message = format!(
+            "table `{}` takes {takes} of {device} block memories, the whole design {all}",
+            table.name
+        );
+        Unsupported { message, help: "give it fewer or smaller entries".to_string(), span: table.span }
+    };
+    let refused: Vec<Unsupported> = area.too_large(program, slots).into_iter().map(refusal).collect();
+    if refused.is_empty() { Ok(()) } else { Err(program::unsupported(program, &refused)) }
 }
 
 /// The folder of a design, or its text.
