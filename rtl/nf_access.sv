@@ -8,7 +8,8 @@
 //   op 3 copy:   those bytes to byte `to` behind line `to_line` of memory `to_mem`
 //
 // `req` is held with its operands until `done`, one cycle; results are valid in that cycle. Latency: reads take 6 cycles a piece,
-// writes 3, copies 9. A write or read that others use the port for waits (`w_stall`, `r_stall`).
+// writes 3, copies 9. Throughput: one request at a time. A write or read that others use the port for waits (`w_stall`, `r_stall`).
+// Reset: ends a request; what a write or copy has not written by then stays as it was.
 `default_nettype none
 module nf_access #(
     parameter integer BYTES = 64,  // a multiple of 64

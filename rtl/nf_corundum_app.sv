@@ -58,6 +58,7 @@ module nf_corundum_app #(
     input  wire  [1:0]    m_axis_sync_tx_tready,
     output logic [511:0]  m_axis_if_rx_tdata,
     output logic [63:0]   m_axis_if_rx_tkeep,
+    output logic [127:0]  m_axis_if_rx_tuser,
     output logic          m_axis_if_rx_tlast,
     output logic          m_axis_if_rx_tvalid,
     input  wire           m_axis_if_rx_tready
@@ -94,7 +95,7 @@ module nf_corundum_app #(
     wire [63:0]  m_tkeep;
     wire [15:0]  m_tuser;
     wire         m_tlast, m_tvalid, m_tready, rec_valid;
-    wire [3:0]   rec_kind;
+    wire [4:0]   rec_kind;
     wire [63:0]  rec_data;
     nf_top #(.DROP_WHEN_FULL(0)) design_ (
         .clk(clk), .rst(rst), .time_ns(ptp_ts), .seed(ptp_ts),
@@ -102,7 +103,8 @@ module nf_corundum_app #(
         .s_axis_tready(in_ready), .s_axis_tuser({7'b0, in_data[576], 7'b0, in_port}),
         .m_axis_tdata(m_tdata), .m_axis_tkeep(m_tkeep), .m_axis_tlast(m_tlast), .m_axis_tvalid(m_tvalid),
         .m_axis_tready(m_tready), .m_axis_tuser(m_tuser),
-        .h_axis_tdata(m_axis_if_rx_tdata), .h_axis_tkeep(m_axis_if_rx_tkeep), .h_axis_tlast(m_axis_if_rx_tlast),
+        .h_axis_tdata(m_axis_if_rx_tdata), .h_axis_tkeep(m_axis_if_rx_tkeep), .h_axis_tuser(m_axis_if_rx_tuser),
+        .h_axis_tlast(m_axis_if_rx_tlast),
         .h_axis_tvalid(m_axis_if_rx_tvalid), .h_axis_tready(m_axis_if_rx_tready),
         .s_axil_awaddr(s_axil_app_ctrl_awaddr), .s_axil_awvalid(s_axil_app_ctrl_awvalid), .s_axil_awready(s_axil_app_ctrl_awready),
         .s_axil_wdata(s_axil_app_ctrl_wdata), .s_axil_wstrb(s_axil_app_ctrl_wstrb), .s_axil_wvalid(s_axil_app_ctrl_wvalid),

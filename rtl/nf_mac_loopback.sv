@@ -70,8 +70,9 @@ module nf_mac_loopback #(
     wire         to_port = m_tuser[15:8] == 8'd0;
     wire [511:0] h_tdata;
     wire [63:0]  h_tkeep;
+    wire [127:0] h_tuser;
     wire         h_tlast, h_tvalid, rec_valid;
-    wire [3:0]   rec_kind;
+    wire [4:0]   rec_kind;
     wire [63:0]  rec_data;
     wire         axil_awready, axil_wready, axil_bvalid, axil_arready, axil_rvalid;
     wire [1:0]   axil_bresp, axil_rresp;
@@ -82,7 +83,7 @@ module nf_mac_loopback #(
         .s_axis_tuser({7'b0, q_tuser, 8'd0}),
         .m_axis_tdata(m_tdata), .m_axis_tkeep(m_tkeep), .m_axis_tlast(m_tlast), .m_axis_tvalid(m_tvalid),
         .m_axis_tready(!to_port || tx_tready), .m_axis_tuser(m_tuser),
-        .h_axis_tdata(h_tdata), .h_axis_tkeep(h_tkeep), .h_axis_tlast(h_tlast), .h_axis_tvalid(h_tvalid), .h_axis_tready(1'b1),
+        .h_axis_tdata(h_tdata), .h_axis_tkeep(h_tkeep), .h_axis_tuser(h_tuser), .h_axis_tlast(h_tlast), .h_axis_tvalid(h_tvalid), .h_axis_tready(1'b1),
         .s_axil_awaddr(16'd0), .s_axil_awvalid(1'b0), .s_axil_awready(axil_awready),
         .s_axil_wdata(32'd0), .s_axil_wstrb(4'd0), .s_axil_wvalid(1'b0), .s_axil_wready(axil_wready),
         .s_axil_bresp(axil_bresp), .s_axil_bvalid(axil_bvalid), .s_axil_bready(1'b1),
@@ -90,7 +91,7 @@ module nf_mac_loopback #(
         .s_axil_rdata(axil_rdata), .s_axil_rresp(axil_rresp), .s_axil_rvalid(axil_rvalid), .s_axil_rready(1'b1),
         .rec_valid(rec_valid), .rec_kind(rec_kind), .rec_data(rec_data)
     );
-    wire unused = &{full, h_tdata, h_tkeep, rec_valid, rec_kind, rec_data, axil_awready, axil_wready, axil_bvalid, axil_arready,
+    wire unused = &{full, h_tdata, h_tkeep, h_tuser, rec_valid, rec_kind, rec_data, axil_awready, axil_wready, axil_bvalid, axil_arready,
         axil_rvalid, axil_bresp, axil_rresp, axil_rdata, m_tuser[7:0]};
 
     assign tx_tdata = m_tdata;

@@ -10,7 +10,7 @@
 // The bucket is H3 of the key: bit i is the parity of the key under mask i of H3 (Carter and Wegman, 1979).
 //
 // Latency: 4 cycles for a hit on the first entry of a chain, one more for every entry before it; an update that inserts 6, with an
-// eviction some 12. After a reset `ready` stays low until all buckets are empty.
+// eviction some 12. Throughput: one operation at a time. After a reset `ready` stays low until all buckets are empty.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_hash #(

@@ -5,7 +5,8 @@
 // One hash table holds all prefixes, with their length in front of the key. A search tries the lengths that are there, longest
 // first. Prefixes count from the first byte's most significant bit.
 //
-// Latency: a cycle for each length, and a search of nf_table_hash for each length that was ever set.
+// Latency: a cycle for each length, and a search of nf_table_hash for each length that was ever set. Throughput: one operation
+// at a time. After a reset `ready` stays low until the hash table is empty.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_lpm #(

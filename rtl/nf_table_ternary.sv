@@ -5,7 +5,7 @@
 // Rows are in the order in which they were set, and every search looks at all of them: the highest priority wins, then the first
 // one set. A row that is deleted is closed up by those behind it.
 //
-// Latency: a cycle for each row, and 4. nf_ternary looks at all rows at once, in logic.
+// Latency: a cycle for each row, and 4. Throughput: one operation at a time. Reset: no rows. nf_ternary looks at all rows at once, in logic.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_table_ternary #(

@@ -20,15 +20,16 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
 fi
 # What the tests replay is where fuzzing starts.
 seeds=tests/corpus
-mkdir -p fuzz/corpus/{air,pcap,tables,spec,plan,object,ebpf,nfp,rv32,rv32_elf,spin_match,spin_image,balance}
+mkdir -p fuzz/corpus/{air,pcap,tables,spec,plan,object,ebpf,nfp,rv32,rv32_elf,spin_match,spin_image,balance,netlist}
 cp crates/ir/src/text/*.air crates/passes/tests/fixtures/*.air fuzz/corpus/air/
 cp $seeds/pcap/* fuzz/corpus/pcap/
 cp $seeds/tables/* fuzz/corpus/tables/
 cp targets/*.toml fuzz/corpus/spec/
 cp $seeds/plans/* fuzz/corpus/plan/
+cp $seeds/netlist/* fuzz/corpus/netlist/
 for profile in crates/balance/profiles/*.toml; do
     { printf '\1'; cat "$profile"; } >"fuzz/corpus/balance/$(basename "$profile")"
 done
-for target in air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance; do
+for target in air pcap tables spec plan object ebpf nfp rv32 rv32_elf spin_match spin_image balance netlist; do
     cargo +nightly fuzz run "$target" -- -max_total_time="${SOAK_FUZZ_SECONDS:-600}" -max_len=65536
 done

@@ -1,31 +1,20 @@
 //! Programs as SystemVerilog, simulated cycle by cycle, against the interpreter: every example that fits, with streams that wait at random.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use nicforge_codegen::rtl::Wanted;
 use nicforge_ir::generate::{self, decisions, generate_from};
-use nicforge_ir::{Input, InputEvent, Interp};
+use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlError, RtlProgram, Verilator, takes};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
 use nicforge_target::support;
 use nicforge_tests::example::{Example, for_each};
-use nicforge_tests::root;
+use nicforge_tests::{root, verilator_is_missing};
 
 /// Events of each example that are run.
 const EVENTS: usize = 600;
 /// Random programs of each kind.
 const RANDOM: u64 = 3;
-
-/// Whether Verilator is missing; says so. In CI everything must run.
-fn verilator_is_missing() -> bool {
-    if Verilator::find().is_ok() {
-        return false;
-    }
-    assert!(std::env::var_os("CI").is_none(), "Verilator is missing: run scripts/bootstrap.sh");
-    println!("skipped: Verilator is missing: run scripts/bootstrap.sh");
-    true
-}
 
 fn check(example: &Example) -> usize {
     let name = &example.name;
@@ -115,7 +104,8 @@ fn pipes_keep_up_with_the_line() {
     if verilator_is_missing() {
         return;
     }
-    for (name, most) in [("l2_forward", 1.1), ("conn_limiter", 1.1), ("jsq_steering", 2.1)] {
+    for (name, most) in [("l2_forward", 1.1), ("firewall", 1.1), ("conn_limiter", 1.1), ("jsq_steering", 2.1)]
+    {
         let example = Example::load(root().join("examples").join(name));
         let random = |n: u64| nicforge_ir::io::random(7, n);
         for each in [cycles_per_packet(&example, random), cycles_per_packet(&example, |_| 1)] {
@@ -159,50 +149,4 @@ fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::
         ran += 1;
     }
     assert!(ran * 2 >= tried, "only {ran} of {tried} random programs fit");
-}
-
-/// Frames that are too short, too long or marked as bad are dropped whole and counted; those around them are as if they had not been there.
-#[test]
-fn bad_frames_are_dropped_and_counted() {
-    if verilator_is_missing() {
-        return;
-    }
-    let example = Example::load(root().join("examples/l2_forward"));
-    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let frame = |n: u64, length: usize| {
-        let bytes = (0..length).map(|at| (at as u64 * 31 + n) as u8).collect();
-        InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame: bytes } }
-    };
-    // Lengths around the limits, and every third frame bad besides.
-    let lengths = [60, 1, 13, 14, 64, 65, 1518, 1519, 4000, 128, 1536, 9000, 200];
-    let events: Vec<InputEvent> = (0..390).map(|n| frame(n, lengths[n as usize % lengths.len()])).collect();
-    let bad: BTreeSet<usize> = (0..events.len()).filter(|at| at % 7 == 3).collect();
-    for wanted in [Wanted::Best, Wanted::Engine] {
-        let design = RtlProgram::new(&compiled, wanted).unwrap_or_else(|e| panic!("{e}"));
-        let drive = Drive { pressure: 5, bad: bad.clone(), ..Drive::default() };
-        let run = design.run(&events, &[], &drive).unwrap_or_else(|e| panic!("{e}"));
-        let mut interp = Interp::new(&example.program);
-        let mut counts =
-            BTreeMap::from([("marked_bad", 0), ("too_short", 0), ("too_long", 0), ("no_slot", 0)]);
-        for (at, event) in events.iter().enumerate() {
-            let Input::Net { frame, .. } = &event.input else { continue };
-            let why = match () {
-                () if bad.contains(&at) => Some("marked_bad"),
-                () if frame.len() > 1518 => Some("too_long"),
-                () if frame.len() < 14 => Some("too_short"),
-                () => None,
-            };
-            let want = match why {
-                Some(why) => {
-                    counts.entry(why).and_modify(|count| *count += 1);
-                    Vec::new()
-                }
-                None => interp.run(event).unwrap_or_else(|e| panic!("{e}")),
-            };
-            assert_eq!(run.run.outputs[at], want, "event {at} of {} bytes", frame.len());
-        }
-        for (name, count) in counts {
-            assert_eq!(run.stats.counters[name], count, "{name}");
-        }
-    }
 }

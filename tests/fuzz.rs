@@ -116,6 +116,17 @@ fn tables() {
 }
 
 #[test]
+fn netlists() {
+    let files = corpus("corpus/netlist", &["blif"]);
+    replay(&files, nicforge_run::synth::fuzz);
+    for (path, bytes) in &files {
+        let area = nicforge_run::synth::measure(std::str::from_utf8(bytes).unwrap());
+        let area = area.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(area.luts > 0 && area.depth > 0 && area.flip_flops > 0, "{}: {area:?}", path.display());
+    }
+}
+
+#[test]
 fn specs() {
     replay(&corpus("../targets", &["toml"]), nicforge_target::load::fuzz);
 }

@@ -22,6 +22,7 @@ module nf_top #(
     output logic [ 15:0] m_axis_tuser,
     output logic [511:0] h_axis_tdata,
     output logic [ 63:0] h_axis_tkeep,
+    output logic [127:0] h_axis_tuser,
     output logic         h_axis_tlast,
     output logic         h_axis_tvalid,
     input  wire          h_axis_tready,
@@ -43,7 +44,7 @@ module nf_top #(
     output logic         s_axil_rvalid,
     input  wire          s_axil_rready,
     output logic         rec_valid,
-    output logic [  3:0] rec_kind,
+    output logic [  4:0] rec_kind,
     output logic [ 63:0] rec_data
 );
     logic       midway;
@@ -63,7 +64,7 @@ module nf_top #(
     assign m_axis_tvalid = s_axis_tvalid;
     assign s_axis_tready = m_axis_tready;
     assign m_axis_tuser = {kind, s_axis_tuser[7:0]};
-    assign {h_axis_tdata, h_axis_tkeep, h_axis_tlast, h_axis_tvalid} = 0;
+    assign {h_axis_tdata, h_axis_tkeep, h_axis_tuser, h_axis_tlast, h_axis_tvalid} = 0;
     assign {s_axil_awready, s_axil_wready, s_axil_arready} = 3'b111;
     assign {s_axil_bresp, s_axil_rresp} = 0;
     assign {rec_valid, rec_kind, rec_data} = 0;

@@ -36,6 +36,16 @@ pub fn dpdk_is_missing() -> bool {
     true
 }
 
+/// Whether Verilator is missing; says so. In CI everything must run.
+pub fn verilator_is_missing() -> bool {
+    if nicforge_run::rtl::Verilator::find().is_ok() {
+        return false;
+    }
+    assert!(std::env::var_os("CI").is_none(), "Verilator is missing: run scripts/bootstrap.sh");
+    println!("skipped: Verilator is missing: run scripts/bootstrap.sh");
+    true
+}
+
 unsafe extern "C" {
     fn geteuid() -> u32;
 }

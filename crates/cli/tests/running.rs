@@ -120,6 +120,31 @@ fn tables_of_a_run_in_the_kernel() {
     place.is_clean();
 }
 
+/// Through the registers of the simulated design.
+#[test]
+fn tables_of_a_simulated_design() {
+    if nicforge_run::rtl::Verilator::find().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "Verilator is missing: run scripts/bootstrap.sh");
+        println!("skipped: Verilator is missing: run scripts/bootstrap.sh");
+        return;
+    }
+    let place = Place::new();
+    // The simulator is built once, however long that takes.
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5)]));
+    let metrics = place.run(&["run", "c.c", "--target", "u280", "--pcap", "p.pcap", "--metrics"]);
+    let line = "nicforge_packets_sent_total{program=\"c\",port=\"0\"} 1\n";
+    assert!(metrics.ok().contains(line), "{metrics:?}");
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let run = holding(&place, "u280");
+        use_tables(&place);
+        run.signal(signal);
+        let ran = run.end();
+        assert!(ran.ok().contains("sent 3 packets, 0 to the host"), "{ran:?}");
+        place.is_clean();
+    }
+}
+
 /// A test network whose port 0 a run uses.
 struct Net {
     sandbox: Sandbox,

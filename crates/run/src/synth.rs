@@ -12,7 +12,7 @@ use std::process::Command;
 use serde::Serialize;
 
 use crate::fault::Fault;
-pub use netlist::Depth;
+pub use netlist::{Depth, fuzz, measure};
 
 /// Why a design has no area.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@
 //! examples (`nicforge validate fpga` shows how well). Block memory is counted from what tables store: rows of slots, `slots` per entry where keys
 //! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits, unless by a constant, take DSP blocks.
 
-use nicforge_ir::{BinOp, Body, Op, Program, TableKind};
+use nicforge_ir::{BinOp, Body, Op, Program, Table, TableId, TableKind};
 use serde::Deserialize;
 
 /// LUTs or flip-flops of a design.
@@ -106,23 +106,28 @@ fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
     }
 }
 
-/// Block memories of 18 Kbit behind a program's tables.
-fn half_brams(program: &Program, costs: &AreaCosts) -> f64 {
-    let mut count = 0.0;
-    for table in program.tables.values() {
-        let (key, value) = (program.size_of(table.key), program.size_of(table.value));
-        let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
-        let entries = f64::from(table.capacity) * if hashed { costs.slots } else { 1.0 };
-        let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
-        let width = key_bits + 8.0 * f64::from(value);
-        // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
-        if entries > 32.0 {
-            count += (width / 36.0).ceil() * (entries / 512.0).ceil();
-        }
-        let bytes = f64::from(table.capacity) * f64::from(table.buf.unwrap_or(0));
-        count += (8.0 * bytes / 18432.0).ceil();
-    }
-    count
+/// Block memories of 18 Kbit behind a table whose hashed entries have `slots` places each.
+fn half_brams(program: &Program, table: &Table, slots: f64) -> f64 {
+    let (key, value) = (program.size_of(table.key), program.size_of(table.value));
+    let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
+    let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
+    let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
+    let width = key_bits + 8.0 * f64::from(value);
+    let bytes = f64::from(table.capacity) * f64::from(table.buf.unwrap_or(0));
+    // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
+    let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
+    rows + (8.0 * bytes / 18432.0).ceil()
+}
+
+/// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TooLarge {
+    pub table: TableId,
+    /// What this table takes.
+    pub takes: f64,
+    /// What all of the program takes.
+    pub all: f64,
+    pub device: f64,
 }
 
 impl AreaCosts {
@@ -138,9 +143,28 @@ impl AreaCosts {
         Estimate {
             luts: linear(&self.luts),
             flip_flops: linear(&self.flip_flops),
-            half_brams: self.base_half_brams + half_brams(program, self),
+            half_brams: self.base_half_brams
+                + program.tables.values().map(|table| half_brams(program, table, self.slots)).sum::<f64>(),
             dsps: sizes.multiplications * self.multiplication_dsps,
         }
+    }
+
+    /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
+    pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
+        let mut tables: Vec<(TableId, f64)> =
+            program.tables.iter().map(|(id, table)| (id, half_brams(program, table, slots))).collect();
+        tables.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let all = self.base_half_brams + tables.iter().map(|table| table.1).sum::<f64>();
+        let (mut rest, mut found) = (all, Vec::new());
+        for (table, takes) in tables {
+            if rest <= self.device_half_brams {
+                break;
+            }
+            rest -= takes;
+            let (takes, all) = (takes / 2.0, all / 2.0);
+            found.push(TooLarge { table, takes, all, device: self.device_half_brams / 2.0 });
+        }
+        found
     }
 
     /// The resource an estimate takes the most of, and its share of the device.
@@ -180,6 +204,10 @@ mod tests {
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
         assert!(area.copies(&small) > area.copies(&large));
         assert_eq!(area.fullest(&b).0, "block memory");
+        assert_eq!(area.too_large(&small, area.slots), []);
+        let huge = program(40_000_000);
+        let [found] = area.too_large(&huge, 1.0)[..] else { panic!("one table is too large") };
+        assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
         assert!(sizes(&small).table_bits > 0.0 && sizes(&small).header_bits > 0.0);
     }
 }

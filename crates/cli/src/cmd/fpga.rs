@@ -1,18 +1,22 @@
 //! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
 
+use nicforge_codegen::Unsupported;
 use nicforge_codegen::rtl::{Form, Wanted};
-use nicforge_ir::{Entry, InputEvent, Output, Program, TableId, Verified};
+use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
 use nicforge_target::Target;
+use nicforge_target::area::{AreaCosts, TooLarge};
 use nicforge_target::spec::Generator;
 use serde_json::{Value, json};
 
-use super::{compare, verify_dpdk};
+use super::run::control;
+use super::run::summary::{Summary, TableSize};
+use super::{compare, synth, verify_dpdk};
 use crate::args::{Build, Emit, Run, Verify};
 use crate::context::Failure;
 use crate::program::{self, Loaded};
-use crate::{events, out};
+use crate::{events, interrupt, out, text};
 
 /// Nanoseconds of a cycle at the clock designs are made for, 250 MHz.
 const NS_PER_CYCLE: f64 = 4.0;
@@ -27,7 +31,30 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
 
 pub(super) fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
     let compiled = program::lower(source)?;
-    RtlProgram::new(&compiled, Wanted::Best).map_err(|e| failure(&compiled, e))
+    let area = synth::costs()?;
+    // Engines keep one place for an entry; a design that does not fit like that never does.
+    fits(&compiled, &area, 1.0)?;
+    let design = RtlProgram::new(&compiled, Wanted::Best).map_err(|e| failure(&compiled, e))?;
+    if matches!(design.artifact().form, Form::Pipe { .. }) {
+        fits(&compiled, &area, area.slots)?;
+    }
+    Ok(design)
+}
+
+/// Refuses tables that are too large for the device.
+fn fits(program: &Program, area: &AreaCosts, slots: f64) -> Result<(), Failure> {
+    let refusal = |found: TooLarge| {
+        let table = &program.tables[found.table];
+        let [takes, all, device] =
+            [found.takes, found.all, found.device].map(|n| text::grouped(n.ceil() as u64));
+        let message = format!(
+            "table `{}` takes {takes} of {device} block memories, the whole design {all}",
+            table.name
+        );
+        Unsupported { message, help: "give it fewer or smaller entries".to_string(), span: table.span }
+    };
+    let refused: Vec<Unsupported> = area.too_large(program, slots).into_iter().map(refusal).collect();
+    if refused.is_empty() { Ok(()) } else { Err(program::unsupported(program, &refused)) }
 }
 
 /// The folder of a design, or its text.
@@ -112,7 +139,13 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
     let design = design(&loaded.program)?;
     let drive = Drive { trace: args.trace.clone(), ..Drive::default() };
-    let run = design.run(&taken, &entries, &drive).map_err(|e| failure(&loaded.program, e))?;
+    let fail = |e| failure(&loaded.program, e);
+    let (run, mut held) = if args.hold {
+        let (run, held) = design.hold(&taken, &entries, &drive).map_err(fail)?;
+        (run, Some(held))
+    } else {
+        (design.run(&taken, &entries, &drive).map_err(fail)?, None)
+    };
     if args.events {
         for (number, outputs) in run.run.outputs.iter().enumerate() {
             for output in outputs {
@@ -124,13 +157,46 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         write(path, loaded, &taken, &run)?;
     }
     let left_out = events.len() - taken.len();
-    if args.json {
+    let summary = summary(&loaded.program, &taken, &run);
+    if args.metrics {
+        out::text(&summary.prometheus(&loaded.program));
+    } else if args.json {
         outln!("{:#}", report(loaded, &run.stats, left_out));
     } else {
         outln!("{}: {}", loaded.program.name, form(&loaded.program, &design));
         print(loaded, &run.stats, left_out);
     }
+    if let Some(held) = &mut held {
+        // The design must end in order, for the sake of its waveforms.
+        interrupt::stop_in_order();
+        control::hold(&loaded.program, held, summary)?;
+    }
     Ok(())
+}
+
+/// The run as other targets report theirs.
+fn summary(program: &Program, events: &[InputEvent], run: &RtlRun) -> Summary {
+    let mut summary = Summary::new("u280", "simulated by Verilator".to_string(), program);
+    for event in events {
+        match event.input {
+            Input::Net { .. } => summary.packets_in += 1,
+            Input::Host { .. } => summary.messages_in += 1,
+        }
+    }
+    run.run.outputs.iter().flatten().for_each(|output| summary.count(program, output));
+    for (id, table) in &program.tables {
+        let refused = run.stats.counters.get(&format!("refused_{}", table.name)).copied().unwrap_or(0);
+        if refused > 0 {
+            summary.refused.push((table.name.clone(), refused));
+        }
+        summary.tables.push(TableSize {
+            name: table.name.clone(),
+            kind: table.kind.name(),
+            entries: run.run.tables.get(&id).map_or(0, Vec::len),
+            capacity: table.capacity,
+        });
+    }
+    summary
 }
 
 /// What was sent, by port, with the times at which packets came in.

@@ -3,7 +3,7 @@
 use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
-use nicforge_target::area::Estimate;
+use nicforge_target::area::{AreaCosts, Estimate};
 use serde_json::json;
 
 use super::fpga;
@@ -62,13 +62,17 @@ pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the spec expects a program to take.
-pub fn estimate(program: &Verified<Program>) -> Result<Estimate, Failure> {
+/// What designs take of the device, by the spec.
+pub fn costs() -> Result<AreaCosts, Failure> {
     let target =
         nicforge_target::find("u280").map_err(|e| Failure::of(nicforge_run::fault::Fault::User, e))?;
-    let costs = target.area.ok_or_else(|| Failure::user("target u280 has no [area]"))?;
+    target.area.ok_or_else(|| Failure::user("target u280 has no [area]"))
+}
+
+/// What the spec expects a program to take.
+pub fn estimate(program: &Verified<Program>) -> Result<Estimate, Failure> {
     let lowered = program::lower(program)?;
-    Ok(costs.estimate(&lowered))
+    Ok(costs()?.estimate(&lowered))
 }
 
 fn print(area: &Area) {

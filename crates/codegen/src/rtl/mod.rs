@@ -172,6 +172,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     ];
     library.extend(tables.iter().map(|form| match form.kind {
         TableKind::Array => "nf_pipe_array.sv",
+        TableKind::Lpm => "nf_pipe_lpm.sv",
         _ => "nf_pipe_hash.sv",
     }));
     let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };

@@ -125,14 +125,33 @@ impl TableForm {
 impl TableForm {
     /// The library module that keeps it in a pipe.
     pub fn pipe_module(&self) -> &'static str {
-        if self.kind == TableKind::Array { "nf_pipe_array" } else { "nf_pipe_hash" }
+        match self.kind {
+            TableKind::Array => "nf_pipe_array",
+            TableKind::Lpm => "nf_pipe_lpm",
+            _ => "nf_pipe_hash",
+        }
+    }
+
+    /// Cycles from a key to its entry in that module.
+    pub fn pipe_stages(&self) -> u32 {
+        match self.kind {
+            TableKind::Array => 3,
+            // Four bits of the key a cycle.
+            TableKind::Lpm => self.key_bits / 4 + 2,
+            _ => 5,
+        }
+    }
+
+    /// Whether that module hashes keys, in the cycle in which they are given.
+    pub fn pipe_hashes(&self) -> bool {
+        matches!(self.kind, TableKind::Hash | TableKind::Lru)
     }
 
     /// That module's parameters.
     pub fn pipe_parameters(&self) -> String {
         let mut out =
             format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
-        if self.kind != TableKind::Array {
+        if self.pipe_hashes() {
             let rows = if self.capacity > 8 { bits_below(self.capacity) - 2 } else { 1 };
             let bits = 2 * self.key_bits * rows;
             let lru = u32::from(self.kind == TableKind::Lru);

@@ -33,8 +33,16 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_table_ternary.sv",
     "nf_pipe_array.sv",
     "nf_pipe_hash.sv",
+    "nf_pipe_lpm.sv",
 );
-const DRIVER: &str = include_str!("../../../../runtime/rtl/nf_driver.cpp");
+macro_rules! driver {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../runtime/rtl/", $name)))),*]
+    };
+}
+
+const DRIVER: &[(&str, &str)] =
+    &driver!("nf_driver.cpp", "nf_tables.h", "nf_design.h", "nf_traffic.h", "nf_files.h");
 const GXX: &str = "g++";
 /// What Verilator's writer of waveforms needs.
 const LZ4: &str = "/usr/include/lz4.h";
@@ -65,6 +73,15 @@ pub fn write(artifact: &RtlArtifact, dir: &Path) -> Result<(), RtlError> {
         std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
     }
     Ok(())
+}
+
+/// How a simulator is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Simulator {
+    /// It can write waveforms.
+    pub trace: bool,
+    /// The stream in never waits for room: frames that find none are dropped.
+    pub lossy: bool,
 }
 
 /// Where Verilator is.
@@ -110,10 +127,11 @@ impl Verilator {
     }
 
     /// The simulator of a design, from the cache if it is there.
-    pub fn simulator(&self, artifact: &RtlArtifact, trace: bool) -> Result<PathBuf, RtlError> {
+    pub fn simulator(&self, artifact: &RtlArtifact, wanted: Simulator) -> Result<PathBuf, RtlError> {
+        let Simulator { trace, lossy } = wanted;
         let cache = cache()?;
         let mut hash = DefaultHasher::new();
-        (files(artifact), DRIVER, FLAGS, &self.root, trace).hash(&mut hash);
+        (files(artifact), DRIVER, FLAGS, &self.root, wanted).hash(&mut hash);
         let (first, _) = (hash.finish(), 0u64.hash(&mut hash));
         let name = format!("{first:016x}{:016x}", hash.finish());
         let path = cache.join(format!("design-{name}"));
@@ -143,6 +161,9 @@ impl Verilator {
         if trace {
             command.arg("--trace-fst");
         }
+        if lossy {
+            command.arg("-GDROP_WHEN_FULL=1");
+        }
         checked("verilator", command.args(sources(artifact)).output())?;
         // One translation unit: the headers are most of the work.
         let cc = dir.path().join("cc");
@@ -155,7 +176,7 @@ impl Verilator {
             all.push_str(&format!("#include \"{name}\"\n"));
         }
         all.push_str("#include \"nf_driver.cpp\"\n");
-        for (name, text) in [("all.cpp", all.as_str()), ("nf_driver.cpp", DRIVER)] {
+        for (name, text) in DRIVER.iter().copied().chain([("all.cpp", all.as_str())]) {
             let path = cc.join(name);
             std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
         }

@@ -50,28 +50,34 @@ pub fn events(events: &[InputEvent], bad: &BTreeSet<usize>) -> Vec<u8> {
     out
 }
 
+/// Length of a byte string that stays as it is.
+const NO_BYTES: u32 = u32::MAX;
+
+/// An entry of a table, for files and for requests.
+pub fn entry(artifact: &RtlArtifact, table: TableId, entry: &Entry) -> Vec<u8> {
+    let form = &artifact.tables[table.as_u32() as usize];
+    let key_size = form.key_bits as usize / 8;
+    let buf = entry.buf.as_deref();
+    let (mask, detail) = match &entry.matching {
+        Match::Exact if form.kind == TableKind::Lpm => (vec![0xff; key_size], form.key_bits),
+        Match::Exact => (vec![0xff; key_size], 0),
+        Match::Prefix(bits) => (vec![0; key_size], *bits),
+        Match::Mask { mask, priority } => (mask.clone(), *priority),
+    };
+    let mut out = Vec::new();
+    for word in [table.as_u32(), detail, buf.map_or(NO_BYTES, |buf| buf.len() as u32), 0] {
+        out.extend(word.to_le_bytes());
+    }
+    for part in [&entry.key, &mask, &entry.value] {
+        out.extend(part);
+    }
+    out.extend(buf.unwrap_or(&[]));
+    out
+}
+
 /// Table entries.
 pub fn fill(artifact: &RtlArtifact, entries: &[(TableId, Entry)]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (table, entry) in entries {
-        let form = &artifact.tables[table.as_u32() as usize];
-        let key_size = form.key_bits as usize / 8;
-        let buf = entry.buf.as_deref().unwrap_or(&[]);
-        let (mask, detail) = match &entry.matching {
-            Match::Exact if form.kind == TableKind::Lpm => (vec![0xff; key_size], form.key_bits),
-            Match::Exact => (vec![0xff; key_size], 0),
-            Match::Prefix(bits) => (vec![0; key_size], *bits),
-            Match::Mask { mask, priority } => (mask.clone(), *priority),
-        };
-        for word in [table.as_u32(), detail, buf.len() as u32, 0] {
-            out.extend(word.to_le_bytes());
-        }
-        for part in [&entry.key, &mask, &entry.value] {
-            out.extend(part);
-        }
-        out.extend(buf);
-    }
-    out
+    entries.iter().flat_map(|(table, one)| entry(artifact, *table, one)).collect()
 }
 
 /// Reads numbers and bytes off the front of a file.
@@ -181,10 +187,6 @@ pub fn stats(file: &[u8], artifact: &RtlArtifact) -> Result<RtlStats, String> {
         host_waits: next()?,
         ..RtlStats::default()
     };
-    // Their number, least, most and sum: the list below has them all.
-    for _ in 0..4 {
-        next()?;
-    }
     for at in 0..next()? as usize {
         let name = artifact.counters.get(at).ok_or("a counter too many")?;
         stats.counters.insert(name.clone(), next()?);

@@ -6,8 +6,10 @@
 
 mod build;
 mod files;
+mod held;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,7 +18,8 @@ use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
-pub use build::Verilator;
+pub use build::{Simulator, Verilator};
+pub use held::Held;
 
 use crate::dpdk::{Difference, DpdkRun, compare};
 use crate::fault::Fault;
@@ -59,12 +62,18 @@ impl RtlError {
 /// How a design is driven.
 #[derive(Clone, Debug, Default)]
 pub struct Drive {
-    /// Not 0: streams wait at random, the same way for the same number.
+    /// Not 0: streams wait at random, and the host looks into tables meanwhile, the same way for the same number.
     pub pressure: u64,
     /// Where to write waveforms (FST).
     pub trace: Option<PathBuf>,
     /// Events, by index, whose frames are marked as bad, as a MAC marks what came in damaged.
     pub bad: BTreeSet<usize>,
+    /// Resets the design so many cycles after the first event and begins anew; what was in flight is lost, and the results are those
+    /// of the second time.
+    pub reset_at: Option<NonZeroU64>,
+    /// As beside a MAC, which cannot wait: frames that find no room are lost whole. Outputs are then those of the frames that were not, in
+    /// order, from index 0, and there are no latencies.
+    pub lossy: bool,
 }
 
 /// What a run counted. A cycle is 4 ns at 250 MHz.
@@ -152,7 +161,43 @@ impl RtlProgram {
         entries: &[(TableId, Entry)],
         drive: &Drive,
     ) -> Result<RtlRun, RtlError> {
-        let simulator = Verilator::find()?.simulator(&self.artifact, drive.trace.is_some())?;
+        let (dir, mut command) = self.prepare(events, entries, drive)?;
+        let ran = command.stdin(Stdio::null()).output();
+        let ran = ran.map_err(|source| RtlError::Io { path: command.get_program().into(), source })?;
+        if !ran.status.success() {
+            let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
+            return Err(RtlError::Failed(if message.is_empty() { ran.status.to_string() } else { message }));
+        }
+        self.results(dir.path(), events.len())
+    }
+
+    /// Like [`RtlProgram::run`]; the design stays for its tables to be used.
+    ///
+    /// # Errors
+    /// See [`RtlError`].
+    pub fn hold(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+        drive: &Drive,
+    ) -> Result<(RtlRun, Held<'_>), RtlError> {
+        let (dir, mut command) = self.prepare(events, entries, drive)?;
+        command.args(["--serve", "1"]);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = child.map_err(|source| RtlError::Io { path: command.get_program().into(), source })?;
+        let held = Held::new(child, &self.artifact, &self.program)?;
+        Ok((self.results(dir.path(), events.len())?, held))
+    }
+
+    /// The simulator's process, and the folder with its files.
+    fn prepare(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+        drive: &Drive,
+    ) -> Result<(tempfile::TempDir, Command), RtlError> {
+        let wanted = Simulator { trace: drive.trace.is_some(), lossy: drive.lossy };
+        let simulator = Verilator::find()?.simulator(&self.artifact, wanted)?;
         let dir = tempfile::Builder::new().prefix("nicforge-rtl-").tempdir();
         let dir = dir.map_err(|source| RtlError::Io { path: std::env::temp_dir(), source })?;
         let at = |name: &str| dir.path().join(name);
@@ -169,19 +214,21 @@ impl RtlProgram {
             command.arg(format!("--{name}")).arg(at(name));
         }
         command.arg("--seed").arg(drive.pressure.to_string());
+        command.arg("--lossy").arg(u64::from(drive.lossy).to_string());
+        command.arg("--reset-at").arg(drive.reset_at.map_or(0, NonZeroU64::get).to_string());
         if let Some(trace) = &drive.trace {
             command.arg("--trace").arg(trace);
         }
-        let ran = command.stdin(Stdio::null()).output();
-        let ran = ran.map_err(|source| RtlError::Io { path: simulator.clone(), source })?;
-        if !ran.status.success() {
-            let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
-            return Err(RtlError::Failed(if message.is_empty() { ran.status.to_string() } else { message }));
-        }
+        Ok((dir, command))
+    }
+
+    /// What the simulator wrote down.
+    fn results(&self, dir: &Path, events: usize) -> Result<RtlRun, RtlError> {
+        let at = |name: &str| dir.join(name);
         let read =
             |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
         let (outputs, departures) =
-            files::outputs(&read("outputs")?, events.len(), &self.artifact).map_err(RtlError::Results)?;
+            files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
         let tables =
             files::tables(&read("tables")?, &self.program, &self.artifact).map_err(RtlError::Results)?;
         let stats = files::stats(&read("stats")?, &self.artifact).map_err(RtlError::Results)?;

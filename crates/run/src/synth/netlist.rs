@@ -61,6 +61,15 @@ pub fn measure(text: &str) -> Result<Area, SynthError> {
     Ok(area)
 }
 
+/// Entry for fuzzing: any text is a netlist or refused with its line, and no way is longer than there are cells.
+pub fn fuzz(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(area) = measure(text) else { return };
+    let cells = text.lines().filter(|line| line.starts_with(".subckt ")).count() as u64;
+    assert!(area.luts + area.flip_flops <= cells && u64::from(area.depth) <= cells);
+    assert_eq!(area.depth, area.depths.iter().map(|depth| depth.levels).max().unwrap_or(0));
+}
+
 fn parse(text: &str) -> Result<Vec<Cell<'_>>, SynthError> {
     let mut cells = Vec::new();
     let mut aliases = HashMap::new();

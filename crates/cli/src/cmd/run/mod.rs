@@ -1,6 +1,6 @@
 //! `nicforge run`: a program on a capture (in the kernel or in the interpreter) or on live interfaces.
 
-mod control;
+pub(super) mod control;
 mod dev;
 mod dpdk;
 mod interp;
@@ -8,7 +8,7 @@ mod live;
 mod planned;
 mod ports;
 mod reload;
-mod summary;
+pub(super) mod summary;
 mod watch;
 
 pub use live::cost;

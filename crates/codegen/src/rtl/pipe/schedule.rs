@@ -1,7 +1,6 @@
 //! Which stage every wire is in.
 //!
-//! A wire is in the first stage in which its operands are there in time, a stage being what [`timing::BUDGET`] says. Tables that are
-//! changed are the exception: all of them show their entries in one stage, `first`, late enough that everything else which decides about
+//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: all of them show their entries in one stage, `first`, late enough that everything else which decides about
 //! changes is there before; from there on what depends on entries is scheduled like all else, and in stage `last` the changes are made.
 //! If that is the same stage a packet may follow in the next cycle; else, so that it sees the changes, it follows `interval` cycles later,
 //! the stages from `first` to `last`.
@@ -12,13 +11,10 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark, used};
 use super::super::shape::number;
 use super::super::timing;
+use super::arrival::Arrivals;
 use super::dag::{Change, Dag, Exit, NoPipe};
 use crate::c::names::Names;
-use nicforge_ir::TableKind;
 
-/// Stages from a table's key to its entry: `nf_pipe_hash` and `nf_pipe_array`.
-const HASH_STAGES: u32 = 5;
-const ARRAY_STAGES: u32 = 3;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
 /// When signals of a table are there in their stage: they come from registers.
@@ -70,59 +66,6 @@ pub struct Pipe {
     pub notes: HashMap<String, String>,
 }
 
-/// When a signal is there: stage, and picoseconds from its start.
-type Time = (u32, u32);
-
-struct Scheduler<'a> {
-    wires: HashMap<&'a str, &'a Wire>,
-    times: HashMap<String, Time>,
-}
-
-impl Scheduler<'_> {
-    /// The time of a wire, and of all it needs.
-    fn time(&mut self, name: &str) -> Time {
-        // Deep, so not by recursion: what a wire needs first.
-        let mut stack = vec![name.to_string()];
-        while let Some(top) = stack.last().cloned() {
-            if self.times.contains_key(&top) {
-                stack.pop();
-                continue;
-            }
-            let Some(wire) = self.wires.get(top.as_str()).copied() else {
-                // A source or a constant.
-                self.times.insert(top, (0, 0));
-                continue;
-            };
-            let missing: Vec<String> =
-                used(&wire.value).filter(|name| !self.times.contains_key(*name)).map(String::from).collect();
-            if missing.is_empty() {
-                let time = self.after(&wire.value, wire.delay);
-                self.times.insert(top, time);
-                stack.pop();
-            } else {
-                stack.extend(missing);
-            }
-        }
-        self.times[name]
-    }
-
-    /// The time of an expression over signals that have times.
-    fn after(&self, value: &str, delay: u32) -> Time {
-        let times: Vec<Time> = used(value).map(|name| self.times[name]).collect();
-        let stage = times.iter().map(|time| time.0).max().unwrap_or(0);
-        let at = times.iter().filter(|time| time.0 == stage).map(|time| time.1).max().unwrap_or(0);
-        if at > 0 && at + delay > timing::BUDGET { (stage + 1, delay) } else { (stage, at + delay) }
-    }
-
-    fn expression(&mut self, value: &str) -> Time {
-        let names: Vec<String> = used(value).map(String::from).collect();
-        names.iter().for_each(|name| {
-            self.time(name);
-        });
-        self.after(value, 0)
-    }
-}
-
 /// Names that a signal depends on, itself included.
 fn cone<'a>(wires: &HashMap<&'a str, &'a Wire>, roots: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
@@ -170,9 +113,7 @@ pub fn schedule(
             ports.push(Port { table, lookup: Some(number), key: key.clone(), ask: 0, answer: 0 });
         }
     }
-    let stages_of = |table: usize| {
-        if dag.tables[table].kind == TableKind::Array { ARRAY_STAGES } else { HASH_STAGES }
-    };
+    let stages_of = |table: usize| dag.tables[table].pipe_stages();
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let changed: BTreeSet<String> = ports
         .iter()
@@ -182,7 +123,7 @@ pub fn schedule(
             ["hit", "value", "room"].map(|field| format!("{signals}_{field}"))
         })
         .collect();
-    let mut scheduler = Scheduler { wires: wires.clone(), times: HashMap::new() };
+    let mut arrivals = Arrivals::new(wires.clone());
     // Answers of tables that nothing changes, keys of which may be answers of others.
     let mut open: Vec<usize> = (0..ports.len()).filter(|at| ports[*at].lookup.is_some()).collect();
     while !open.is_empty() {
@@ -204,12 +145,12 @@ pub fn schedule(
             let reason = format!("a key of table `{}` depends on a table that is changed", table.name);
             return Err(NoPipe { reason, span: table.span });
         }
-        let hashing = if dag.tables[ports[at].table].kind == TableKind::Array { 0 } else { HASHING };
-        let (stage, ps) = scheduler.expression(&ports[at].key.clone());
+        let hashing = if dag.tables[ports[at].table].pipe_hashes() { HASHING } else { 0 };
+        let (stage, ps) = arrivals.expression(&ports[at].key.clone());
         let ask = if ps + hashing > timing::BUDGET { stage + 1 } else { stage };
         (ports[at].ask, ports[at].answer) = (ask, ask + stages_of(ports[at].table));
         for name in answers(&ports[at]) {
-            scheduler.times.insert(name, (ports[at].answer, FROM_REGISTER));
+            arrivals.set(&name, (ports[at].answer, FROM_REGISTER));
         }
     }
     // The stage in which changed tables answer: behind everything else that decides about changes.
@@ -224,8 +165,8 @@ pub fn schedule(
             );
             return Err(NoPipe { reason, span: table.span });
         }
-        let hashing = if dag.tables[port.table].kind == TableKind::Array { 0 } else { HASHING };
-        let (stage, ps) = scheduler.expression(&port.key.clone());
+        let hashing = if dag.tables[port.table].pipe_hashes() { HASHING } else { 0 };
+        let (stage, ps) = arrivals.expression(&port.key.clone());
         let ask = if ps + hashing > timing::BUDGET { stage + 1 } else { stage };
         first = first.max(ask + stages_of(port.table));
     }
@@ -238,25 +179,25 @@ pub fn schedule(
     for name in &stateful {
         let Some(wire) = wires.get(name) else { continue };
         for below in used(&wire.value).filter(|below| !stateful.contains(below)) {
-            first = first.max(scheduler.time(below).0 + 1);
+            first = first.max(arrivals.time(below).0 + 1);
         }
     }
     for name in &changed {
-        scheduler.times.insert(name.clone(), (first, FROM_REGISTER));
+        arrivals.set(name, (first, FROM_REGISTER));
     }
     for port in ports.iter_mut().filter(|port| port.lookup.is_none()) {
         (port.ask, port.answer) = (first - stages_of(port.table), first);
     }
     let mut last = first;
     for text in &roots {
-        last = last.max(scheduler.expression(text).0);
+        last = last.max(arrivals.expression(text).0);
     }
     let mut exit = last;
     for text in command.values() {
-        exit = exit.max(scheduler.expression(text).0);
+        exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
-        exit = exit.max(scheduler.expression(&commit.refused).0);
+        exit = exit.max(arrivals.expression(&commit.refused).0);
     }
     // What no table, command or counter needs is left out.
     let outputs = commits.iter().flat_map(|commit| {
@@ -269,8 +210,7 @@ pub fn schedule(
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
-    let stages: HashMap<String, u32> =
-        scheduler.times.into_iter().map(|(name, (stage, _))| (name, stage)).collect();
+    let stages = arrivals.stages();
     kept.sort_by_key(|wire| stages.get(&wire.name).copied().unwrap_or(0));
     let interval = if ports.iter().any(|port| port.lookup.is_none()) { last - first + 1 } else { 1 };
     Ok(Pipe {

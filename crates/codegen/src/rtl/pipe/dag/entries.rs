@@ -7,7 +7,7 @@ impl<'a> Walk<'a, '_, '_> {
     pub(super) fn entry(&mut self, table: TableId, key: ValueId) -> Result<(String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
-        if matches!(form.kind, TableKind::Ternary | TableKind::Lpm) {
+        if form.kind == TableKind::Ternary {
             return self.no(&format!(
                 "table `{}` of kind {} is searched in many cycles",
                 form.name,

@@ -1,0 +1,103 @@
+//! `build --synth` and `validate fpga`: what designs take of the device.
+
+mod common;
+
+use common::Place;
+use serde_json::Value;
+
+const SMALLEST: &str =
+    "#include <nicforge.h>\nNF_PORTS(1);\nvoid net_recv(nf_pkt pkt)\n{\n    nf_send(pkt, 0);\n}\n";
+
+/// The number in front of a column of the table of the device's parts.
+fn taken(text: &str, part: &str) -> f64 {
+    let line = text.lines().find(|line| line.trim_start().starts_with(part));
+    let line = line.unwrap_or_else(|| panic!("no `{part}` in {text}"));
+    let number = line.trim_start().strip_prefix(part).and_then(|rest| rest.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no number in {line}"))
+}
+
+#[test]
+fn synth_sizes_a_design() {
+    let place = Place::new();
+    place.file("small.c", SMALLEST);
+    place.run(&["build", "small.c", "--synth"]).fails(2, &["--synth is for designs: add --target u280"]);
+
+    // The front end's compiler, but no yosys.
+    let bin = place.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let clang = std::env::split_paths(&path).map(|dir| dir.join("clang-19")).find(|file| file.is_file());
+    std::os::unix::fs::symlink(clang.expect("clang-19 is installed"), bin.join("clang-19")).unwrap();
+    let mut command = place.command(&["build", "small.c", "--target", "u280", "--synth"]);
+    command.env("PATH", &bin);
+    common::finish(command).fails(3, &["yosys cannot be started", "scripts/bootstrap.sh"]);
+
+    if !std::env::split_paths(&path).any(|dir| dir.join("yosys").is_file()) {
+        assert!(std::env::var_os("CI").is_none(), "yosys is missing: run scripts/bootstrap.sh");
+        println!("skipped: yosys is missing: run scripts/bootstrap.sh");
+        return;
+    }
+    let ran = place.run(&["build", "small.c", "--target", "u280", "--synth", "-o", "design"]);
+    let text = ran.ok();
+    let [luts, flip_flops, brams] = ["LUT sites", "flip-flops", "BRAM"].map(|part| taken(text, part));
+    // The packet path alone: a buffer of 32 slots is 48 KiB.
+    assert!((1000.0..20_000.0).contains(&luts), "{text}");
+    assert!((500.0..20_000.0).contains(&flip_flops), "{text}");
+    assert!((10.7..40.0).contains(&brams), "{text}");
+    for part in
+        ["logic depth, LUTs between registers", "u_ingress", "the planner's estimate: ", "nothing placed"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for file in ["nf_top.sv", "nf_handlers.sv", "nf_egress.sv", "registers.json"] {
+        assert!(place.path().join("design").join(file).is_file(), "{file}");
+    }
+    place.is_clean();
+}
+
+#[test]
+fn estimates_beside_yosys() {
+    let place = Place::new();
+    let ran = place.run(&["validate", "fpga", "--json"]);
+    let table: Value = serde_json::from_str(ran.ok()).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    let of = |case: &str, metric: &str| rows.iter().any(|row| row["case"] == case && row["metric"] == metric);
+    for metric in ["LUTs", "flip-flops", "BRAM"] {
+        assert!(of("l2_forward", metric), "{rows:?}");
+    }
+    for row in rows {
+        let numbers = ["published", "ours"].map(|part| row[part].as_f64().unwrap_or(f64::NAN));
+        assert!(numbers.iter().all(|number| number.is_finite() && *number >= 0.0), "{row}");
+    }
+    place.run(&["validate", "spin", "--remake"]).fails(2, &["--remake is for the suite fpga"]);
+    place.is_clean();
+}
+
+/// What cannot be hardware is refused with its place and the number that does not fit: `hardware/NAME.c`, whose first line is the
+/// command, beside `NAME.expect.txt`. `NICFORGE_BLESS=1` rewrites what is expected.
+#[test]
+fn what_cannot_be_hardware_is_refused() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hardware");
+    let mut programs: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "c"))
+        .collect();
+    programs.sort();
+    assert!(programs.len() >= 10);
+    for program in programs {
+        let place = Place::new();
+        let text = std::fs::read_to_string(&program).unwrap();
+        place.file(program.file_name().unwrap().to_str().unwrap(), &text);
+        let command = text.lines().next().unwrap().trim_start_matches("/* ").trim_end_matches(" */");
+        let ran = place.run(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code(), 1, "{}: {ran:?}", program.display());
+        let expected = program.with_extension("expect.txt");
+        if std::env::var_os("NICFORGE_BLESS").is_some() {
+            std::fs::write(&expected, &ran.err).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
+        assert_eq!(ran.err, expected, "{}", program.display());
+        place.is_clean();
+    }
+}

@@ -1,0 +1,159 @@
+//! Simulated designs under what goes wrong: bad frames, more frames than they have room for, resets with packets in flight.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+
+use nicforge_codegen::rtl::Wanted;
+use nicforge_ir::io::random;
+use nicforge_ir::{Input, InputEvent, Interp, Output};
+use nicforge_passes::PassManager;
+use nicforge_run::control;
+use nicforge_run::rtl::{Drive, RtlProgram, takes};
+use nicforge_tests::example::Example;
+use nicforge_tests::{root, verilator_is_missing};
+
+fn design(example: &Example, wanted: Wanted) -> RtlProgram {
+    let name = &example.name;
+    let compiled =
+        PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    RtlProgram::new(&compiled, wanted).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn interp(example: &Example) -> Interp<'_> {
+    let mut interp = Interp::new(&example.program);
+    control::apply(&mut interp, &example.entries).unwrap_or_else(|e| panic!("{}: {e}", example.name));
+    interp
+}
+
+/// A UDP packet from one of 50 flows whose last four bytes are its number.
+fn numbered(number: u32, length: usize) -> InputEvent {
+    let mut frame: Vec<u8> = (0..length).map(|at| (at as u32 * 31 + number) as u8).collect();
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, (length - 14) as u8, 0, 0, 0, 0, 64, 17]);
+    frame[16] = ((length - 14) >> 8) as u8;
+    frame[26..34].copy_from_slice(&[10, 0, 0, (number % 50) as u8, 192, 0, 2, 1]);
+    frame[length - 4..].copy_from_slice(&number.to_be_bytes());
+    InputEvent { time_ns: u64::from(number), seed: 0, input: Input::Net { port: 0, frame } }
+}
+
+fn number_of(frame: &[u8]) -> usize {
+    u32::from_be_bytes(frame[frame.len() - 4..].try_into().expect("four bytes")) as usize
+}
+
+/// A storm that is longer than all buffers, beside a MAC that cannot wait: whole frames are lost and counted, and those that are not are
+/// handled as if the lost ones had never been sent.
+#[test]
+fn storms_lose_whole_frames() {
+    if verilator_is_missing() {
+        return;
+    }
+    let lengths = [60, 60, 64, 65, 128, 1500, 300];
+    let events: Vec<InputEvent> =
+        (0..2000).map(|n| numbered(n, lengths[random(3, u64::from(n)) as usize % lengths.len()])).collect();
+    for (name, wanted) in
+        [("l2_forward", Wanted::Best), ("l2_forward", Wanted::Engine), ("conn_limiter", Wanted::Best)]
+    {
+        let example = Example::load(root().join("examples").join(name));
+        let design = design(&example, wanted);
+        let mut storms = 0;
+        for pressure in [0, 1, 2, 3] {
+            let drive = Drive { pressure, lossy: true, ..Drive::default() };
+            let run = design.run(&events, &example.entries, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let counters = &run.stats.counters;
+            let (taken, lost) = (counters["frames"] as usize, counters["no_slot"] as usize);
+            assert_eq!(taken + lost, events.len(), "{name}: frames that are nowhere");
+            let mut reference = interp(&example);
+            let (mut at, mut sent) = (0, 0);
+            for outputs in &run.run.outputs[..taken] {
+                let [Output::Send { frame, .. }] = &outputs[..] else {
+                    panic!("{name}: {outputs:?} of a frame that is to be sent")
+                };
+                let number = number_of(frame);
+                assert!(number >= at, "{name}: {number} left behind {at}");
+                let want = reference.run(&events[number]).unwrap_or_else(|e| panic!("{e}"));
+                assert_eq!(*outputs, want, "{name}: frame {number}");
+                (at, sent) = (number + 1, sent + 1);
+            }
+            assert_eq!(sent, taken);
+            assert!(run.run.outputs[taken..].iter().all(Vec::is_empty));
+            println!("{name}, pressure {pressure}: {lost} of {} frames lost", events.len());
+            storms += usize::from(lost > 0);
+        }
+        assert!(storms > 1, "{name}: the storms found room");
+    }
+}
+
+/// A reset while packets are on their way: nothing of before is left, neither in tables nor in counters nor in a cycle more or less.
+#[test]
+fn resets_with_packets_in_flight() {
+    if verilator_is_missing() {
+        return;
+    }
+    for name in ["l2_forward", "conn_limiter", "firewall", "flow_stats"] {
+        let example = Example::load(root().join("examples").join(name));
+        let design = design(&example, Wanted::Best);
+        let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(300).cloned().collect();
+        let fresh = design
+            .run(&events, &example.entries, &Drive::default())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        for pressure in [0, 1] {
+            // In the middle of everything, wherever that is.
+            for part in [7, 3, 2] {
+                let reset_at = NonZeroU64::new(fresh.stats.cycles / part + part);
+                let drive = Drive { pressure, reset_at, ..Drive::default() };
+                let (run, found) = design
+                    .verify(&example.program, &example.entries, &events, &drive)
+                    .unwrap_or_else(|e| panic!("{name}: {e}"));
+                assert!(found.is_empty(), "{name}, pressure {pressure}, at {reset_at:?}: {:?}", found[0]);
+                assert_eq!(run.stats.counters, fresh.stats.counters, "{name}");
+                if pressure == 0 {
+                    assert_eq!(run.stats, fresh.stats, "{name}, reset at {reset_at:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Frames that are too short, too long or marked as bad are dropped whole and counted; those around them are as if they had not been there.
+#[test]
+fn bad_frames_are_dropped_and_counted() {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join("examples/l2_forward"));
+    let frame = |n: u64, length: usize| {
+        let bytes = (0..length).map(|at| (at as u64 * 31 + n) as u8).collect();
+        InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame: bytes } }
+    };
+    // Lengths around the limits, and every third frame bad besides.
+    let lengths = [60, 1, 13, 14, 64, 65, 1518, 1519, 4000, 128, 1536, 9000, 200];
+    let events: Vec<InputEvent> = (0..390).map(|n| frame(n, lengths[n as usize % lengths.len()])).collect();
+    let bad: BTreeSet<usize> = (0..events.len()).filter(|at| at % 7 == 3).collect();
+    for wanted in [Wanted::Best, Wanted::Engine] {
+        let design = design(&example, wanted);
+        let drive = Drive { pressure: 5, bad: bad.clone(), ..Drive::default() };
+        let run = design.run(&events, &[], &drive).unwrap_or_else(|e| panic!("{e}"));
+        let mut interp = Interp::new(&example.program);
+        let mut counts =
+            BTreeMap::from([("marked_bad", 0), ("too_short", 0), ("too_long", 0), ("no_slot", 0)]);
+        for (at, event) in events.iter().enumerate() {
+            let Input::Net { frame, .. } = &event.input else { continue };
+            let why = match () {
+                () if bad.contains(&at) => Some("marked_bad"),
+                () if frame.len() > 1518 => Some("too_long"),
+                () if frame.len() < 14 => Some("too_short"),
+                () => None,
+            };
+            let want = match why {
+                Some(why) => {
+                    counts.entry(why).and_modify(|count| *count += 1);
+                    Vec::new()
+                }
+                None => interp.run(event).unwrap_or_else(|e| panic!("{e}")),
+            };
+            assert_eq!(run.run.outputs[at], want, "event {at} of {} bytes", frame.len());
+        }
+        for (name, count) in counts {
+            assert_eq!(run.stats.counters[name], count, "{name}");
+        }
+    }
+}
