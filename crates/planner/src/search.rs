@@ -316,6 +316,17 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
             );
         }
     }
+    let stages = shard::stages(program);
+    let steers = shard::steer(program, &stages, target);
+    let can_reorder = target.links.iter().any(|link| link.reorder != Reorder::None);
+    if let Some((stage, _)) = stages.iter().zip(&steers).find(|(_, steer)| steer.reorder && !can_reorder) {
+        let last = stage[stage.len() - 1];
+        return format!(
+            "events reach `{}` by several ways, and nothing there puts them in order again; write NF_UNORDERED before \
+             it if packets may overtake one another",
+            program.handlers[last].name
+        );
+    }
     if !config.pin_tables.is_empty() {
         return "the tables do not fit where they are pinned".to_string();
     }

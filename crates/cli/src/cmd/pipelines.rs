@@ -44,7 +44,7 @@ pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>,
 }
 
 /// Stages that the plan has in a process of the host.
-fn in_process(job: &Job) -> Result<Vec<usize>, Failure> {
+pub fn in_process(job: &Job) -> Result<Vec<usize>, Failure> {
     let target = matrix::find("xdp")?;
     let inside = |group: &String| {
         target.units.iter().any(|unit| &unit.name == group && unit.codegen == Generator::Host)

@@ -108,9 +108,7 @@ impl Session {
             if let Some(map) = &ports {
                 crate::xdp::attach::set_ports(map.as_fd(), &sandbox.ifindex())?;
             }
-            let interfaces: Vec<(u32, String)> =
-                sandbox.ports.iter().map(|port| (port.ifindex, port.name.clone())).collect();
-            loaded.start_process(&interfaces)?;
+            loaded.start_process(&interfaces(&sandbox))?;
             let attached = sandbox.ports.iter().filter(|_| attaches);
             let attached = attached.map(|port| loaded.attach(port.ifindex, &port.name));
             let stats = sandbox.ports.iter().map(|port| xdp_stats(&port.name));
@@ -139,6 +137,18 @@ impl Session {
         &self.loaded
     }
 
+    /// Starts the program's process again after it was stopped.
+    pub fn restart_process(&self) -> Result<(), XdpError> {
+        let (loaded, interfaces) = (&self.loaded, interfaces(&self.sandbox));
+        self.sandbox.nic.enter(|| loaded.start_process(&interfaces))
+    }
+
+    /// Puts frames on the wire of port 0 and waits for nothing.
+    #[cfg(test)]
+    pub(crate) fn send_only(&self, frames: &[&[u8]]) -> Result<(), XdpError> {
+        self.sender.send(self.sandbox.ports[0].wire_ifindex, frames)
+    }
+
     /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
     pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
         check(events, &self.loaded)?;
@@ -162,6 +172,11 @@ impl Session {
         run.report.seconds = started.elapsed().as_secs_f64();
         run.finish(&events[..done])
     }
+}
+
+/// Index and name of every port's interface.
+fn interfaces(sandbox: &Sandbox) -> Vec<(u32, String)> {
+    sandbox.ports.iter().map(|port| (port.ifindex, port.name.clone())).collect()
 }
 
 /// Refuses events that the program or its ports cannot take, before the first is sent.

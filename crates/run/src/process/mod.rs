@@ -10,6 +10,8 @@
 //! **Back-pressure.** There is none towards the kernel: full queues lose, counted. On the way back the sender waits.
 
 mod merge;
+#[cfg(test)]
+mod tests;
 mod values;
 mod worker;
 pub mod xsk;
@@ -52,8 +54,9 @@ pub(crate) struct Shared {
     done: AtomicU64,
     /// The thread has nothing in hand.
     idle: AtomicBool,
-    /// Events that full queues on the way here lost.
-    lost: AtomicU64,
+    /// Packets that full sockets lost: those of threads that ended, and of the one there is.
+    lost: [AtomicU64; 2],
+    running: AtomicBool,
 }
 
 /// The program, which only one thread at a time uses.
@@ -134,7 +137,8 @@ impl Process {
             counts: Mutex::new(counts),
             done: AtomicU64::new(0),
             idle: AtomicBool::new(true),
-            lost: AtomicU64::new(0),
+            lost: [AtomicU64::new(0), AtomicU64::new(0)],
+            running: AtomicBool::new(false),
         };
         Ok(Some(Process { shared: Arc::new(shared), thread: Mutex::new(None) }))
     }
@@ -142,6 +146,7 @@ impl Process {
     /// Starts the thread.
     pub(crate) fn start(&self, kernel: Kernel) -> Result<(), XdpError> {
         let shared = Arc::clone(&self.shared);
+        shared.running.store(true, Ordering::Release);
         let thread = std::thread::Builder::new().name("nicforge-host".to_string());
         let thread = thread
             .spawn(move || worker::run(&shared, kernel))
@@ -177,14 +182,15 @@ impl Shared {
         lock(&self.counts).clone()
     }
 
-    /// Events that never got here.
+    /// Packets that full sockets lost.
     pub(crate) fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Acquire)
+        self.lost.iter().map(|count| count.load(Ordering::Acquire)).sum()
     }
 
-    /// Whether the first `made` events are done and nothing is in hand.
+    /// Whether the first `made` events are done and nothing is in hand. Without a thread nothing will be.
     pub(crate) fn settled(&self, made: u64) -> bool {
-        self.done.load(Ordering::Acquire) >= made && self.idle.load(Ordering::Acquire)
+        !self.running.load(Ordering::Acquire)
+            || self.done.load(Ordering::Acquire) >= made && self.idle.load(Ordering::Acquire)
     }
 
     /// Everything for the program's user since the last call.

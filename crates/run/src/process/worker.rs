@@ -38,6 +38,8 @@ pub(crate) struct Kernel {
     pub cpus: Vec<u32>,
     /// How many events the kernel's side made for the process, and how many of them never left.
     pub made: Box<dyn Fn() -> (u64, u64) + Send>,
+    /// The same before there were sockets.
+    pub first: (u64, u64),
 }
 
 /// The way back: a veth pair whose near end has our program.
@@ -81,16 +83,23 @@ struct Worker<'a> {
     /// Replica for the next event that goes to any.
     turn: u32,
     refused: Vec<u64>,
+    /// Events that were lost before this thread began.
+    before: u64,
 }
 
 /// Works until it is to stop or something fails, which the owner is told.
 pub fn run(shared: &Shared, kernel: Kernel) {
-    let (made, _) = (kernel.made)();
-    let done = shared.done.load(Ordering::Acquire);
-    // A thread that takes over for one that ended begins behind what that one left.
-    let first = if done == 0 { 0 } else { made };
-    let mut worker =
-        Worker { shared, kernel, merge: Merge::new(first), back: Vec::new(), turn: 0, refused: Vec::new() };
+    // Sockets were open before: what was made by then and is not lost is on its way to one that is gone, or to this one.
+    let (first, before) = kernel.first;
+    let mut worker = Worker {
+        shared,
+        kernel,
+        merge: Merge::new(first),
+        back: Vec::new(),
+        turn: 0,
+        refused: Vec::new(),
+        before,
+    };
     while !shared.stop.load(Ordering::Acquire) {
         shared.idle.store(false, Ordering::Release);
         let started = cpu_time();
@@ -99,8 +108,7 @@ pub fn run(shared: &Shared, kernel: Kernel) {
         match worked {
             Ok(true) => {}
             Ok(false) => {
-                let never = lost(&worker.kernel.sockets, &worker.kernel.made);
-                shared.lost.store(never, Ordering::Release);
+                shared.lost[1].store(lost(&worker.kernel.sockets), Ordering::Release);
                 shared.done.store(worker.merge.next(), Ordering::Release);
                 shared.idle.store(true, Ordering::Release);
                 worker.wait();
@@ -112,7 +120,10 @@ pub fn run(shared: &Shared, kernel: Kernel) {
         }
     }
     shared.done.store(worker.merge.next(), Ordering::Release);
+    shared.lost[0].fetch_add(lost(&worker.kernel.sockets), Ordering::AcqRel);
+    shared.lost[1].store(0, Ordering::Release);
     shared.idle.store(true, Ordering::Release);
+    shared.running.store(false, Ordering::Release);
 }
 
 impl Worker<'_> {
@@ -124,14 +135,16 @@ impl Worker<'_> {
         let mut ran = 0;
         while let Some(arrival) = {
             let (sockets, unsent) = (&self.kernel.sockets, &self.kernel.made);
-            self.merge.pop(|| lost(sockets, unsent))
+            let before = self.before;
+            self.merge.pop(|| (unsent().1 + lost(sockets)).saturating_sub(before))
         } {
             self.handle(&mut owned, arrival)?;
             ran += 1;
         }
         drop(owned);
         if self.merge.is_empty() && received == 0 && self.merge.next() < made {
-            self.merge.close(made, lost(&self.kernel.sockets, &self.kernel.made));
+            let never = (self.kernel.made)().1 + lost(&self.kernel.sockets);
+            self.merge.close(made, never.saturating_sub(self.before));
         }
         let mut given_up = 0;
         for socket in self.kernel.sockets.iter_mut().flatten() {
@@ -332,9 +345,9 @@ fn send(socket: &mut Socket, frame: &[u8]) -> bool {
     true
 }
 
-/// Events that never came.
-fn lost(sockets: &[Vec<Socket>], made: &dyn Fn() -> (u64, u64)) -> u64 {
-    made().1 + sockets.iter().flatten().map(Socket::lost).sum::<u64>()
+/// Packets that full sockets lost.
+fn lost(sockets: &[Vec<Socket>]) -> u64 {
+    sockets.iter().flatten().map(Socket::lost).sum()
 }
 
 /// Nanoseconds of CPU this thread has used.

@@ -18,6 +18,8 @@ const CHUNK: usize = 4096;
 /// Packets that wait to be received, and to be sent.
 pub const RECEIVED: u32 = 1024;
 const SENT: u32 = 512;
+/// Packets taken out at a time, so that one queue does not keep others waiting.
+pub const BATCH: usize = 64;
 const CHUNKS: usize = (RECEIVED + SENT) as usize;
 /// Bytes in front of a received packet, which the kernel reserves for metadata.
 pub const HEADROOM: usize = 256;
@@ -217,10 +219,12 @@ impl Socket {
         self.fd.as_fd()
     }
 
-    /// Gives each packet that is there to `take`: the bytes in front of it, of which the last ones are its metadata, and the frame.
+    /// Gives each packet that is there, up to [`BATCH`], to `take`: the bytes in front of it, of which the last ones are its metadata, and the frame.
     pub fn receive(&mut self, mut take: impl FnMut(&[u8], &[u8])) -> usize {
         let mut count = 0;
-        while let Some(entry) = self.rx.pop() {
+        while count < BATCH
+            && let Some(entry) = self.rx.pop()
+        {
             let (at, length) = (entry.addr as usize, entry.len as usize);
             let front = at % CHUNK;
             // SAFETY: the kernel gave an address and a length inside one chunk, which is ours until it is filled in again.

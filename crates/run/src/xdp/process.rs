@@ -21,6 +21,12 @@ impl Loaded {
     pub(crate) fn start_process(&self, interfaces: &[(u32, String)]) -> Result<(), XdpError> {
         let Some(process) = &self.process else { return Ok(()) };
         let contract = |what: &str| XdpError::Contract(format!("there is no `{what}` for the process"));
+        let globals = Arc::clone(self.globals.as_ref().ok_or_else(|| contract(".bss"))?);
+        let place = |place: Option<super::globals::Place>, name: &str| place.ok_or_else(|| contract(name));
+        let (order, unsent) =
+            (place(self.places.order, "nf_order")?, place(self.places.unsent, "nf_unsent")?);
+        let made = Box::new(move || (globals.u64(order.offset), globals.u64(unsent.offset)));
+        let first = made();
         let sockets_map = self.map_named("nf_process").ok_or_else(|| contract("nf_process"))?;
         let mut sockets = Vec::new();
         for (port, (ifindex, name)) in (0u32..).zip(interfaces) {
@@ -37,12 +43,7 @@ impl Loaded {
         let events_fd = events_fd.map_err(|error| XdpError::kernel("keep the ring buffer `nf_up`", error))?;
         let back = self.program_fd("nf_return").ok_or_else(|| contract("nf_return"))?;
         let back = Link::new(|ifindex, name| attach(back, ifindex, name))?;
-        let globals = Arc::clone(self.globals.as_ref().ok_or_else(|| contract(".bss"))?);
-        let place = |place: Option<super::globals::Place>, name: &str| place.ok_or_else(|| contract(name));
-        let (order, unsent) =
-            (place(self.places.order, "nf_order")?, place(self.places.unsent, "nf_unsent")?);
-        let made = Box::new(move || (globals.u64(order.offset), globals.u64(unsent.offset)));
-        process.start(Kernel { sockets, events, events_fd, back, cpus: self.cpus.clone(), made })
+        process.start(Kernel { sockets, events, events_fd, back, cpus: self.cpus.clone(), made, first })
     }
 
     /// The handlers in this process, if the program has any.

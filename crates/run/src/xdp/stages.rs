@@ -193,7 +193,7 @@ impl Loaded {
         // Stages of the process have one queue.
         let first = list.iter_mut().zip(stages).find(|(_, stage)| stage.process);
         if let (Some((count, _)), Some(process)) = (first, &self.process) {
-            *count += process.shared.lost();
+            *count += process.shared.lost() + self.counters(self.places.unsent, 1)[0];
         }
         list
     }
