@@ -29,6 +29,8 @@ pub struct XdpArtifact {
     pub uses_time_or_random: bool,
     /// Whether anything is written to `nf_host`.
     pub uses_host_ring: bool,
+    /// What runs in a process beside the kernel, if anything does.
+    pub process: Option<XdpProcess>,
     /// The stages of a planned program. `nf_drops` then has the counters of each stage one after the other.
     pub pipeline: Option<XdpPipeline>,
 }
@@ -55,6 +57,78 @@ pub struct XdpStage {
     pub replicas: u32,
     /// Place of its first replica in `nf_cpus`.
     pub first: u32,
+    /// It also takes packets where they come in, beside the events of its queue.
+    pub entry: bool,
+    /// It runs in the process, not in the kernel.
+    pub process: bool,
+}
+
+impl XdpArtifact {
+    /// Whether events go round: from the process to a stage that hands events to it. Such a program does what the interpreter does
+    /// only while one event is under way.
+    pub fn goes_round(&self) -> bool {
+        let Some((process, pipeline)) = self.process.as_ref().zip(self.pipeline.as_ref()) else {
+            return false;
+        };
+        let first = pipeline.stages.iter().position(|stage| stage.process);
+        process.edges.iter().any(|edge| first.is_some_and(|first| edge.stage < first))
+    }
+}
+
+/// The part of a program that runs in a process: C of the host dialect, joined to the kernel's part by AF_XDP.
+///
+/// To the process: a packet is redirected by map `nf_process` (entry `64 * port + queue of the interface`) with
+/// `{ event's values; u32 order; u32 event; }` in front of its first byte; an event without a packet is a record
+/// `{ u32 event; u32 order; event's values; }` of ring buffer `nf_up`. `order` counts events to the process in the order in which they
+/// were made, `nf_order` how many there were. `nf_unsent` counts those that never left the kernel's part.
+///
+/// From the process: a frame `{ u32 stage; u32 cpu; u32 size; event's values; packet }` on the interface of program `nf_return`, which
+/// redirects it to the queue of the stage; an event without a packet has 14 bytes of zeroes in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpProcess {
+    /// Handlers that run there, and their stages.
+    pub handlers: Vec<(HandlerId, usize)>,
+    /// Tables that live there and not in the kernel.
+    pub tables: Vec<TableId>,
+    /// Tables that both sides read and only the control plane writes: there are two of each.
+    pub copied: Vec<TableId>,
+    /// Events that cross, or stay in the process.
+    pub edges: Vec<XdpEdge>,
+}
+
+/// How the values of an event between kernel and process lie, packed. Recorded runs add `{ u32 number; u32 route; }` behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpEdge {
+    pub event: EventId,
+    /// The stage that takes it.
+    pub stage: usize,
+    /// What tells it from other events of its stage: the first `u32` of its values.
+    pub kind: Option<u32>,
+    /// Parameter number, offset and size of each value that is carried.
+    pub members: Vec<(usize, u32, u32)>,
+    /// Offsets of time and seed (`u64`) and of the others (`u32`), where they are carried.
+    pub now: Option<u32>,
+    pub seed: Option<u32>,
+    pub draws: Option<u32>,
+    pub in_port: Option<u32>,
+    /// Bytes of emitted headers that wait in front of the frame.
+    pub staged: Option<u32>,
+    pub cursor: XdpCursor,
+    /// The parameter that chooses the replica of its stage, and whether it is an integer; none: in turn.
+    pub steer: Option<(usize, bool)>,
+    /// Bytes of the values.
+    pub size: u32,
+    /// Whether a packet goes with it.
+    pub packet: bool,
+}
+
+/// How far a packet was read when its event is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpCursor {
+    /// Everywhere as far.
+    At(u32),
+    /// As the `u32` at this offset says.
+    Carried(u32),
 }
 
 /// An `nf_log`: each `{}` of its text takes the next argument.

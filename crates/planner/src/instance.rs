@@ -140,6 +140,14 @@ pub fn instance(
     steers: &[Steer],
 ) -> Instance {
     let mut groups = groups(target, config);
+    let on_host = |h: &HandlerId| program.handlers[*h].side == Some(Side::Host);
+    let pinned = stages.iter().filter(|stage| stage.iter().any(on_host)).count() as u32;
+    for (group, spec) in groups.iter_mut().zip(&target.units) {
+        // What must run on the host finds a core there, whatever else the plan may have.
+        if group.device == Device::Host {
+            group.count = group.count.max(pinned.min(spec.count));
+        }
+    }
     if let Some(area) = &target.area {
         // Units of logic are as many as fit. Whether one does is for its memories to say.
         let most = area.copies(program).max(1);

@@ -10,13 +10,13 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
 
-use nicforge_ir::{HandlerId, Program, Verified, text, verify};
+use nicforge_ir::{Direction, HandlerId, Program, Side, Verified, text, verify};
 use nicforge_plan::Step;
 use nicforge_target::{LinkKind, Reorder, Target, cost};
 
 use crate::cut::{self, Cutter, Objective, Options, Weights};
 use crate::instance::{self, Config};
-use crate::mapping::{self, Goal, Instance, Limit, Mapping, Score, better};
+use crate::mapping::{self, Edge, Goal, Instance, Limit, Mapping, Score, better};
 use crate::shard::{self, Steer};
 
 /// How far to search.
@@ -136,7 +136,8 @@ impl Search<'_> {
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
-        let backwards = instance.edges.iter().any(|edge| edge.from > edge.to);
+        let backwards =
+            instance.edges.iter().any(|edge| edge.from > edge.to && !self.way_back(&program, &stages, edge));
         let can_reorder = self.target.links.iter().any(|link| link.reorder != Reorder::None);
         if backwards || !can_reorder && steers.iter().any(|steer| steer.reorder) {
             return None;
@@ -163,6 +164,15 @@ impl Search<'_> {
         let best_pps = self.best.map_or(0.0, |best| self.candidates[best].mapping.rate);
         self.steps.push(Step { best_pps, ..step });
         Some(number)
+    }
+
+    /// Whether an edge to an earlier stage leads from the process to the NIC: queues there lose what does not fit instead of
+    /// waiting, and what goes round through a process ends with it.
+    fn way_back(&self, program: &Program, stages: &[Vec<HandlerId>], edge: &Edge) -> bool {
+        let pinned =
+            |stage: usize| stages[stage].iter().all(|h| program.handlers[*h].side == Some(Side::Host));
+        let lossy = self.target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
+        lossy && pinned(edge.from) && !pinned(edge.to)
     }
 
     /// Better for the goal; fewer stages where rates hardly differ.
@@ -290,6 +300,32 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
         if !target.memories.iter().any(|memory| holds(&memory)) {
             return format!("no memory holds table `{}` of {bytes} bytes", data.name);
         }
+    }
+    for stage in shard::stages(program) {
+        let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction == Direction::In;
+        let side = |h: &HandlerId| program.handlers[*h].side.or(outside(h).then_some(Side::Nic));
+        let on = |wanted: Side| stage.iter().find(|h| side(h) == Some(wanted));
+        if let (Some(nic), Some(host)) = (on(Side::Nic), on(Side::Host)) {
+            let tables = shard::tables_of(program, *nic);
+            let both = shard::tables_of(program, *host).into_iter().find(|table| tables.contains(table));
+            let what = both.map_or("tables".to_string(), |table| format!("`{}`", program.tables[table].name));
+            return format!(
+                "`{}` must run on the NIC and `{}` on the host, but they share {what}, and a table that changes lives on one \
+                 side; keep it on one side and enqueue to a handler there",
+                program.handlers[*nic].name, program.handlers[*host].name
+            );
+        }
+    }
+    let stages = shard::stages(program);
+    let steers = shard::steer(program, &stages, target);
+    let can_reorder = target.links.iter().any(|link| link.reorder != Reorder::None);
+    if let Some((stage, _)) = stages.iter().zip(&steers).find(|(_, steer)| steer.reorder && !can_reorder) {
+        let last = stage[stage.len() - 1];
+        return format!(
+            "events reach `{}` by several ways, and nothing there puts them in order again; write NF_UNORDERED before \
+             it if packets may overtake one another",
+            program.handlers[last].name
+        );
     }
     if !config.pin_tables.is_empty() {
         return "the tables do not fit where they are pinned".to_string();

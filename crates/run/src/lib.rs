@@ -18,6 +18,7 @@ pub mod netns;
 pub mod nfp;
 pub mod pcap;
 mod pin;
+pub mod process;
 pub mod rate;
 mod ring;
 pub mod rtl;

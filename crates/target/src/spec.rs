@@ -83,6 +83,8 @@ pub enum Generator {
     Riscv,
     Rtl,
     Threads,
+    /// C in a process of the host behind AF_XDP.
+    Host,
 }
 
 /// The side of the host link a thing is on.

@@ -2,14 +2,15 @@
 
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::Engines;
-use nicforge_codegen::xdp::generate_pipeline;
+use nicforge_codegen::xdp::generate_split;
 use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
-use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_ir::{Entry, InputEvent, Program, Side, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
 use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
+use nicforge_target::Generator;
 
 use super::{matrix, plan};
 use crate::args::{Planned, Target};
@@ -28,14 +29,28 @@ pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Res
     made(planned, source, target.name())
 }
 
-/// The plan for XDP, if one was asked for: else a program is one stage.
+/// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
-    let mut job = asked(planned).then(|| made(planned, source, "xdp")).transpose()?;
-    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
-    for stage in job.iter_mut().flat_map(|job| &mut job.pipeline.stages) {
-        stage.replicas = if stage.locked { 1 } else { stage.replicas };
+    let mut job = (asked(planned) || split(source)).then(|| made(planned, source, "xdp")).transpose()?;
+    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one. So are those
+    // of the process, which has one thread.
+    for job in job.iter_mut() {
+        let inside = in_process(job)?;
+        for (at, stage) in job.pipeline.stages.iter_mut().enumerate() {
+            stage.replicas = if stage.locked || inside.contains(&at) { 1 } else { stage.replicas };
+        }
     }
     Ok(job)
+}
+
+/// Stages that the plan has in a process of the host.
+pub fn in_process(job: &Job) -> Result<Vec<usize>, Failure> {
+    let target = matrix::find("xdp")?;
+    let inside = |group: &String| {
+        target.units.iter().any(|unit| &unit.name == group && unit.codegen == Generator::Host)
+    };
+    let stages = job.plan.stages.iter().enumerate();
+    Ok(stages.filter(|(_, stage)| inside(&stage.group)).map(|(at, _)| at).collect())
 }
 
 /// Whether a plan was asked for.
@@ -43,9 +58,15 @@ pub fn asked(planned: &Planned) -> bool {
     planned.plan.is_some() || planned.candidate.is_some()
 }
 
+/// Whether some handler must run on the host.
+pub fn split(source: &Program) -> bool {
+    source.handlers.values().any(|handler| handler.side == Some(Side::Host))
+}
+
 /// Its stages as C for the kernel.
 pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure> {
-    generate_pipeline(&job.program, &job.pipeline, lines).map_err(|e| program::unsupported(&job.program, &e))
+    generate_split(&job.program, &job.pipeline, &in_process(job)?, lines)
+        .map_err(|e| program::unsupported(&job.program, &e))
 }
 
 fn made(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {

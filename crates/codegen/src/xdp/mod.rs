@@ -4,6 +4,7 @@
 //! Programs with several stages are [pipelines](pipeline) of programs joined by CPU maps.
 
 mod pipeline;
+mod process;
 mod target;
 
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::c::{Emitter, LineStyle};
 use crate::dpdk::Pipeline;
 use crate::inplace::InPlace;
 use crate::inplace::state::{Cursor, Emits, State};
-use pipeline::{Handover, Pipe};
+use pipeline::{Form, Handover, Pipe};
 use target::Xdp;
 
 /// Slack behind a byte string in a map value: one packet may be copied in before the verifier believes the length.
@@ -45,7 +46,21 @@ pub fn generate_pipeline(
     pipeline: &Pipeline,
     lines: LineStyle,
 ) -> Result<XdpArtifact, Vec<Unsupported>> {
-    Generator::new(program, lines, Some(Pipe::new(program, pipeline)?)).run()
+    generate_split(program, pipeline, &[], lines)
+}
+
+/// The same for a program of which some stages, by number, run in a process: their C is the host dialect's, and here is
+/// what joins both.
+///
+/// # Errors
+/// As [`generate_pipeline`], and what stages of the process and behind it cannot do.
+pub fn generate_split(
+    program: &Program,
+    pipeline: &Pipeline,
+    in_process: &[usize],
+    lines: LineStyle,
+) -> Result<XdpArtifact, Vec<Unsupported>> {
+    Generator::new(program, lines, Some(Pipe::new(program, pipeline, in_process)?)).run()
 }
 
 struct Generator<'a> {
@@ -96,6 +111,9 @@ impl<'a> Generator<'a> {
         let mut programs = Vec::new();
         let mut uses_time_or_random = false;
         for (id, handler) in &program.handlers {
+            if self.pipe.as_ref().is_some_and(|pipe| pipe.inside(id)) {
+                continue;
+            }
             let clock = clock_use(handler);
             uses_time_or_random |= clock.0 || clock.1;
             match self.handler(id, &names[&id], &mut shared) {
@@ -111,10 +129,13 @@ impl<'a> Generator<'a> {
         if let Some(pipe) = &self.pipe {
             functions.push_str(&pipe.programs(program, &names));
             functions.push_str(&pipe.spreading(program));
+            functions.push_str(&process::returning(pipe));
         }
         let uses_host_ring = functions.contains("nf_host") || functions.contains("nf_buf_deliver");
         let source = self.file(&functions, uses_host_ring);
+        let process = self.pipe.as_ref().and_then(|pipe| process::describe(program, pipe));
         let mut tables: Vec<XdpTable> = self.maps.into_values().collect();
+        tables.retain(|t| process.as_ref().is_none_or(|process| !process.tables.contains(&t.table)));
         tables.sort_by_key(|t| t.table);
         let mut reasons: Vec<(Option<ReasonId>, String)> =
             program.reasons.iter().map(|(id, r)| (Some(id), r.text.clone())).collect();
@@ -128,6 +149,7 @@ impl<'a> Generator<'a> {
             logs,
             uses_time_or_random,
             uses_host_ring,
+            process,
             pipeline,
         })
     }
@@ -145,8 +167,14 @@ impl<'a> Generator<'a> {
                 // Stages send forward, so all senders were printed.
                 pipe.agree(event, &shared.handovers);
             }
+            let known = shared.handovers.clone();
             // What is wrong is reported when it is printed for good.
-            let _ = self.handler(id, &names[&id], &mut shared);
+            if self.handler(id, &names[&id], &mut shared).is_err() {
+                // A handler of the process may do more than the kernel: what it hands on is known at run time.
+                shared.handovers = known;
+                let sent = pipeline::generated(self.program, id).into_iter();
+                shared.handovers.extend(sent.map(|event| (event, Form { cursor: None, staged: true })));
+            }
         }
     }
 
@@ -157,7 +185,10 @@ impl<'a> Generator<'a> {
         match (event.name.as_str(), event.direction) {
             (_, Direction::Internal) => None,
             ("net_recv", _) if pipe.spread.is_some() => Some("nf_spread".to_string()),
-            ("net_recv", _) => pipe.stage_of(id).map(|at| pipe.stages[at].program.clone()),
+            ("net_recv", _) => pipe.stage_of(id).map(|at| match pipe.stages[at].queue {
+                Some(_) => format!("nf_enter_{at}"),
+                None => pipe.stages[at].program.clone(),
+            }),
             _ => Some(function.to_string()),
         }
     }
@@ -176,8 +207,11 @@ impl<'a> Generator<'a> {
             let _ = writeln!(out, "#define NF_{part}");
         }
         let stages = self.pipe.as_ref().map_or(1, |pipe| pipe.stages.len());
-        if self.pipe.is_some() {
+        if let Some(pipe) = &self.pipe {
             let _ = writeln!(out, "#define NF_STAGES {stages}");
+            if pipe.has_process() {
+                out.push_str("#define NF_PROCESS\n");
+            }
         }
         out.push_str("#include \"nf_rt.h\"\n\n");
         out.push_str("char LICENSE[] SEC(\"license\") = \"Dual MIT/GPL\";\n\n");
@@ -188,6 +222,9 @@ impl<'a> Generator<'a> {
         if functions.contains("NF_CLEAR") || self.pipe.is_some() {
             out.push_str("u64 nf_zero = 0;\n");
         }
+        if self.pipe.as_ref().is_some_and(Pipe::has_process) {
+            out.push_str("u64 nf_order = 0;\nu64 nf_unsent = 0;\nu64 nf_values = 0;\n");
+        }
         let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };
         let _ = write!(out, "#if NF_MODE == 1\nu64 nf_recorded = 0;\n{refusals}#endif\n\n");
         if functions.contains("nf_hash_") {
@@ -195,7 +232,8 @@ impl<'a> Generator<'a> {
         }
         out.push_str(&self.types.declarations());
         out.push_str(&globals::constants(&self.types, &self.consts));
-        for (id, table) in &program.tables {
+        let elsewhere = self.pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
+        for (id, table) in program.tables.iter().filter(|(id, _)| !elsewhere.contains(id)) {
             out.push_str(&self.map(id, table));
         }
         if let Some(pipe) = &self.pipe {

@@ -10,6 +10,8 @@
 //! read the same time); and in recorded runs the number of the event and the way it took. Headers that were emitted
 //! and not sent yet wait in front of the frame.
 //!
+//! Stages of the [`process`](super::process) get their events by AF_XDP, and stages behind it take theirs from CPU maps like others.
+//!
 //! What all senders agree on is found by generating every handler once, senders first, and noting the state at each
 //! place that generates the event; the second time is for good. Cost: twice the time of one handler.
 
@@ -52,13 +54,18 @@ pub struct Edge {
     /// C names of the parameters that are carried; `None`: the packet, or nobody reads it.
     pub members: Vec<Option<String>>,
     /// Parameter that chooses the replica; none: in turn.
-    steer: Option<usize>,
+    pub steer: Option<usize>,
     pub stage: usize,
     /// What tells it from other events of its stage, if there are any.
-    kind: Option<usize>,
+    pub kind: Option<usize>,
     pub now: bool,
     pub seed: bool,
     pub draws: bool,
+    /// It carries the port, since the packet comes from the process.
+    pub in_port: bool,
+    pub packet: bool,
+    /// Its values lie packed: the process reads or writes them.
+    pub packed: bool,
 }
 
 /// A program's stages.
@@ -82,7 +89,11 @@ impl Pipe {
     ///
     /// # Errors
     /// Events that a CPU map cannot carry, with what to do instead.
-    pub fn new(program: &Program, pipeline: &Pipeline) -> Result<Pipe, Vec<Unsupported>> {
+    pub fn new(
+        program: &Program,
+        pipeline: &Pipeline,
+        in_process: &[usize],
+    ) -> Result<Pipe, Vec<Unsupported>> {
         let stage_of =
             |handler: HandlerId| pipeline.stages.iter().position(|s| s.handlers.contains(&handler));
         let mut errors = Vec::new();
@@ -103,13 +114,16 @@ impl Pipe {
                     event.direction == wanted && event.name != "host_send"
                 })
             };
+            let process = in_process.contains(&at);
             let spread = takes(Direction::In) && stage.replicas > 1;
-            let queued = takes(Direction::Internal) || spread;
-            if takes(Direction::In) && takes(Direction::Internal) {
+            let queued = !process && (takes(Direction::Internal) || spread);
+            let both = takes(Direction::In) && takes(Direction::Internal);
+            if both && (spread || process) {
                 let handler = &program.handlers[stage.handlers[0]];
                 errors.push(unsupported(
                     format!("stage `{}` takes packets from outside and events of other stages", handler.name),
-                    "choose another plan: on xdp the first stage runs on the interface, the others behind queues",
+                    "choose another plan: on xdp the first stage runs on the interface, the others behind queues; with one replica \
+                     it may take events of the process as well",
                     handler.span,
                 ));
             }
@@ -120,6 +134,8 @@ impl Pipe {
                 queue: queued.then(|| format!("nf_queue_{at}")),
                 replicas: stage.replicas.max(1),
                 first,
+                entry: takes(Direction::In) && !spread,
+                process,
             });
             first += stage.replicas.max(1);
             if spread {
@@ -143,7 +159,13 @@ impl Pipe {
             };
             let span = program.handlers[handler].span;
             let packets = event.params.iter().filter(|p| p.ty == Type::Packet).count();
-            if packets != 1 {
+            let sender_inside = |inside: bool| {
+                let mut senders =
+                    program.handlers.keys().filter(|from| generated(program, *from).contains(&id));
+                senders.any(|from| stage_of(from).is_some_and(|at| in_process.contains(&at)) == inside)
+            };
+            let (to_process, from_process) = (in_process.contains(&stage), sender_inside(true));
+            if packets > 1 || packets == 0 && !to_process && sender_inside(false) {
                 errors.push(unsupported(
                     format!("event `{}` between stages carries {packets} packets", event.name),
                     "the kernel's queues between CPUs carry packets, one an event; choose another plan",
@@ -178,6 +200,9 @@ impl Pipe {
                 now: needs.0,
                 seed: needs.1,
                 draws: needs.1 && drawing > 1,
+                in_port: false,
+                packet: packets == 1,
+                packed: to_process || from_process,
             };
             let bytes = edge.bytes(program, id);
             if bytes > METADATA {
@@ -196,7 +221,8 @@ impl Pipe {
             }
             pipe.edges.insert(id, edge);
         }
-        errors.extend(backward(program, &stage_of));
+        errors.extend(backward(program, &stage_of, in_process));
+        errors.extend(super::process::check(program, &mut pipe));
         if errors.is_empty() { Ok(pipe) } else { Err(errors) }
     }
 
@@ -208,8 +234,11 @@ impl Pipe {
 
     /// Whether a handler's event comes out of a queue.
     pub fn queued(&self, program: &Program, handler: HandlerId) -> bool {
-        let stage = self.stage_of(handler).map(|at| self.stages[at].queue.is_some());
-        stage == Some(true) && program.events[program.handlers[handler].event].name != "host_send"
+        let Some(stage) = self.stage_of(handler).map(|at| &self.stages[at]) else { return false };
+        let event = &program.events[program.handlers[handler].event];
+        stage.queue.is_some()
+            && event.name != "host_send"
+            && !(stage.entry && event.direction != Direction::Internal)
     }
 
     pub fn stage_of(&self, handler: HandlerId) -> Option<usize> {
@@ -225,6 +254,9 @@ impl Pipe {
     pub fn entry_state(&self, program: &Program, handler: HandlerId) -> State {
         let event = program.handlers[handler].event;
         if program.events[event].direction != Direction::Internal {
+            return State::default();
+        }
+        if self.edges.get(&event).is_some_and(|edge| !edge.packet) {
             return State::default();
         }
         let form = self.forms.get(&event).copied().unwrap_or(Form { cursor: None, staged: true });
@@ -247,6 +279,9 @@ impl Pipe {
                     staged: all.staged || one.staged,
                 },
             });
+        }
+        if self.edges.get(&event).is_some_and(|edge| !edge.packet) {
+            common = Some(Form { cursor: Some(0), staged: false });
         }
         self.forms.insert(event, common.unwrap_or_default());
     }
@@ -284,13 +319,18 @@ pub fn generated(program: &Program, handler: HandlerId) -> Vec<EventId> {
 }
 
 /// Events that go to their own stage or an earlier one. A queue whose program feeds it would keep itself in the kernel
-/// for ever.
-fn backward(program: &Program, stage_of: &dyn Fn(HandlerId) -> Option<usize>) -> Vec<Unsupported> {
+/// for ever; what goes round through the process ends with it.
+fn backward(
+    program: &Program,
+    stage_of: &dyn Fn(HandlerId) -> Option<usize>,
+    in_process: &[usize],
+) -> Vec<Unsupported> {
     let mut errors = Vec::new();
     for (from, handler) in &program.handlers {
         for event in generated(program, from) {
             let to = program.handler_of(event).and_then(stage_of);
-            if to.is_some() && to <= stage_of(from) {
+            let inside = stage_of(from).is_some_and(|at| in_process.contains(&at));
+            if to.is_some() && to <= stage_of(from) && !inside {
                 errors.push(unsupported(
                     format!(
                         "`{}` sends event `{}` to its own or an earlier stage",
@@ -311,13 +351,22 @@ impl Edge {
         let params = program.events[event].params.iter().zip(&self.members);
         let values: u32 = params.filter(|(_, m)| m.is_some()).map(|(p, _)| program.size_of(p.ty)).sum();
         let clock = 8 * (u32::from(self.now) + u32::from(self.seed)) + 4 * u32::from(self.draws);
-        // The cursor, the length of what waits in front, the kind, and padding.
-        (values + clock + 3 * 4 + RECORDED).next_multiple_of(8)
+        // The cursor, the length of what waits in front, the kind, the port, order and event for the process, and padding.
+        let packed = if self.packed { 3 * 4 } else { 0 };
+        (values + clock + 3 * 4 + packed + RECORDED).next_multiple_of(8)
     }
 }
 
-/// Prints the hand-over of an event; gives the C expression of the verdict.
-pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Option<String> {
+/// What handing an event on was.
+pub enum Handed {
+    /// The packet went with it: the C expression of the verdict.
+    Packet(String),
+    /// Values only; the handler goes on.
+    Values,
+}
+
+/// Prints the hand-over of an event.
+pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Option<Handed> {
     let pipe = e.dialect.target.pipe?;
     let edge = pipe.edges.get(&event)?;
     let form = pipe.forms.get(&event).copied().unwrap_or(Form { cursor: None, staged: true });
@@ -326,7 +375,9 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
         Cursor::Static { at, unless: None } => Some(at),
         _ => None,
     };
-    e.dialect.target.handovers.push((event, Form { cursor, staged: !emits_nothing }));
+    if edge.packet {
+        e.dialect.target.handovers.push((event, Form { cursor, staged: !emits_nothing }));
+    }
     let made = e.names.fresh("made");
     e.line(&format!("struct nf_event_{} {made} NF_LOCAL = {{0}};", edge.name));
     for (member, arg) in edge.members.iter().zip(args) {
@@ -335,7 +386,7 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
             e.line(&format!("{made}.{member} = {value};"));
         }
     }
-    if form.cursor.is_none() {
+    if edge.packet && form.cursor.is_none() {
         let cursor = packet::cursor_text(e);
         e.line(&format!("{made}.nf_cursor = (u32){cursor};"));
     }
@@ -351,7 +402,12 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     if let Some(kind) = edge.kind {
         e.line(&format!("{made}.nf_kind = {kind};"));
     }
-    if form.staged && !emits_nothing {
+    if edge.in_port {
+        let own = e.program.handlers[e.dialect.target.handler].event;
+        let port = port_of(pipe, e.program, own);
+        e.line(&format!("{made}.nf_in_port = {port};"));
+    }
+    if edge.packet && form.staged && !emits_nothing {
         packet::materialise_emits(e).into_iter().for_each(|line| e.line(&line));
         e.dialect.uses_staging = true;
         e.line(&format!("{made}.nf_staged = staged_len;"));
@@ -360,6 +416,19 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
         e.line(&format!("    return {fail};"));
     }
     let stage = &pipe.stages[edge.stage];
+    let own = e.dialect.target.stage;
+    if stage.process {
+        e.line(&format!("NF_TRIP_TO({made}, clock, 0);"));
+        let id = event.as_u32();
+        if !edge.packet {
+            e.line(&format!("NF_RAISE({id}, {made});"));
+            return Some(Handed::Values);
+        }
+        e.state.wire.clear();
+        let port = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
+        let call = format!("nf_hand_to_process(ctx, {own}, {port}, {id}, &{made}, sizeof({made}))");
+        return Some(Handed::Packet(call));
+    }
     let replica = if stage.replicas == 1 {
         "0".to_string()
     } else {
@@ -384,7 +453,14 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     } else {
         format!("{} + nf_index({replica}, {})", stage.first, stage.replicas)
     };
-    let own = e.dialect.target.stage;
     let queue = stage.queue.as_deref().unwrap_or("");
-    Some(format!("nf_hand(ctx, {own}, &{queue}, {cpu}, &{made}, sizeof({made}))"))
+    Some(Handed::Packet(format!("nf_hand(ctx, {own}, &{queue}, {cpu}, &{made}, sizeof({made}))")))
+}
+
+/// C of the port by which the packet of an event came in.
+pub fn port_of(pipe: &Pipe, program: &Program, event: EventId) -> String {
+    match pipe.edges.get(&event) {
+        Some(edge) if edge.in_port => "event.nf_in_port".to_string(),
+        _ => format!("nf_in_port(ctx, {})", program.ports.max(1)),
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
 
-use super::pipeline::{self, Handover, Pipe};
+use super::pipeline::{self, Handed, Handover, Pipe};
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
 use crate::c::body::Unsupported;
 use crate::inplace::tables::{copy_to_insert, value_type};
@@ -63,9 +63,12 @@ impl Xdp<'_> {
     ) -> Result<bool, Unsupported> {
         let name = e.program.events[event].name.clone();
         if e.program.events[event].direction == Direction::Internal
-            && let Some(call) = pipeline::hand_over(e, event, args)
+            && let Some(handed) = pipeline::hand_over(e, event, args)
         {
-            return Ok(Self::verdict(e, &call, last));
+            return Ok(match handed {
+                Handed::Packet(call) => Self::verdict(e, &call, last),
+                Handed::Values => false,
+            });
         }
         match (name.as_str(), args) {
             ("net_send", [_, port]) => {
@@ -183,7 +186,11 @@ impl Target for Xdp<'_> {
                     op => !op.operands().contains(&result),
                 }) && !Self::queued(e);
                 if !only_send_back {
-                    let call = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
+                    let event = e.program.handlers[e.dialect.target.handler].event;
+                    let call = match e.dialect.target.pipe {
+                        Some(pipe) => pipeline::port_of(pipe, e.program, event),
+                        None => format!("nf_in_port(ctx, {})", e.program.ports.max(1)),
+                    };
                     e.define(inst, result, &call);
                 }
             }

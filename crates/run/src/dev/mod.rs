@@ -71,6 +71,7 @@ impl DevPrepared {
         let DevPrepared { loaded, program, interfaces } = self;
         let stats = RunStats::enable()?;
         let counting = Counting::start(&loaded)?;
+        loaded.start_process(&interfaces)?;
         let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
         let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
         Ok(DevSession { attached, loaded, program, interfaces, counting, pending: Vec::new(), _stats: stats })

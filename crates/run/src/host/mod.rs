@@ -23,7 +23,7 @@ use crate::fault::Fault;
 use collect::{Collector, HOOKS};
 use ffi::{Env, Packet, Trace, TraceItem};
 pub use library::{RUNTIME, fresh_dir, refused, write_files};
-pub use step::{StepEffect, Stepper};
+pub use step::{Passage, StepEffect, Stepper, Underway};
 pub use tables::Tables;
 
 /// Room in front of a frame before its buffer must be moved.

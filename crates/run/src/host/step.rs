@@ -55,6 +55,29 @@ pub enum StepEffect {
     },
 }
 
+/// A packet between handlers, as it enters a program in the middle or leaves it there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Underway {
+    pub in_port: u32,
+    pub frame: Vec<u8>,
+    /// How many bytes of the frame were read.
+    pub cursor: u32,
+    /// Headers that were emitted and wait to be put in front.
+    pub staged: Vec<u8>,
+}
+
+/// An internal event that enters a program or leaves it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// The bytes of its parameters as generated code has them; the packet's are whatever they were.
+    pub params: Vec<u8>,
+    pub packet: Option<Underway>,
+    pub time_ns: u64,
+    pub seed: u64,
+    /// Random numbers the event has drawn so far.
+    pub draws: u64,
+}
+
 /// A program whose handlers are run one by one.
 pub struct Stepper {
     program: HostProgram,
@@ -70,8 +93,8 @@ pub struct Stepper {
 struct Slot {
     packet: Packet,
     buffer: Vec<u8>,
-    // Written through `packet` only.
-    _staged: Vec<u8>,
+    /// Generated code writes it through `packet`.
+    staged: Vec<u8>,
 }
 
 /// What the hooks see.
@@ -168,10 +191,7 @@ impl Stepper {
 
     /// A frame that came in by a port, as a message.
     pub fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> u32 {
-        let number = self.state.free_slots.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::new(self.staged_bytes));
-            self.slots.len() as u32 - 1
-        });
+        let number = self.slot();
         let slot = &mut self.slots[number as usize];
         slot.fill(number, port, frame);
         let packet: *mut Packet = &mut slot.packet;
@@ -182,6 +202,66 @@ impl Stepper {
         data.params.clear();
         data.params.extend_from_slice(&(packet as usize).to_ne_bytes());
         message
+    }
+
+    /// An internal event that comes from elsewhere, as a message. `packet_at` is where in the parameters the packet's pointer
+    /// belongs.
+    pub fn enter(&mut self, event: EventId, passage: &Passage, packet_at: Option<usize>) -> u32 {
+        let message = self.state.message();
+        let mut number = NONE;
+        let mut pointer = None;
+        if let Some(packet) = &passage.packet {
+            number = self.slot();
+            let slot = &mut self.slots[number as usize];
+            slot.fill(number, packet.in_port, &packet.frame);
+            let staged = packet.staged.len().min(slot.staged.len());
+            slot.staged[..staged].copy_from_slice(&packet.staged[..staged]);
+            (slot.packet.cursor, slot.packet.staged_len) = (packet.cursor, staged as u32);
+            pointer = Some((&raw mut slot.packet) as usize);
+        }
+        let data = &mut self.state.messages[message as usize];
+        (data.event, data.slot) = (event.as_u32(), number);
+        (data.time_ns, data.seed, data.draws) = (passage.time_ns, passage.seed, passage.draws);
+        data.params.clear();
+        data.params.extend_from_slice(&passage.params);
+        if let (Some(at), Some(pointer)) = (packet_at, pointer) {
+            data.params[at..at + size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
+        }
+        message
+    }
+
+    /// Takes a message out, to be handled elsewhere.
+    pub fn leave(&mut self, message: u32) -> Passage {
+        let data = &mut self.state.messages[message as usize];
+        let mut passage = Passage {
+            params: std::mem::take(&mut data.params),
+            packet: None,
+            time_ns: data.time_ns,
+            seed: data.seed,
+            draws: data.draws,
+        };
+        if data.slot != NONE {
+            let slot = &self.slots[data.slot as usize];
+            let packet = &slot.packet;
+            // SAFETY: the message holds the packet, whose data and end lie in the slot's buffer.
+            let frame = unsafe { frame(packet) };
+            let staged = slot.staged[..packet.staged_len as usize].to_vec();
+            passage.packet = Some(Underway { in_port: packet.in_port, frame, cursor: packet.cursor, staged });
+        }
+        self.discard(message);
+        passage
+    }
+
+    /// Takes what left the program so far.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        self.state.outputs.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn slot(&mut self) -> u32 {
+        self.state.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::new(self.staged_bytes));
+            self.slots.len() as u32 - 1
+        })
     }
 
     /// Runs the handler of a message, which is then no more; what left it, in order.
@@ -251,7 +331,7 @@ impl Slot {
             owner_data: nothing,
             owner_end: nothing,
         };
-        Box::new(Slot { packet, buffer: Vec::new(), _staged: staged })
+        Box::new(Slot { packet, buffer: Vec::new(), staged })
     }
 
     fn fill(&mut self, number: u32, port: u32, frame: &[u8]) {

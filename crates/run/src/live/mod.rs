@@ -108,6 +108,7 @@ impl Session {
             if let Some(map) = &ports {
                 crate::xdp::attach::set_ports(map.as_fd(), &sandbox.ifindex())?;
             }
+            loaded.start_process(&interfaces(&sandbox))?;
             let attached = sandbox.ports.iter().filter(|_| attaches);
             let attached = attached.map(|port| loaded.attach(port.ifindex, &port.name));
             let stats = sandbox.ports.iter().map(|port| xdp_stats(&port.name));
@@ -136,6 +137,18 @@ impl Session {
         &self.loaded
     }
 
+    /// Starts the program's process again after it was stopped.
+    pub fn restart_process(&self) -> Result<(), XdpError> {
+        let (loaded, interfaces) = (&self.loaded, interfaces(&self.sandbox));
+        self.sandbox.nic.enter(|| loaded.start_process(&interfaces))
+    }
+
+    /// Puts frames on the wire of port 0 and waits for nothing.
+    #[cfg(test)]
+    pub(crate) fn send_only(&self, frames: &[&[u8]]) -> Result<(), XdpError> {
+        self.sender.send(self.sandbox.ports[0].wire_ifindex, frames)
+    }
+
     /// Gives the events to the program, in order and as fast as it takes them, and waits for every output.
     pub fn run(&mut self, events: &[InputEvent], options: &mut LiveOptions) -> Result<LiveRun, LiveError> {
         check(events, &self.loaded)?;
@@ -143,8 +156,9 @@ impl Session {
             Some(cpu) => Pinned::to(cpu),
             None => Pinned::to_this_cpu(),
         };
+        let one = options.per_event || self.loaded.artifact().goes_round();
         let mut run = Run::new(self, options.per_event, options.patience)?;
-        let window = if options.per_event { 1 } else { options.window.clamp(1, LARGEST_WINDOW) };
+        let window = if one { 1 } else { options.window.clamp(1, LARGEST_WINDOW) };
         let started = Instant::now();
         let mut done = 0;
         while done < events.len() {
@@ -158,6 +172,11 @@ impl Session {
         run.report.seconds = started.elapsed().as_secs_f64();
         run.finish(&events[..done])
     }
+}
+
+/// Index and name of every port's interface.
+fn interfaces(sandbox: &Sandbox) -> Vec<(u32, String)> {
+    sandbox.ports.iter().map(|port| (port.ifindex, port.name.clone())).collect()
 }
 
 /// Refuses events that the program or its ports cannot take, before the first is sent.
@@ -293,7 +312,9 @@ impl<'a> Run<'a> {
         loop {
             self.collect()?;
             let stats = self.session.total()?.since(&self.stats_before);
-            let seen = stats.packets == self.report.packets_in;
+            let settled = self.session.loaded.process_settled();
+            // Counters of several CPUs and a process are not read at one moment: what they say counts if it stays.
+            let seen = settled && stats.packets == self.report.packets_in && self.stays(&stats)?;
             let tap_lost = if outputs { self.session.tap.lost() - self.tap_lost_before } else { 0 };
             if seen
                 && (!outputs || (self.arrived == stats.sent() && self.passed + tap_lost == stats.passed()))
@@ -321,6 +342,15 @@ impl<'a> Run<'a> {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Whether counters are what they were; of programs without a process they cannot be anything else.
+    fn stays(&mut self, stats: &XdpStats) -> Result<bool, LiveError> {
+        if self.session.loaded.process().is_none() {
+            return Ok(true);
+        }
+        let again = self.session.total()?.since(&self.stats_before);
+        Ok(self.session.loaded.process_settled() && again == *stats)
     }
 
     fn missing(&self, event: usize, stats: &XdpStats, tap_lost: u64) -> LiveError {
@@ -356,10 +386,16 @@ impl<'a> Run<'a> {
             let port = ports.iter().position(|port| port.wire_ifindex == word(0)).unwrap_or(0) as u32;
             let length = (word(4) as usize).min(bytes.len());
             outputs.push(Output::Send { port, frame: bytes[..length].to_vec() });
-            if let Some(event) = u64::from(word(8)).checked_sub(self.recorded_before)
-                && word(8) != u32::MAX
+            // Frames of the process carry no mark: it says itself what it sent, port by port.
+            let mark = if word(8) == u32::MAX {
+                self.session.loaded.process().and_then(|process| process.next_sent(port as usize))
+            } else {
+                Some((word(8), word(12)))
+            };
+            if let Some((number, route)) = mark
+                && let Some(event) = u64::from(number).checked_sub(self.recorded_before)
             {
-                self.streams.trips[port as usize].push(Trip { event: event as usize, route: word(12) });
+                self.streams.trips[port as usize].push(Trip { event: event as usize, route });
             }
             self.arrived += 1;
         });

@@ -49,8 +49,26 @@ impl Loaded {
     /// Runs of every stage's program, in order, then of the one that spreads packets over the first stage's replicas. The
     /// kernel counts programs behind queues like all others.
     pub fn stage_runs(&self) -> Result<Vec<RunCount>, XdpError> {
-        let count = |fd| program_info(fd).map(|info| RunCount { runs: info.run_cnt, ns: info.run_time_ns });
-        self.stage_programs().into_iter().map(count).collect()
+        let mut list = Vec::new();
+        for programs in self.stage_programs() {
+            let mut sum = RunCount::default();
+            for fd in programs {
+                let info = program_info(fd)?;
+                sum.runs += info.run_cnt;
+                sum.ns += info.run_time_ns;
+            }
+            list.push(sum);
+        }
+        if let Some(process) = &self.process {
+            // The thread's time, shared out by events: receiving and sending are all stages' together.
+            let counts = process.shared.counts();
+            let all = counts.runs.iter().sum::<u64>().max(1);
+            for (sum, runs) in list.iter_mut().zip(counts.runs) {
+                sum.runs += runs;
+                sum.ns += (u128::from(counts.busy_ns) * u128::from(runs) / u128::from(all)) as u64;
+            }
+        }
+        Ok(list)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::compile::CompileError;
 use crate::fault::Fault;
+use crate::host::HostError;
 
 /// Why an XDP program could not be loaded, attached, fed or read.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,8 @@ pub enum XdpError {
     Kernel { what: String, source: io::Error },
     #[error(transparent)]
     Compile(#[from] CompileError),
+    #[error("the program's host side: {0}")]
+    Process(#[from] HostError),
 }
 
 impl XdpError {
@@ -61,6 +64,7 @@ impl XdpError {
             | XdpError::NoNative { .. }
             | XdpError::Kernel { .. } => Fault::Environment,
             XdpError::Compile(error) => error.fault(),
+            XdpError::Process(error) => error.fault(),
             _ => Fault::User,
         }
     }

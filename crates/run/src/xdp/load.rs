@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
@@ -20,6 +20,7 @@ use super::stages;
 use super::tables::Tables;
 use super::verifier;
 use crate::compile::Mode;
+use crate::process::Process;
 use crate::ring::Ring;
 
 /// Ports a generated program can have: the length of `nf_config.ifindex`.
@@ -37,7 +38,11 @@ pub struct LoadOptions {
 /// A generated program in the kernel. It leaves the kernel when this is dropped.
 pub struct Loaded {
     ring: Mutex<Option<Ring>>,
-    pub(super) globals: Option<Globals>,
+    /// Handlers in this process. Before the rest, so that its thread ends first.
+    pub(super) process: Option<Process>,
+    /// The CPU of every replica.
+    pub(super) cpus: Vec<u32>,
+    pub(super) globals: Option<Arc<Globals>>,
     pub(super) places: Places,
     tables: Tables,
     pub(super) artifact: XdpArtifact,
@@ -59,6 +64,9 @@ pub(super) struct Places {
     pub refused: Option<Place>,
     pub recorded: Option<Place>,
     pub refusals: Option<Place>,
+    pub order: Option<Place>,
+    pub unsent: Option<Place>,
+    pub values: Option<Place>,
 }
 
 thread_local! {
@@ -166,6 +174,9 @@ impl Loaded {
                 refused: bss("nf_refused"),
                 recorded: bss("nf_recorded"),
                 refusals: bss("nf_refusals_count"),
+                order: bss("nf_order"),
+                unsent: bss("nf_unsent"),
+                values: bss("nf_values"),
             }
         };
         for (name, fd) in maps {
@@ -189,15 +200,19 @@ impl Loaded {
         for map in object.maps() {
             let name = map.name().to_string_lossy().into_owned();
             if name.ends_with(".bss") {
-                bss = Some(Globals::map(map.as_fd(), map.value_size() as usize)?);
+                bss = Some(Arc::new(Globals::map(map.as_fd(), map.value_size() as usize)?));
             } else if name == "nf_host" {
                 let mapped = Ring::map(map.as_fd(), map.max_entries() as usize);
                 ring =
                     Some(mapped.map_err(|error| XdpError::kernel("map the ring buffer `nf_host`", error))?);
             }
         }
-        let tables = Tables::new(program, artifact, &object)?;
+        let process = Process::build(program, artifact, options.mode == Mode::Record)?;
+        let inside = process.as_ref().map(|process| Arc::clone(&process.shared));
+        let tables = Tables::new(program, artifact, &object, inside)?;
         Ok(Loaded {
+            process,
+            cpus,
             ring: Mutex::new(ring),
             globals: bss,
             places,
@@ -245,7 +260,8 @@ impl Loaded {
             .map(|(at, (id, text))| (*id, text.clone(), by_stage.iter().map(|s| s[at]).sum()))
             .collect();
         let stages = self.artifact.pipeline.iter().flat_map(|pipeline| &pipeline.stages);
-        let queues = stages.zip(self.turned_away()).filter(|(stage, _)| stage.queue.is_some());
+        let queues =
+            stages.zip(self.turned_away()).filter(|(stage, _)| stage.queue.is_some() || stage.process);
         list.extend(queues.map(|(stage, n)| (None, format!("the queue of `{}` was full", stage.name), n)));
         list
     }
@@ -255,7 +271,12 @@ impl Loaded {
         let stages = self.artifact.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages.len());
         let reasons = self.artifact.reasons.len();
         let counts = self.counters(self.places.drops, stages * reasons);
-        counts.chunks(reasons).map(<[u64]>::to_vec).collect()
+        let mut list: Vec<Vec<u64>> = counts.chunks(reasons).map(<[u64]>::to_vec).collect();
+        let inside = self.process.as_ref().map(|process| process.shared.counts().drops).unwrap_or_default();
+        for (stage, more) in list.iter_mut().zip(inside) {
+            stage.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+        }
+        list
     }
 
     /// Inserts refused so far by each table, because it was full.
@@ -263,10 +284,16 @@ impl Loaded {
         let last = self.artifact.tables.iter().map(|table| table.table.as_u32() as usize + 1).max();
         let counts = self.counters(self.places.refused, last.unwrap_or(0));
         let of = |table: TableId| (table, counts[table.as_u32() as usize]);
-        self.artifact.tables.iter().map(|table| of(table.table)).collect()
+        let mut list: Vec<(TableId, u64)> =
+            self.artifact.tables.iter().map(|table| of(table.table)).collect();
+        if let (Some(process), Some(inside)) = (&self.process, &self.artifact.process) {
+            let count = |table: &TableId| process.shared.with_program(|program| program.refused(*table));
+            list.extend(inside.tables.iter().map(|table| (*table, count(table))));
+        }
+        list
     }
 
-    fn counters(&self, place: Option<Place>, wanted: usize) -> Vec<u64> {
+    pub(super) fn counters(&self, place: Option<Place>, wanted: usize) -> Vec<u64> {
         let (Some(globals), Some(place)) = (&self.globals, place) else { return vec![0; wanted] };
         (0..wanted).map(|i| if i < place.size / 8 { globals.u64(place.offset + 8 * i) } else { 0 }).collect()
     }
@@ -310,8 +337,11 @@ impl Loaded {
     /// Which events, counted from the first one recorded, each table refused since entry `from`; kept for planned programs in
     /// mode [`Mode::Record`].
     pub(crate) fn read_refusals(&self, from: u64) -> Result<Vec<(u64, TableId)>, XdpError> {
+        let inside = self.process.as_ref().map(|process| process.shared.take_refusals()).unwrap_or_default();
+        let mut list: Vec<(u64, TableId)> =
+            inside.into_iter().map(|(number, table)| (u64::from(number), table)).collect();
         let count = self.refusals();
-        let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else { return Ok(Vec::new()) };
+        let Some(map) = self.map_named("nf_refusals").filter(|_| count > from) else { return Ok(list) };
         if count > u64::from(map.max_entries()) {
             let (most, what) =
                 (map.max_entries(), "refused inserts of one run can be repeated by the interpreter");
@@ -325,7 +355,10 @@ impl Loaded {
             Some((u64::from(word(0)?), TableId::from_u32(word(4)?)))
         };
         let contract = || XdpError::Contract("`nf_refusals` is not u32[2]".to_string());
-        (from..count).map(|at| entry(at).ok_or_else(contract)).collect()
+        for at in from..count {
+            list.push(entry(at).ok_or_else(contract)?);
+        }
+        Ok(list)
     }
 
     /// Number of refusals kept so far.
@@ -339,6 +372,9 @@ impl Loaded {
         let mut outputs = Vec::new();
         if let Some(ring) = ring.as_mut() {
             ring.drain(|record| outputs.push(host_ring::decode(record, &self.artifact.logs)));
+        }
+        if let Some(process) = &self.process {
+            outputs.extend(process.shared.take_outputs()?.into_iter().map(Ok));
         }
         outputs.into_iter().collect()
     }

@@ -10,6 +10,7 @@ mod error;
 mod globals;
 mod host_ring;
 mod load;
+mod process;
 mod stages;
 mod tables;
 mod test_run;

@@ -72,8 +72,9 @@ pub(super) fn place(pipeline: &XdpPipeline) -> Result<Vec<u32>, XdpError> {
     let mut cpus = Vec::new();
     for stage in &pipeline.stages {
         for _ in 0..stage.replicas {
-            next += usize::from(stage.queue.is_some());
-            cpus.push(online[next % online.len()]);
+            // What also runs where packets come in runs behind its queue on the same CPU.
+            next += usize::from(stage.queue.is_some() && !stage.entry);
+            cpus.push(if stage.entry { online[0] } else { online[next % online.len()] });
         }
     }
     Ok(cpus)
@@ -186,7 +187,15 @@ impl Loaded {
             let value = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
             Some(u64::from_ne_bytes(value.get(..8)?.try_into().ok()?))
         };
-        self.queues.iter().map(|id| id.as_ref().and_then(count).unwrap_or(0)).collect()
+        let mut list: Vec<u64> =
+            self.queues.iter().map(|id| id.as_ref().and_then(count).unwrap_or(0)).collect();
+        let stages = self.artifact.pipeline.iter().flat_map(|pipeline| &pipeline.stages);
+        // Stages of the process have one queue.
+        let first = list.iter_mut().zip(stages).find(|(_, stage)| stage.process);
+        if let (Some((count, _)), Some(process)) = (first, &self.process) {
+            *count += process.shared.lost() + self.counters(self.places.unsent, 1)[0];
+        }
+        list
     }
 
     /// What every stage counted so far; last the program that spreads packets over the first stage's replicas. Empty for
@@ -195,6 +204,7 @@ impl Loaded {
         let Some(pipeline) = &self.artifact.pipeline else { return Ok(Vec::new()) };
         let contract = || XdpError::Contract("`nf_stage_counts` is not u64[6] for each stage".to_string());
         let map = self.map_named("nf_stage_counts").ok_or_else(contract)?;
+        let inside = self.process.as_ref().map(|process| process.shared.counts().stages).unwrap_or_default();
         (0..=pipeline.stages.len() as u32)
             .map(|at| {
                 let values = map.lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY);
@@ -209,16 +219,24 @@ impl Loaded {
                         *count += word(at).ok_or_else(contract)?;
                     }
                 }
+                if let Some(inside) = inside.get(at as usize) {
+                    sum.verdicts.iter_mut().zip(inside.verdicts).for_each(|(sum, more)| *sum += more);
+                    sum.handed += inside.handed;
+                }
                 Ok(sum)
             })
             .collect()
     }
 
-    /// Descriptor of every stage's program, in order, then of the one that spreads packets.
-    pub(super) fn stage_programs(&self) -> Vec<BorrowedFd<'_>> {
+    /// Descriptors of every stage's programs, in order, then of the one that spreads packets. Stages of the process have none.
+    pub(super) fn stage_programs(&self) -> Vec<Vec<BorrowedFd<'_>>> {
         let Some(pipeline) = &self.artifact.pipeline else { return Vec::new() };
-        let names = pipeline.stages.iter().map(|stage| &stage.program).chain(&pipeline.spread);
-        names.filter_map(|name| self.program_fd(name)).collect()
+        let stages = pipeline.stages.iter().enumerate().map(|(at, stage)| {
+            let names = [stage.program.clone(), format!("nf_enter_{at}")];
+            names.iter().filter_map(|name| self.program_fd(name)).collect()
+        });
+        let spread = pipeline.spread.iter().map(|name| self.program_fd(name).into_iter().collect());
+        stages.chain(spread).collect()
     }
 }
 

@@ -9,11 +9,22 @@ use nicforge_codegen::{XdpArtifact, XdpBuf, XdpMapShape, XdpTable};
 use nicforge_ir::{Entry, Match, Program, TableBackend, TableError, TableId, Type};
 
 use super::error::XdpError;
+use crate::process::Shared;
 
 /// The tables of one loaded program. Clones are the same tables; they stay readable after the program is gone.
 #[derive(Clone)]
 pub struct Tables {
     maps: Arc<[TableMap]>,
+    process: Option<Inside>,
+}
+
+/// Tables of the handlers that run in this process.
+#[derive(Clone)]
+struct Inside {
+    shared: Arc<Shared>,
+    own: Arc<[TableId]>,
+    /// There are two of each, with the same entries.
+    copied: Arc<[TableId]>,
 }
 
 /// One table's map and everything that is known about its layout.
@@ -43,10 +54,26 @@ impl Tables {
         program: &Program,
         artifact: &XdpArtifact,
         object: &Object,
+        process: Option<Arc<Shared>>,
     ) -> std::result::Result<Tables, XdpError> {
         let maps: std::result::Result<Vec<TableMap>, XdpError> =
             artifact.tables.iter().map(|table| TableMap::new(program, table, object)).collect();
-        Ok(Tables { maps: maps?.into() })
+        let process = process.zip(artifact.process.as_ref()).map(|(shared, process)| Inside {
+            shared,
+            own: process.tables.clone().into(),
+            copied: process.copied.clone().into(),
+        });
+        Ok(Tables { maps: maps?.into(), process })
+    }
+
+    /// The process, if the table lives there.
+    fn inside(&self, table: TableId) -> Option<&Shared> {
+        self.process.as_ref().filter(|inside| inside.own.contains(&table)).map(|inside| &*inside.shared)
+    }
+
+    /// The process, if it has the table too.
+    fn copied(&self, table: TableId) -> Option<&Shared> {
+        self.process.as_ref().filter(|inside| inside.copied.contains(&table)).map(|inside| &*inside.shared)
     }
 
     fn map(&self, table: TableId) -> Result<&TableMap> {
@@ -59,6 +86,9 @@ impl Tables {
 
 impl TableBackend for Tables {
     fn get(&self, table: TableId, key: &[u8], matching: &Match) -> Result<Option<Entry>> {
+        if let Some(process) = self.inside(table) {
+            return process.with_program(|program| program.tables().get(table, key, matching));
+        }
         let map = self.map(table)?;
         map.check(key, matching)?;
         match map.shape {
@@ -76,6 +106,12 @@ impl TableBackend for Tables {
     }
 
     fn set(&mut self, table: TableId, entry: &Entry) -> Result<()> {
+        if let Some(process) = self.inside(table).or(self.copied(table)) {
+            process.with_program(|program| program.tables_mut().set(table, entry))?;
+        }
+        if self.inside(table).is_some() {
+            return Ok(());
+        }
         let map = self.map(table)?;
         map.check(&entry.key, &entry.matching)?;
         let raw = map.raw_value(entry)?;
@@ -90,6 +126,12 @@ impl TableBackend for Tables {
     }
 
     fn delete(&mut self, table: TableId, key: &[u8], matching: &Match) -> Result<bool> {
+        if let Some(process) = self.inside(table).or(self.copied(table)) {
+            let was = process.with_program(|program| program.tables_mut().delete(table, key, matching))?;
+            if self.inside(table).is_some() {
+                return Ok(was);
+            }
+        }
         let map = self.map(table)?;
         map.check(key, matching)?;
         match map.shape {
@@ -106,6 +148,9 @@ impl TableBackend for Tables {
     }
 
     fn dump(&self, table: TableId) -> Result<Vec<Entry>> {
+        if let Some(process) = self.inside(table) {
+            return process.with_program(|program| program.tables().dump(table));
+        }
         let mut entries = self.map(table)?.dump()?;
         entries.sort();
         Ok(entries)

@@ -43,7 +43,7 @@ impl Loaded {
     /// [`XdpError::FrameLength`], [`XdpError::NoHandler`], [`XdpError::NoPort`] for events the program cannot be given;
     /// [`XdpError::NoRoom`] if the packet could not be changed as the program wanted.
     pub fn test_run(&self, event: &InputEvent) -> Result<Vec<Output>, XdpError> {
-        let globals = self.globals.as_ref().zip(self.places.event.filter(|place| place.size == EVENT_SIZE));
+        let globals = self.globals.as_deref().zip(self.places.event.filter(|place| place.size == EVENT_SIZE));
         let (Mode::Replay, Some((globals, place))) = (self.mode(), globals) else {
             let what = "single events need an object of mode `Replay`, with `nf_event`";
             return Err(XdpError::Contract(what.to_string()));

@@ -26,9 +26,10 @@ pub fn run(args: Run) -> Result<(), Failure> {
     if !matches!(args.target, Target::Xdp | Target::Dpdk) && !args.dev.is_empty() {
         return Err(Failure::usage("--dev needs a target that has interfaces: xdp or dpdk"));
     }
-    if args.watch && pipelines::asked(&args.planned) {
+    let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program);
+    if args.watch && staged {
         return Err(Failure::usage(
-            "--watch replaces a program of one stage; leave out --plan and --candidate",
+            "--watch replaces a program of one stage; leave out --plan and --candidate, and handlers on the host",
         ));
     }
     if args.trace.is_some() && args.target != Target::U280 {
@@ -41,7 +42,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
     match (args.target, args.dev.is_empty()) {
         (Target::U280, _) => fpga::run(&args, &loaded),
         (Target::Interp, _) => interp::run(&args, &loaded),
-        (Target::Xdp, true) if pipelines::asked(&args.planned) => planned::run(&args, &loaded, runtime),
+        (Target::Xdp, true) if staged => planned::run(&args, &loaded, runtime),
         (Target::Xdp, true) => live::run(&args, &loaded, runtime),
         (Target::Xdp, false) => dev::run(&args, &loaded, runtime),
         (Target::Dpdk, false) => ports::run(&args, &loaded),

@@ -33,7 +33,12 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     }
     drop(runtime);
     let mut summary = live::summarise(source, &result);
-    summary.setting = format!("Linux kernel, {} stages joined by CPU maps, on veth", job.plan.stages.len());
+    let inside = pipelines::in_process(&job)?.len();
+    let stages = job.plan.stages.len() - inside;
+    summary.setting = match inside {
+        0 => format!("Linux kernel, {stages} stages joined by CPU maps, on veth"),
+        _ => format!("Linux kernel, {stages} stages, and {inside} in a process behind AF_XDP, on veth"),
+    };
     summary.promised = Promised::of(&job.plan, source, &matrix::find("xdp")?);
     let mut tables = session.loaded().tables();
     summary.read_tables(source, &tables)?;

@@ -9,6 +9,7 @@ use nicforge_ir::{HandlerId, Program};
 use super::{Pipe, needs};
 use crate::c::types::CTypes;
 use crate::inplace::state::{Cursor, Emits, State};
+use crate::xdp::process;
 
 impl Pipe {
     /// Structs of events, and the queues of stages.
@@ -31,6 +32,10 @@ impl Pipe {
         }
         for (id, event) in &program.events {
             let Some(edge) = self.edges.get(&id) else { continue };
+            if edge.packed {
+                out.push_str(&process::declaration(self, program, types, id));
+                continue;
+            }
             let form = self.forms.get(&id).copied().unwrap_or_default();
             let mut members: Vec<(u32, String)> = Vec::new();
             for (param, member) in event.params.iter().zip(&edge.members) {
@@ -81,18 +86,38 @@ impl Pipe {
                 .copied()
                 .filter(|h| program.events[program.handlers[*h].event].name != "host_send")
                 .collect();
+            if stage.process {
+                continue;
+            }
+            let (list, entering): (Vec<HandlerId>, Vec<HandlerId>) =
+                list.iter().partition(|h| self.queued(program, **h) || stage.queue.is_none());
+            for handler in &entering {
+                let _ = writeln!(
+                    out,
+                    "SEC(\"xdp\")\nint nf_enter_{at}(struct xdp_md *ctx)\n{{\n    return nf_counted({at}, {}(ctx));\n}}\n",
+                    functions[handler]
+                );
+            }
             let Some(one) = list.first() else { continue };
             let section = if stage.queue.is_some() { "xdp/cpumap" } else { "xdp" };
             let _ = writeln!(out, "SEC(\"{section}\")\nint {}(struct xdp_md *ctx)\n{{", stage.program);
+            // Verdicts count packets; of events without one it is known that they are done.
+            let done = |handler: &HandlerId| {
+                let edge = self.edges.get(&program.handlers[*handler].event);
+                let call = &functions[handler];
+                match edge.is_none_or(|edge| edge.packet) {
+                    true => format!("nf_counted({at}, {call}(ctx))"),
+                    false => format!("nf_took_values({call}(ctx))"),
+                }
+            };
             if list.len() == 1 {
-                let _ = writeln!(out, "    return nf_counted({at}, {}(ctx));", functions[one]);
+                let _ = writeln!(out, "    return {};", done(one));
             } else {
                 out.push_str("    switch (nf_kind_of(ctx)) {\n");
                 for handler in &list {
                     let kind = self.edges.get(&program.handlers[*handler].event).and_then(|edge| edge.kind);
                     let Some(kind) = kind else { continue };
-                    let call = &functions[handler];
-                    let _ = writeln!(out, "    case {kind}:\n        return nf_counted({at}, {call}(ctx));");
+                    let _ = writeln!(out, "    case {kind}:\n        return {};", done(handler));
                 }
                 let _ = writeln!(out, "    }}\n    return nf_counted({at}, XDP_ABORTED);");
             }

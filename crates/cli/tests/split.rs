@@ -1,0 +1,91 @@
+//! Programs of which a part runs on the host: the kernel's hook and a process behind AF_XDP, against the interpreter.
+
+mod common;
+
+use common::{Place, can_load, example};
+
+fn source(name: &str) -> String {
+    example(&format!("../tests/programs/{name}"))
+}
+
+fn verify(place: &Place, program: &str, capture: &str, more: &[&str], want: &str) -> String {
+    let (source, capture) = (source(program), example(&format!("{capture}/traffic.pcap")));
+    let ran = place.run(&[&["verify", &source, "--pcap", &capture][..], more].concat());
+    assert!(ran.ok().contains(want), "{program} {more:?}: {ran:?}");
+    ran.out
+}
+
+#[test]
+fn queues_lead_to_the_host_and_back() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let want = "matches the reference: 1127 of 1127 events, 5 of 5 tables";
+    for candidate in ["0", "1", "2"] {
+        let said = verify(&place, "split/split.c", "nat", &["--candidate", candidate], want);
+        assert!(said.contains("kind x1") && said.contains("note x1"), "{said}");
+    }
+    verify(&place, "split/split.c", "l4lb", &[], "1244 of 1244 events, 5 of 5 tables");
+}
+
+#[test]
+fn the_host_fills_a_cache_of_the_nic() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    verify(&place, "fill/fill.c", "nat", &[], "matches the reference: 1127 of 1127 events, 2 of 2 tables");
+}
+
+#[test]
+fn other_targets_take_the_same_program() {
+    let place = Place::new();
+    let want = "matches the reference: 1127 of 1127 events, 5 of 5 tables";
+    verify(&place, "split/split.c", "nat", &["--target", "liquidio"], want);
+}
+
+#[test]
+fn a_run_prints_both_sides() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let capture = example("l4lb/traffic.pcap");
+    let ran = place.run(&["run", &source("split/split.c"), "--pcap", &capture, "--json"]);
+    let value: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
+    let stages = value["stages"].as_array().unwrap();
+    let named = |name: &str| stages.iter().find(|stage| stage["name"] == name).unwrap();
+    // What the first stage hands on, the host takes; what the host hands on, the stage behind it takes.
+    assert_eq!(named("net_recv")["handed_on"], named("account")["packets_in"], "{ran:?}");
+    let replies = named("reply")["packets_in"].as_u64().unwrap();
+    assert!(replies > 100 && named("reply")["turned_away"] == 0, "{ran:?}");
+    assert_eq!(value["tables"][0]["entries"], 104, "{ran:?}");
+}
+
+#[test]
+fn plans_say_what_runs_in_the_process() {
+    let place = Place::new();
+    let ran = place.run(&["plan", &source("split/split.c"), "--target", "xdp"]);
+    let line = |name: &str| ran.ok().lines().find(|line| line.trim_start().starts_with(name)).unwrap_or("");
+    assert!(line("account ").contains("1 of 4 process") && line("reply ").contains("1 of 4 cpu"), "{ran:?}");
+    assert!(line("sources ").contains("process-l2") && line("latest ").contains("map"), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused() {
+    let place = Place::new();
+    let capture = example("l4lb/traffic.pcap");
+    let verify = |program: &str| place.run(&["verify", program, "--pcap", &capture]);
+    verify(&source("fill/both.c"))
+        .fails(1, &["`net_recv` must run on the NIC and `more` on the host", "`sources`"]);
+    let ordered = std::fs::read_to_string(source("fill/fill.c")).unwrap().replace("NF_UNORDERED\n", "");
+    let ordered = place.file("fill.c", ordered);
+    verify(ordered.to_str().unwrap())
+        .fails(1, &["events reach `fill` by several ways", "write NF_UNORDERED before it"]);
+    let stack = "#include <nicforge.h>\nvoid more(nf_pkt pkt);\nvoid net_recv(nf_pkt pkt) { nf_enqueue(more, pkt); }\n\
+                 NF_ON(host);\nvoid more(nf_pkt pkt) { nf_pass(pkt); }\n";
+    let stack = place.file("stack.c", stack);
+    verify(stack.to_str().unwrap())
+        .fails(1, &["stack.c:5", "`more` runs in the process and passes packets to the operating system"]);
+}

@@ -1,0 +1,359 @@
+//! The thread of the process: receives in batches, runs handlers, gives on what they lead to.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use nicforge_ir::{EventId, Output, TableId};
+
+use super::merge::Merge;
+use super::values::{Edge, Trip};
+use super::xsk::Socket;
+use super::{Owned, Shared, lock};
+use crate::host::{Passage, StepEffect};
+use crate::live::Sender;
+use crate::netns::{LARGEST_FRAME, Sandbox};
+use crate::ring::Ring;
+use crate::xdp::{Attached, XdpError};
+
+/// How long the thread sleeps at most before it looks whether it is to end.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Head of a frame on its way back: stage, CPU, bytes of values.
+const HEAD: usize = 12;
+
+/// Verdicts, as the kernel numbers them.
+const DROP: usize = 1;
+const REDIRECT: usize = 4;
+
+/// What joins the thread to the kernel's side.
+pub(crate) struct Kernel {
+    /// By port, one for each queue of its interface.
+    pub sockets: Vec<Vec<Socket>>,
+    /// Events without a packet, with the ring's descriptor to wait on.
+    pub events: Ring,
+    pub events_fd: OwnedFd,
+    pub back: Link,
+    /// The CPU of every replica.
+    pub cpus: Vec<u32>,
+    /// How many events the kernel's side made for the process, and how many of them never left.
+    pub made: Box<dyn Fn() -> (u64, u64) + Send>,
+    /// The same before there were sockets.
+    pub first: (u64, u64),
+}
+
+/// The way back: a veth pair whose near end has our program.
+pub(crate) struct Link {
+    _attached: Attached,
+    sender: Sender,
+    pair: Sandbox,
+}
+
+impl Link {
+    /// Makes the pair; `attach` puts the program on the interface of that index and name.
+    pub(crate) fn new(
+        attach: impl FnOnce(u32, &str) -> Result<Attached, XdpError> + Send,
+    ) -> Result<Link, XdpError> {
+        let pair = Sandbox::new(1)?;
+        let port = &pair.ports[0];
+        let attached = pair.nic.enter(|| attach(port.ifindex, &port.name))?;
+        let sender = pair.wire.enter(Sender::open)?;
+        Ok(Link { _attached: attached, sender, pair })
+    }
+
+    fn send(&self, frames: &[Vec<u8>]) -> Result<(), XdpError> {
+        let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        self.sender.send(self.pair.ports[0].wire_ifindex, &frames)
+    }
+}
+
+/// An event from the kernel's side.
+struct Arrival {
+    edge: usize,
+    passage: Passage,
+    trip: Trip,
+}
+
+struct Worker<'a> {
+    shared: &'a Shared,
+    kernel: Kernel,
+    merge: Merge<Arrival>,
+    /// Frames for the way back, of this turn.
+    back: Vec<Vec<u8>>,
+    /// Replica for the next event that goes to any.
+    turn: u32,
+    refused: Vec<u64>,
+    /// Events that were lost before this thread began.
+    before: u64,
+}
+
+/// Works until it is to stop or something fails, which the owner is told.
+pub fn run(shared: &Shared, kernel: Kernel) {
+    // Sockets were open before: what was made by then and is not lost is on its way to one that is gone, or to this one.
+    let (first, before) = kernel.first;
+    let mut worker = Worker {
+        shared,
+        kernel,
+        merge: Merge::new(first),
+        back: Vec::new(),
+        turn: 0,
+        refused: Vec::new(),
+        before,
+    };
+    while !shared.stop.load(Ordering::Acquire) {
+        shared.idle.store(false, Ordering::Release);
+        let started = cpu_time();
+        let worked = worker.turn();
+        lock(&shared.counts).busy_ns += cpu_time().saturating_sub(started);
+        match worked {
+            Ok(true) => {}
+            Ok(false) => {
+                shared.lost[1].store(lost(&worker.kernel.sockets), Ordering::Release);
+                shared.done.store(worker.merge.next(), Ordering::Release);
+                shared.idle.store(true, Ordering::Release);
+                worker.wait();
+            }
+            Err(error) => {
+                lock(&shared.kept).failure = Some(error);
+                break;
+            }
+        }
+    }
+    shared.done.store(worker.merge.next(), Ordering::Release);
+    shared.lost[0].fetch_add(lost(&worker.kernel.sockets), Ordering::AcqRel);
+    shared.lost[1].store(0, Ordering::Release);
+    shared.idle.store(true, Ordering::Release);
+    shared.running.store(false, Ordering::Release);
+}
+
+impl Worker<'_> {
+    /// One batch; whether there was anything to do.
+    fn turn(&mut self) -> Result<bool, XdpError> {
+        let made = (self.kernel.made)().0;
+        let received = self.receive();
+        let mut owned = lock(&self.shared.program);
+        let mut ran = 0;
+        while let Some(arrival) = {
+            let (sockets, unsent) = (&self.kernel.sockets, &self.kernel.made);
+            let before = self.before;
+            self.merge.pop(|| (unsent().1 + lost(sockets)).saturating_sub(before))
+        } {
+            self.handle(&mut owned, arrival)?;
+            ran += 1;
+        }
+        drop(owned);
+        if self.merge.is_empty() && received == 0 && self.merge.next() < made {
+            let never = (self.kernel.made)().1 + lost(&self.kernel.sockets);
+            self.merge.close(made, never.saturating_sub(self.before));
+        }
+        let mut given_up = 0;
+        for socket in self.kernel.sockets.iter_mut().flatten() {
+            given_up += socket.kick();
+        }
+        self.kernel.back.send(&self.back)?;
+        self.back.clear();
+        lock(&self.shared.counts).unsent += given_up;
+        Ok(received > 0 || ran > 0)
+    }
+
+    /// Takes in everything that is there; returns how much that was.
+    fn receive(&mut self) -> usize {
+        let (merge, shared) = (&mut self.merge, self.shared);
+        let mut count = 0;
+        let edge_of = |event: u32| shared.edges.iter().position(|edge| edge.lies.event.as_u32() == event);
+        let word = |bytes: &[u8], at: usize| {
+            Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+        };
+        for (port, sockets) in (0u32..).zip(&mut self.kernel.sockets) {
+            for socket in sockets {
+                count += socket.receive(|front, frame| {
+                    let read = || {
+                        let end = front.len().checked_sub(8)?;
+                        let (order, event) = (word(front, end)?, word(front, end + 4)?);
+                        let edge = edge_of(event)?;
+                        let start = end.checked_sub(shared.edges[edge].bytes(shared.recorded))?;
+                        let packet = Some((port, frame));
+                        let (passage, trip) =
+                            shared.edges[edge].read(&front[start..end], shared.recorded, packet)?;
+                        Some((order, Arrival { edge, passage, trip }))
+                    };
+                    match read() {
+                        Some((order, arrival)) => merge.insert(order, arrival),
+                        None => lock(&shared.counts).unsent += 1,
+                    }
+                });
+            }
+        }
+        count += self.kernel.events.drain(|record| {
+            let read = || {
+                let (event, order) = (word(record, 0)?, word(record, 4)?);
+                let edge = edge_of(event)?;
+                let (passage, trip) = shared.edges[edge].read(record.get(8..)?, shared.recorded, None)?;
+                Some((order, Arrival { edge, passage, trip }))
+            };
+            match read() {
+                Some((order, arrival)) => merge.insert(order, arrival),
+                None => lock(&shared.counts).unsent += 1,
+            }
+        });
+        count
+    }
+
+    /// Runs an event's handler and those of the events it leads to in the process.
+    fn handle(&mut self, owned: &mut Owned, arrival: Arrival) -> Result<(), XdpError> {
+        let shared = self.shared;
+        let edge = &shared.edges[arrival.edge];
+        let first = owned.0.enter(edge.lies.event, &arrival.passage, edge.packet_at);
+        let mut open = VecDeque::from([(edge.lies.stage, first, arrival.trip)]);
+        while let Some((stage, message, trip)) = open.pop_front() {
+            let effects = owned.0.run(message).to_vec();
+            let mut counts = lock(&shared.counts);
+            counts.runs[stage] += 1;
+            for effect in effects {
+                match effect {
+                    StepEffect::Generate { event, message, bytes, .. } => {
+                        let local = shared.local[event.as_u32() as usize];
+                        if bytes.is_some() {
+                            counts.stages[stage].verdicts[REDIRECT] += 1;
+                            counts.stages[stage].handed += 1;
+                        }
+                        match local {
+                            Some(to) => {
+                                open.push_back((to, message, Trip { route: trip.route * 67 + 1, ..trip }));
+                            }
+                            None => {
+                                let passage = owned.0.leave(message);
+                                self.back.extend(self.returned(event, &passage, trip, &mut counts));
+                                self.turn = self.turn.wrapping_add(1);
+                            }
+                        }
+                    }
+                    StepEffect::Send { .. } => counts.stages[stage].verdicts[REDIRECT] += 1,
+                    StepEffect::Drop { reason } => {
+                        counts.stages[stage].verdicts[DROP] += 1;
+                        counts.drops[stage][reason.as_u32() as usize] += 1;
+                    }
+                    StepEffect::NoRoom => {
+                        counts.stages[stage].verdicts[DROP] += 1;
+                        if let Some(last) = counts.drops[stage].last_mut() {
+                            *last += 1;
+                        }
+                    }
+                    StepEffect::Host { .. } | StepEffect::Stack { .. } => {
+                        counts.stages[stage].verdicts[DROP] += 1;
+                    }
+                    StepEffect::Made { .. } | StepEffect::ToHost { .. } => {}
+                }
+            }
+            drop(counts);
+            self.give_out(owned.0.take_outputs(), trip);
+            self.note_refusals(owned, trip);
+            if self.back.len() >= 64 {
+                self.kernel.back.send(&self.back)?;
+                self.back.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// The frame of an event that goes back; none if it is too long for the way.
+    fn returned(
+        &self,
+        event: EventId,
+        passage: &Passage,
+        trip: Trip,
+        counts: &mut super::Counts,
+    ) -> Option<Vec<u8>> {
+        let edge: &Edge = self.shared.edges.iter().find(|edge| edge.lies.event == event)?;
+        let stage = &self.shared.pipeline.stages[edge.lies.stage];
+        let replica = edge.replica(passage, stage.replicas).unwrap_or(self.turn % stage.replicas.max(1));
+        let cpu = self.kernel.cpus.get((stage.first + replica) as usize).copied().unwrap_or(0);
+        let size = edge.bytes(self.shared.recorded) as u32;
+        let mut frame = Vec::with_capacity(HEAD + size as usize + 64);
+        for word in [edge.lies.stage as u32, cpu, size] {
+            frame.extend(word.to_le_bytes());
+        }
+        let trip = Trip { route: trip.route.wrapping_mul(67).wrapping_add(replica + 1), ..trip };
+        edge.write(passage, self.shared.recorded.then_some(trip), &mut frame);
+        if frame.len() > LARGEST_FRAME {
+            counts.unsent += 1;
+            return None;
+        }
+        counts.values_back += u64::from(passage.packet.is_none());
+        Some(frame)
+    }
+
+    /// Sends frames by their ports; everything else waits for the owner.
+    fn give_out(&mut self, outputs: Vec<Output>, trip: Trip) {
+        for output in outputs {
+            match output {
+                Output::Send { port, frame } => {
+                    if self.shared.recorded
+                        && let Some(sent) = lock(&self.shared.kept).sent.get_mut(port as usize)
+                    {
+                        sent.push_back(trip);
+                    }
+                    let socket = self.kernel.sockets.get_mut(port as usize).and_then(|list| list.first_mut());
+                    let went = socket.is_some_and(|socket| send(socket, &frame));
+                    if !went {
+                        lock(&self.shared.counts).unsent += 1;
+                    }
+                }
+                Output::Drop { .. } => {}
+                output => lock(&self.shared.kept).outputs.push(output),
+            }
+        }
+    }
+
+    /// In recorded runs: which event a full table refused.
+    fn note_refusals(&mut self, owned: &mut Owned, trip: Trip) {
+        let program = owned.0.program();
+        let tables = program.artifact().tables.len();
+        self.refused.resize(tables, 0);
+        for (at, before) in self.refused.iter_mut().enumerate() {
+            let table = TableId::from_u32(at as u32);
+            let now = program.refused(table);
+            if self.shared.recorded {
+                let list = (*before..now).map(|_| (trip.number, table));
+                lock(&self.shared.kept).refusals.extend(list);
+            }
+            *before = now;
+        }
+    }
+
+    /// Sleeps until something arrives, or for a while.
+    fn wait(&self) {
+        let sockets = self.kernel.sockets.iter().flatten().map(|socket| socket.fd().as_raw_fd());
+        let all: Vec<RawFd> = sockets.chain([self.kernel.events_fd.as_fd().as_raw_fd()]).collect();
+        let mut list: Vec<libc::pollfd> =
+            all.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
+        // SAFETY: an array and its length. Whatever the answer, the queues are looked at next.
+        unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, PAUSE.as_millis() as i32) };
+    }
+}
+
+/// Queues a frame; when the ring is full the kernel is asked to empty it first.
+fn send(socket: &mut Socket, frame: &[u8]) -> bool {
+    let started = Instant::now();
+    while !socket.send(frame) {
+        if started.elapsed() > Duration::from_secs(1) {
+            return false;
+        }
+        socket.kick();
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// Packets that full sockets lost.
+fn lost(sockets: &[Vec<Socket>]) -> u64 {
+    sockets.iter().flatten().map(Socket::lost).sum()
+}
+
+/// Nanoseconds of CPU this thread has used.
+fn cpu_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
