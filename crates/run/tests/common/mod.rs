@@ -117,6 +117,7 @@ pub fn fixture() -> Fixture {
         uses_time_or_random: true,
         uses_host_ring: true,
         pipeline: None,
+        process: None,
     };
     Fixture { program: p, artifact, hits, slots, total, routes, acl, texts, unwanted }
 }
