@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from nicforge.flow import (
+    Composite,
     Discard,
     Drop,
     Element,
@@ -18,6 +19,7 @@ from nicforge.flow import (
     Program,
     Queue,
     Reply,
+    Segment,
     Struct,
     Table,
     ToNet,
@@ -249,7 +251,7 @@ def test_mistakes_in_graphs_are_named():
     refused(lambda: In(a=packet, b=packet), "one packet at most")
     refused(lambda: Pass("not a name"), "`not a name` is no name in C")
     refused(lambda: Pass(LIMIT="3"), "constant `LIMIT` of element `pass` is no integer")
-    refused(lambda: FromNet() >> 3, "can be connected to an element or a queue only")
+    refused(lambda: FromNet() >> 3, "can be connected to an element, a composite or a queue only")
 
 
 def test_commands_exit_as_nicforge_does():
@@ -268,3 +270,122 @@ def test_every_public_name_is_documented():
         if inspect.isclass(thing) or inspect.isfunction(thing):
             assert thing.__doc__ and len(thing.__doc__) > 20, name
     assert (be32.c, u8.c) == ("nf_be32", "uint8_t")
+
+
+class Third(Element):
+    """Every MOST-th of a flow's packets goes out by `more`."""
+
+    inp = In(pkt=packet, source=be32)
+    more = Out(packet)
+    fine = Out(packet)
+    tables = (Table("thirds", "hash", be32, u64, 64),)
+    body = """
+        uint64_t seen;
+        nf_lookup(&thirds, source, &seen);
+        nf_update(&thirds, source, seen + 1);
+        nf_reset(pkt);
+        if (seen % MOST == MOST - 1)
+            more(pkt);
+        else
+            fine(pkt);
+    """
+
+
+class Source(Element):
+    inp = In(pkt=packet)
+    out = Out(packet, be32)
+    other = Out(packet)
+    body = """
+        struct nf_eth eth;
+        struct nf_ipv4 ip;
+        if (nf_extract(pkt, &eth) && eth.type == nf_htons(NF_ETH_IPV4) && nf_extract(pkt, &ip))
+            out(pkt, ip.src);
+        else
+            other(pkt);
+    """
+
+
+class Limit(Composite):
+    def configure(self, most):
+        source, third = Source(), Third(MOST=most)
+        source.out >> Queue("work") >> third
+        third.more >> Drop("too many")
+        source.other >> Drop("not IPv4")
+        self.inp = source
+        self.out = third.fine
+
+
+def test_composites_are_connected_as_elements_are():
+    network, limit = FromNet(), Limit(3)
+    network >> limit >> Reply()
+    program = Program("limited", network)
+    text = program.source().text
+    assert "static void limit_third(nf_pkt pkt, nf_be32 source)" in text and "void limit_work(" in text
+    assert 'subgraph cluster_limit { label="limit"' in program.draw()
+    for target in ("dpdk", "u280"):
+        assert "matches the reference: 1259 of 1259 events" in program.verify(target, "--pcap", str(TRAFFIC))
+
+
+def test_borders_of_composites_hold():
+    def past_the_input():
+        network, limit = FromNet(), Limit(3)
+        network >> limit.members[0]
+        limit >> Reply()
+        limit.inp = limit.members[-1]
+        Program("past", network)
+
+    def no_output():
+        class Open(Composite):
+            def configure(self):
+                self.inp = self.inner = Pass()
+
+        network, each = FromNet(), Open()
+        network >> each
+        each.inner >> Reply()
+        Program("open", network)
+
+    def foreign():
+        other = Pass()
+
+        class Taken(Composite):
+            def configure(self):
+                self.inp = Pass()
+                self.out = other.outputs["out"]
+
+        Taken()
+
+    refused(past_the_input, "leads into composite `limit`, past its input")
+    refused(no_output, "leads out of composite `open`, but is none of its outputs", "`configure`")
+    refused(foreign, "is no output of composite `taken`")
+    refused(lambda: Composite(), "composite `composite` has no `configure`")
+
+
+def test_segments_own_their_cores():
+    network = FromNet(segment=Segment("receive", device="nic", cores=[0, 1]))
+    network >> Queue("crossing", segment=Segment("work", device="host", cores=1)) >> Reply()
+    text = Program("apart", network).source().text
+    assert "NF_ON(nic);\nNF_MAX_REPLICAS(2);\nvoid net_recv" in text
+    assert "NF_ON(host);\nNF_MAX_REPLICAS(1);\nvoid crossing(nf_pkt pkt)" in text
+
+    def twice():
+        network = FromNet(segment=Segment("receive", device="nic", cores=[0, 1]))
+        network >> Queue("more", segment=Segment("send", device="nic", cores=[1])) >> Reply()
+        Program("twice", network)
+
+    refused(twice, "core 1 belongs to segment `receive` and segment `send`", "another core")
+    refused(lambda: Segment("x", device="moon"), "segment `x` is on `moon`")
+    refused(lambda: Segment("x", cores=[]), "segment `x` needs at least one core")
+    refused(lambda: Segment("x", cores=[1, 1]), "each once")
+    refused(lambda: Queue("q", side="nic", segment=Segment("x")), "queue `q` has a segment and a side")
+
+
+def test_the_package_installs(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    done = subprocess.run([python, "-m", "pip", "install", "-q", ROOT], capture_output=True, text=True)
+    if done.returncode and "No matching distribution" in done.stderr:
+        pytest.skip("pip reaches no package index, which it needs for hatchling")
+    assert done.returncode == 0, done.stderr
+    code = "from nicforge.flow import *; n = FromNet(); n >> Reply(); print(Program('echo', n).check())"
+    said = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert "echo: 1 handler" in said.stdout, said.stderr

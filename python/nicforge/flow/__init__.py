@@ -8,7 +8,8 @@ count.out >> Reply()
 Program("counting", source).main()
 """
 
-from .element import Element, In, Out, Queue
+from .composite import Composite
+from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .program import Program
@@ -33,6 +34,7 @@ from .types import (
 )
 
 __all__ = [
+    "Composite",
     "Discard",
     "Drop",
     "Element",
@@ -44,6 +46,7 @@ __all__ = [
     "Program",
     "Queue",
     "Reply",
+    "Segment",
     "Struct",
     "Table",
     "ToHost",

@@ -10,6 +10,10 @@ def dot(program) -> str:
     lines = [f"digraph {program.name} {{", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     for element in program.elements:
         lines.append(f"  {program.functions[element]};")
+    for composite in program.composites():
+        names = [program.functions.get(member, member.name) for member in composite.members]
+        inside = "; ".join(name for name in names)
+        lines.append(f'  subgraph cluster_{composite.name} {{ label="{composite.name}"; style=dashed; {inside}; }}')
     for queue in program.queues:
         where = f"\\non the {queue.side}" if queue.side else ""
         lines.append(f'  {queue.name} [shape=cylinder, label="{queue.name}{where}"];')

@@ -28,6 +28,17 @@ from .errors import FlowError, Place, caller
 from .types import Struct, Table, Type, check_name, packet
 
 
+#: Composites whose `configure` is running, outermost first.
+building: list = []
+
+
+def _target(port: object, to: object) -> Element | Queue:
+    """What a connection leads to: of a composite, what is behind its input."""
+    if isinstance(to, Port) or not hasattr(to, "entry"):
+        raise FlowError(f"{port} can be connected to an element, a composite or a queue only", caller())
+    return to.entry()
+
+
 class In:
     """An input: names and types of what comes in; at most one packet."""
 
@@ -64,11 +75,11 @@ class Port:
         self.to: list[Element | Queue] = []
         self.place: Place | None = None
 
-    def __rshift__(self, to: Element | Queue) -> Element | Queue:
-        if isinstance(to, Port) or not isinstance(to, (Element, Queue)):
-            raise FlowError(f"{self} can be connected to an element or a queue only", caller())
+    def __rshift__(self, to):
+        """Connects it to an element, a composite or a queue, which it gives back."""
+        target = _target(self, to)
         self.place = caller()
-        self.to.append(to)
+        self.to.append(target)
         return to
 
     def __str__(self) -> str:
@@ -89,7 +100,11 @@ class Element:
     def __init__(self, name: str | None = None, **constants: int):
         self.place = caller()
         self.given = name is not None
-        self.name = check_name(name if name is not None else _snake(type(self).__name__), self.place)
+        self.composites = list(building)
+        for composite in building:
+            composite.members.append(self)
+        name = "_".join([*(each.name for each in building), name if name is not None else _snake(type(self).__name__)])
+        self.name = check_name(name, self.place)
         self.constants = {check_name(key, self.place): value for key, value in constants.items()}
         for key, value in self.constants.items():
             if not isinstance(value, int):
@@ -103,7 +118,11 @@ class Element:
         for attribute, port in self.outputs.items():
             setattr(self, attribute, port)
 
-    def __rshift__(self, to: Element | Queue) -> Element | Queue:
+    def entry(self) -> Element:
+        """Where a connection to it leads."""
+        return self
+
+    def __rshift__(self, to):
         if len(self.outputs) != 1:
             names = ", ".join(self.outputs) or "none"
             raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: element.out >> …")
@@ -136,16 +155,50 @@ class Element:
         return self.place
 
 
+class Segment:
+    """Cores that work off what is behind a queue, or what comes from the network.
+
+    device  "nic" or "host"; None leaves it to the planner.
+    cores   how many at most, or which: a core belongs to one segment.
+    """
+
+    def __init__(self, name: str, device: str | None = None, cores: int | list[int] | None = None):
+        self.place = caller()
+        self.name = check_name(name, self.place)
+        if device not in (None, "nic", "host"):
+            raise FlowError(f"segment `{name}` is on `{device}`", self.place, 'a device is "nic" or "host"')
+        self.device = device
+        self.cores = [] if cores is None or isinstance(cores, int) else list(cores)
+        self.replicas = cores if isinstance(cores, int) else len(self.cores) or None
+        if cores is not None and (not self.replicas or self.replicas < 1):
+            raise FlowError(f"segment `{name}` needs at least one core", self.place)
+        for core in self.cores:
+            if not isinstance(core, int) or core < 0 or self.cores.count(core) > 1:
+                raise FlowError(f"segment `{name}` has cores {self.cores}", self.place, "list numbers from 0, each once")
+
+    def __str__(self) -> str:
+        return f"segment `{self.name}`"
+
+
 class Queue:
     """What is handed to it is handled later, in order: by other cores, or on the other side of the host link.
 
     side      "nic" or "host" pins what is behind it; None leaves it to the planner.
     replicas  most cores that may work behind it at a time.
+    segment   says both, and what else shares its cores.
     """
 
-    def __init__(self, name: str, side: str | None = None, replicas: int | None = None):
+    def __init__(self, name: str, side: str | None = None, replicas: int | None = None, segment: Segment | None = None):
         self.place = caller()
-        self.name = check_name(name, self.place)
+        self.composites = list(building)
+        for composite in building:
+            composite.members.append(self)
+        self.name = check_name("_".join([*(each.name for each in building), name]), self.place)
+        if segment is not None:
+            if side is not None or replicas is not None:
+                raise FlowError(f"queue `{name}` has a segment and a side or replicas", self.place, "the segment says them")
+            side, replicas = segment.device, segment.replicas
+        self.segment = segment
         if side not in (None, "nic", "host"):
             raise FlowError(f"queue `{name}` is pinned to `{side}`", self.place, 'a side is "nic" or "host"')
         if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
@@ -153,14 +206,19 @@ class Queue:
         self.side, self.replicas = side, replicas
         self.to: Element | None = None
 
-    def __rshift__(self, to: Element) -> Element:
-        if not isinstance(to, Element):
+    def entry(self) -> Queue:
+        """Where a connection to it leads."""
+        return self
+
+    def __rshift__(self, to):
+        target = _target(self, to)
+        if not isinstance(target, Element):
             raise FlowError(f"{self} can be connected to an element only", caller())
         if self.to is not None:
             raise FlowError(
                 f"{self} leads to {self.to} already", caller(), "put one element behind it that has several outputs"
             )
-        self.to = to
+        self.to = target
         return to
 
     def __str__(self) -> str:

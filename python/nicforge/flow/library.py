@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from .element import Element, In, Out, Port
+from .element import Element, In, Out, Port, Segment
 from .types import Struct, Type, packet, u32
 
 
 class FromNet(Element):
-    """Packets from the network. The program begins here."""
+    """Packets from the network. The program begins here, on the cores of `segment` if there is one."""
 
     out = Out(packet)
+
+    def __init__(self, name: str | None = None, segment: Segment | None = None):
+        super().__init__(name)
+        self.segment = segment
 
 
 class FromHost(Element):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from .element import Element, Port, Queue, structs_of
+from .composite import Composite, check_borders
+from .element import Element, Port, Queue, Segment, structs_of
 from .errors import FlowError, Place, caller
 from .library import FromHost, FromNet
 from .tool import Tool
@@ -87,8 +88,27 @@ class Program:
             for to in port.to:
                 element = to.to if isinstance(to, Queue) else to
                 self._check_types(port, to, element)
+                check_borders(port, to)
+        self._check_segments()
         for element in self.elements:
             self._check_cycle(element, [])
+
+    def _check_segments(self) -> None:
+        """A core belongs to one segment, and a segment to one name."""
+        nodes = [*(source for source in self.sources if isinstance(source, FromNet)), *self.queues]
+        segments: list[Segment] = []
+        for node in nodes:
+            if node.segment is not None and node.segment not in segments:
+                segments.append(node.segment)
+        for at, segment in enumerate(segments):
+            for other in segments[:at]:
+                both = sorted(set(segment.cores) & set(other.cores))
+                if segment.name == other.name:
+                    raise FlowError(f"there are two segments `{segment.name}`", segment.place, f"the other one is at {other.place}")
+                if both and segment.device == other.device:
+                    raise FlowError(
+                        f"core {both[0]} belongs to {other} and {segment}", segment.place, "give one of them another core"
+                    )
 
     def _check_types(self, port: Port, to: Element | Queue, element: Element) -> None:
         if element.inp is None:
@@ -123,6 +143,11 @@ class Program:
                 name, number = f"{element.name}_{number}", number + 1
             taken[name] = element
             self.functions[element] = name
+
+    def composites(self) -> list[Composite]:
+        """Its outermost composites."""
+        found = {id(node.composites[0]): node.composites[0] for node in [*self.elements, *self.queues] if node.composites}
+        return list(found.values())
 
     def tables(self) -> list[Table]:
         """All tables of its elements, each once."""
@@ -174,6 +199,8 @@ class Program:
                     writer.add(f"    {self.functions[to]}({call});", place=port.place)
             writer.add("}")
         if isinstance(element, FromNet):
+            if element.segment is not None:
+                writer.add(*_where(element.segment.device, element.segment.replicas), place=element.segment.place)
             writer.add("void net_recv(nf_pkt pkt)", "{", f"    {name}_out(pkt);", "}")
             return
         if isinstance(element, FromHost):
@@ -191,10 +218,7 @@ class Program:
 
     def _queue(self, writer: _Writer, queue: Queue) -> None:
         writer.add("")
-        if queue.side:
-            writer.add(f"NF_ON({queue.side});", place=queue.place)
-        if queue.replicas:
-            writer.add(f"NF_MAX_REPLICAS({queue.replicas});", place=queue.place)
+        writer.add(*_where(queue.side, queue.replicas), place=queue.place)
         names = ", ".join(queue.to.inp.values)
         writer.add(f"void {queue.name}({_parameters(queue.to)})", place=queue.place)
         writer.add("{", f"    {self.functions[queue.to]}({names});", "}")
@@ -234,6 +258,11 @@ class _Writer:
     def add(self, *lines: str, place: Place | None = None) -> None:
         self.lines.extend(lines)
         self.places.extend([place] * len(lines))
+
+
+def _where(side: str | None, replicas: int | None) -> list[str]:
+    """Annotations of a handler."""
+    return [*([f"NF_ON({side});"] if side else []), *([f"NF_MAX_REPLICAS({replicas});"] if replicas else [])]
 
 
 def _parameters(element: Element) -> str:
