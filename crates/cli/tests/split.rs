@@ -57,7 +57,7 @@ fn a_run_prints_both_sides() {
     let stages = value["stages"].as_array().unwrap();
     let named = |name: &str| stages.iter().find(|stage| stage["name"] == name).unwrap();
     // What the first stage hands on, the host takes; what the host hands on, the stage behind it takes.
-    assert_eq!(named("net_recv")["handed_on"], named("account")["packets_in"], "{ran:?}");
+    assert_eq!(named("net_recv")["handed_on"], named("kind")["packets_in"], "{ran:?}");
     let replies = named("reply")["packets_in"].as_u64().unwrap();
     assert!(replies > 100 && named("reply")["turned_away"] == 0, "{ran:?}");
     assert_eq!(value["tables"][0]["entries"], 104, "{ran:?}");
@@ -68,7 +68,7 @@ fn plans_say_what_runs_in_the_process() {
     let place = Place::new();
     let ran = place.run(&["plan", &source("split/split.c"), "--target", "xdp"]);
     let line = |name: &str| ran.ok().lines().find(|line| line.trim_start().starts_with(name)).unwrap_or("");
-    assert!(line("account ").contains("1 of 4 process") && line("reply ").contains("1 of 4 cpu"), "{ran:?}");
+    assert!(line("kind ").contains("1 of 4 process") && line("reply ").contains("1 of 4 cpu"), "{ran:?}");
     assert!(line("sources ").contains("process-l2") && line("latest ").contains("map"), "{ran:?}");
 }
 

@@ -95,6 +95,8 @@ class Element:
 
     inp: In | None = None
     tables: tuple[Table, ...] = ()
+    #: Structs of the body that are no port's and no table's.
+    structs: tuple[Struct, ...] = ()
     body: str = ""
 
     def __init__(self, name: str | None = None, **constants: int):
@@ -186,9 +188,17 @@ class Queue:
     side      "nic" or "host" pins what is behind it; None leaves it to the planner.
     replicas  most cores that may work behind it at a time.
     segment   says both, and what else shares its cores.
+    ordered   False if what is behind it may be overtaken by packets that take another way to the same tables.
     """
 
-    def __init__(self, name: str, side: str | None = None, replicas: int | None = None, segment: Segment | None = None):
+    def __init__(
+        self,
+        name: str,
+        side: str | None = None,
+        replicas: int | None = None,
+        ordered: bool = True,
+        segment: Segment | None = None,
+    ):
         self.place = caller()
         self.composites = list(building)
         for composite in building:
@@ -203,7 +213,7 @@ class Queue:
             raise FlowError(f"queue `{name}` is pinned to `{side}`", self.place, 'a side is "nic" or "host"')
         if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
             raise FlowError(f"queue `{name}` needs at least 1 replica behind it", self.place)
-        self.side, self.replicas = side, replicas
+        self.side, self.replicas, self.ordered = side, replicas, ordered
         self.to: Element | None = None
 
     def entry(self) -> Queue:

@@ -167,6 +167,7 @@ class Program:
         types: list[Type] = [ty for port in self._ports() for ty in port.types]
         tables = self.tables()
         types += [ty for table in tables for ty in (table.key, table.value)]
+        types += [struct for element in self.elements for struct in element.structs]
         for struct in structs_of(types):
             writer.add(*struct.definition().split("\n"), "")
         for table in tables:
@@ -219,6 +220,8 @@ class Program:
     def _queue(self, writer: _Writer, queue: Queue) -> None:
         writer.add("")
         writer.add(*_where(queue.side, queue.replicas), place=queue.place)
+        if not queue.ordered:
+            writer.add("NF_UNORDERED", place=queue.place)
         names = ", ".join(queue.to.inp.values)
         writer.add(f"void {queue.name}({_parameters(queue.to)})", place=queue.place)
         writer.add("{", f"    {self.functions[queue.to]}({names});", "}")

@@ -157,14 +157,26 @@ impl<'a> Generator<'a> {
     /// Finds what the senders of each event agree on: prints every handler once, senders first.
     fn agree(&mut self, names: &HashMap<HandlerId, String>) {
         let Some(pipe) = &self.pipe else { return };
-        let order: Vec<HandlerId> = pipe.handlers.concat();
+        let mut rest: Vec<HandlerId> = pipe.handlers.concat();
+        let senders = |id: HandlerId, rest: &[HandlerId]| {
+            let event = self.program.handlers[id].event;
+            rest.iter().any(|from| *from != id && pipeline::generated(self.program, *from).contains(&event))
+        };
+        let mut order = Vec::new();
+        while !rest.is_empty() {
+            // What goes round through the process may have no first: then nothing is known about its packet.
+            let ready = rest.iter().position(|id| !senders(*id, &rest));
+            order.push((rest.remove(ready.unwrap_or(0)), ready.is_some()));
+        }
         let mut shared = Shared::default();
-        for id in order {
+        for (id, known) in order {
             let event = self.program.handlers[id].event;
             if self.program.events[event].direction == Direction::Internal
                 && let Some(pipe) = &mut self.pipe
             {
-                // Stages send forward, so all senders were printed.
+                if !known || pipeline::generated(self.program, id).contains(&event) {
+                    shared.handovers.push((event, Form { cursor: None, staged: true }));
+                }
                 pipe.agree(event, &shared.handovers);
             }
             let known = shared.handovers.clone();

@@ -116,6 +116,7 @@ pub fn fixture() -> Fixture {
         logs: vec![LogFormat { text: "port {} at {}".into(), signed: vec![false, false] }],
         uses_time_or_random: true,
         uses_host_ring: true,
+        process: None,
         pipeline: None,
         process: None,
     };
