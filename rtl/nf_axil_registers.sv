@@ -17,6 +17,7 @@ module nf_axil_registers #(
     parameter PAIRS = 0,
     parameter [CONTROL*32-1:0] INITIAL = 0,
     parameter [CONTROL-1:0] READABLE = ~0,   // control words that can be read back; others read as zero and cost less
+    parameter STROBES = 1,      // 0: control words are written whole, whatever the strobes, which costs less
     parameter ADDRESS = $clog2(CONTROL + STATUS) + 2
 ) (
     input  wire                   clk,
@@ -47,7 +48,7 @@ module nf_axil_registers #(
 
     wire [WORD-1:0] write_word = s_axil_awaddr[ADDRESS-1:2];
     wire [WORD-1:0] read_word = s_axil_araddr[ADDRESS-1:2];
-    wire unused = &{s_axil_awaddr[1:0], s_axil_araddr[1:0]};
+    wire unused = &{s_axil_awaddr[1:0], s_axil_araddr[1:0], s_axil_wstrb};
     wire write = s_axil_awvalid && s_axil_wvalid && s_axil_awready;
     wire read = s_axil_arvalid && s_axil_arready;
 
@@ -69,7 +70,7 @@ module nf_axil_registers #(
         for (i = 0; i < CONTROL; i = i + 1) begin
             for (b = 0; b < 4; b = b + 1) begin
                 if (rst) control[i*32 + b*8 +: 8] <= INITIAL[i*32 + b*8 +: 8];
-                else if (write_to[i] && s_axil_wstrb[b]) control[i*32 + b*8 +: 8] <= s_axil_wdata[b*8 +: 8];
+                else if (write_to[i] && (STROBES == 0 || s_axil_wstrb[b])) control[i*32 + b*8 +: 8] <= s_axil_wdata[b*8 +: 8];
             end
         end
     end

@@ -78,7 +78,7 @@ module nf_balance #(
     logic                  committing;
     wire  [29:0]           window_bytes;
     logic [31:0]           kept_packets, kept_bytes, diverted_packets, diverted_bytes, merged_packets;
-    nf_axil_registers #(.CONTROL(CONTROL), .STATUS(STATUS), .READABLE(10'd1), .ADDRESS(7)) registers (
+    nf_axil_registers #(.CONTROL(CONTROL), .STATUS(STATUS), .READABLE(10'd1), .STROBES(0), .ADDRESS(7)) registers (
         .clk(clk), .rst(rst),
         .s_axil_awaddr(s_axil_awaddr), .s_axil_awvalid(s_axil_awvalid), .s_axil_awready(s_axil_awready),
         .s_axil_wdata(s_axil_wdata), .s_axil_wstrb(s_axil_wstrb), .s_axil_wvalid(s_axil_wvalid), .s_axil_wready(s_axil_wready),

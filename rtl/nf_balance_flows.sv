@@ -39,25 +39,29 @@ module nf_balance_flows (
 `endif
 
     logic [23:0]      cycles;
-    logic [9:0]       c_bucket, d_bucket, e_bucket, written_bucket;
-    logic [STATE-1:0] d_state, e_state, written;
-    logic             d_wanted, e_wanted;
+    logic [9:0]       c_bucket, d_bucket, e_bucket;
+    logic [STATE-1:0] d_state;
+    logic             d_wanted, e_wanted, e_side;
+    logic             d_next, d_written, written_side, written_stamped, at_once;
     wire  [13:0]      now = cycles[23:10];
 
-    // At e: the state as the packet before left it, which may be one of the same bucket.
-    wire side = e_state[STATE-1];
-    wire stamped = e_state[STATE-2];
-    wire [13:0] quiet = now - e_state[13:0];
-    wire moves = side != e_wanted && stamped && quiet >= drain;
-    wire after = moves ? e_wanted : side;
-    wire [STATE-1:0] state = {after, after != e_wanted, now};
+    // At d: where the packet will go. The one right before may be of the same bucket (`d_next`: it is at e and writes now), or the one before
+    // that (`d_written`: it wrote when the state was read). Nothing was quiet since then, so the side changes only if `drain` is zero.
+    wire e_stamped = e_side != e_wanted;
     wire write = advance && e_first;
-    assign host = after;
+    wire [13:0] quiet = now - d_state[13:0];
+    wire recent = d_next && e_first || d_written;
+    wire recent_side = d_next && e_first ? e_side : written_side;
+    wire recent_stamped = d_next && e_first ? e_stamped : written_stamped;
+    wire side = recent ? recent_side : d_state[STATE-1];
+    wire moves = recent ? recent_stamped && at_once : d_state[STATE-2] && quiet >= drain;
+    assign host = e_side;
 
     always_ff @(posedge clk) begin
         cycles <= cycles + 1'b1;
+        at_once <= drain == 0;
         if (w_valid) wanted[w_bucket] <= w_host;
-        if (write) states[e_bucket] <= state;
+        if (write) states[e_bucket] <= {e_side, e_stamped, now};
         if (advance) begin
             c_bucket <= b_flow[9:0] ^ {4'b0, b_flow[15:10]};
             d_bucket <= c_bucket;
@@ -65,16 +69,13 @@ module nf_balance_flows (
             d_wanted <= wanted[c_bucket];
             e_bucket <= d_bucket;
             e_wanted <= d_wanted;
-            // Writes of the last two packets are younger than what was read.
-            if (write && e_bucket == d_bucket) e_state <= state;
-            else if (written_valid && written_bucket == d_bucket) e_state <= written;
-            else e_state <= d_state;
-            written_valid <= write;
-            written_bucket <= e_bucket;
-            written <= state;
+            e_side <= moves ? d_wanted : side;
+            d_next <= c_bucket == d_bucket;
+            d_written <= e_first && c_bucket == e_bucket;
+            written_side <= e_side;
+            written_stamped <= e_stamped;
         end
     end
-    logic written_valid;
 `ifndef SYNTHESIS
     initial cycles = 0;
 `endif

@@ -9,8 +9,8 @@
 //     mode 3, flow-affine   the account is not asked; `flow_host` says where the packet's flow is
 //
 // Bytes are those on the wire: 24 more a packet for preamble, checksum and gap. Fragments go to the host in modes 0 to 2, since
-// all parts of a packet must meet again. `route` overrides everything: 1 all to the NIC, 2 all to the host. The word that is counted in the
-// very cycle in which a window ends is not charged.
+// all parts of a packet must meet again. `route` overrides everything: 1 all to the NIC, 2 all to the host. What a word puts on and takes off
+// counts one cycle later, so the packet right behind is judged without it; words of the two cycles around the end of a window are not charged.
 //
 // Ports       c_*: the word at stage c of nf_balance_rewrite, e_*: the word at e; `divert` answers in the same cycle.
 // Latency     2 cycles from c to e.
@@ -46,9 +46,9 @@ module nf_balance_meter (
 
     logic signed [WIDTH-1:0] account;
     logic                    full;      // no more is put on
-    logic                    loading;   // a window has begun, its credit is not yet there
+    logic signed [WIDTH-1:0] change;    // of the word before, or of a cycle without one
     logic                    diverting;
-    logic [23:0]             left;      // cycles of this window
+    logic [23:0]             elapsed;   // cycles of this window
     logic                    ended;
 
     // What a word puts on and takes off, two stages before it counts.
@@ -79,27 +79,41 @@ module nf_balance_meter (
     assign diverted = e_first ? divert : diverting;
 
     wire step = advance && e_word;
-    wire signed [WIDTH-1:0] idle = mode == WINDOW ? (loading ? $signed({1'b0, credit, {POINT{1'b0}}}) : 0)
-        : mode == TOKENS && !full ? $signed({{(WIDTH - 20){1'b0}}, rate}) : 0;
-    wire signed [WIDTH-1:0] change = !step ? idle : diverted ? e_put : e_net;
+    // What a cycle without a word puts on, or the end of a window: tokens (20 bits), credit (above the point), nothing.
+    logic [11:0] idle_low;
+    logic [7:0]  idle_both;
+    logic [15:0] idle_high;
+    wire signed [WIDTH-1:0] idle = $signed({1'b0, idle_high, idle_both, idle_low});
+    wire load = ended && mode == WINDOW;
+    wire earns = mode == TOKENS && !full;
     always_ff @(posedge clk) begin
-        if (rst) account <= {{(WIDTH - POINT){1'b1}}, {POINT{1'b0}}};
-        else if (ended && mode == WINDOW) account <= {{(WIDTH - POINT){1'b1}}, {POINT{1'b0}}};
+        idle_low <= earns ? rate[11:0] : 12'd0;
+        idle_both <= earns ? rate[19:12] : mode == WINDOW ? credit[7:0] : 8'd0;
+        idle_high <= mode == WINDOW ? credit[23:8] : 16'd0;
+        if (load || !step && mode == TOKENS) change <= idle;
+        else if (!step) change <= 0;
+        else change <= diverted ? e_put : e_net;
+        if (rst || load) account <= {{(WIDTH - POINT){1'b1}}, {POINT{1'b0}}};
         else account <= account + change;
         full <= !account[WIDTH-1] && account[WIDTH-2:POINT] >= burst;
         if (step && e_first) diverting <= divert;
-        if (ended) loading <= 1;
-        else if (!step) loading <= 0;
     end
 
+    // Bytes of this window; those of the word before are added, so the word of the cycle in which a window ends begins the next one.
+    logic [7:0]  late;
     logic [29:0] seen;
+    wire  [8:0]  low = {1'b0, seen[7:0] & {8{!ended}}} + {1'b0, late};
     always_ff @(posedge clk) begin
-        if (rst || left == 0) left <= window;
-        else left <= left - 1'b1;
-        ended <= left == 0;
+        ended <= !ended && elapsed >= window;
+        if (rst || ended) elapsed <= 0;
+        else elapsed <= elapsed + 1'b1;
+        late <= step ? e_bytes : 8'd0;
         if (ended) window_bytes <= seen;
-        // The word of the cycle in which a window ends begins the next one.
-        seen <= (ended || rst ? 30'd0 : seen) + {22'd0, e_bytes & {8{step}}};
+        if (rst) seen <= 0;
+        else begin
+            seen[7:0] <= low[7:0];
+            seen[29:8] <= ended ? {21'd0, low[8]} : seen[29:8] + {21'd0, low[8]};
+        end
     end
 endmodule
 `default_nettype wire

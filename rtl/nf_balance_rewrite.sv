@@ -125,10 +125,11 @@ module nf_balance_rewrite #(
     wire ports = sum && (six || place == 0);
     wire [31:0] client = six ? (tag ? `NF_FOUR(a_data, 38) : `NF_FOUR(a_data, 34)) : (tag ? `NF_FOUR(a_data, 30) : `NF_FOUR(a_data, 26));
     wire [15:0] port = six ? (tag ? `NF_TWO(a_data, 58) : `NF_TWO(a_data, 54)) : (tag ? `NF_TWO(a_data, 38) : `NF_TWO(a_data, 34));
-    wire [15:0] flow = client[31:16] ^ client[15:0] ^ (port & {16{ports}});
 
     logic         b_first, b_second, b_supported, b_six, b_tag, b_tcp, b_udp, b_sum, b_late, b_fragment, b_open;
     logic [127:0] b_address;
+    logic [31:0]  b_client;
+    logic [15:0]  b_port;
     logic [2:0]   b_groups;
     logic [7:0]   b_group;
     integer g;
@@ -142,7 +143,8 @@ module nf_balance_rewrite #(
                 {b_six, b_tag, b_tcp, b_udp, b_sum, b_late} <= {six, tag, tcp, udp, sum, late};
                 b_fragment <= !six && place != 0;
                 b_address <= address;
-                b_flow <= flow;
+                b_client <= client;
+                b_port <= ports ? port : 16'd0;
             end
         end
         // Bytes of the word: groups of eight that are full, and the group that is not.
@@ -159,6 +161,8 @@ module nf_balance_rewrite #(
         if (rst) b_open <= 0;
         else if (advance && a_valid) b_open <= !a_last;
     end
+
+    assign b_flow = b_client[31:16] ^ b_client[15:0] ^ b_port;
 
     // c: the row. Written only while no packet is half through, so that all words of one see the same; a read at the same edge sees the old.
     (* ram_style = "block" *)
@@ -195,7 +199,7 @@ module nf_balance_rewrite #(
     logic         d_possible, d_first, d_second, d_six, d_tag, d_udp, d_sum, d_late, d_tcp, d_fragment;
     logic [127:0] d_new;
     logic [47:0]  d_mac;
-    logic [15:0]  d_delta, d_old, d_old_ip;
+    logic [15:0]  d_delta, d_old_udp, d_old_tcp;    // the checksum is one of both, the other zero
     wire          d_there = d_tcp ? (d_tag ? d_keep[11] : d_keep[7]) : d_keep[1];   // a checksum in the second word, all of it
     wire  [128:0] looked_up = {c_six, c_address}, found = row[VERSION:ADDRESS];
     integer m;
@@ -206,17 +210,12 @@ module nf_balance_rewrite #(
             {d_first, d_second, d_six, d_tag, d_tcp, d_udp, d_sum, d_late, d_fragment} <=
                 {c_first, c_second, c_six, c_tag, c_tcp, c_udp, c_sum, c_late, c_fragment};
             {d_new, d_mac, d_delta} <= row[NEW+127:0];
-            d_old_ip <= c_tag ? `NF_TWO(c_data, 28) : `NF_TWO(c_data, 24);
-            case ({c_tcp, c_six, c_tag})
-                3'b000: d_old <= `NF_TWO(c_data, 40);
-                3'b001: d_old <= `NF_TWO(c_data, 44);
-                3'b010: d_old <= `NF_TWO(c_data, 60);
-                3'b011: d_old <= `NF_TWO(c_data, 0);
-                3'b100: d_old <= `NF_TWO(c_data, 50);
-                3'b101: d_old <= `NF_TWO(c_data, 54);
-                3'b110: d_old <= `NF_TWO(c_data, 6);
-                default: d_old <= `NF_TWO(c_data, 10);
-            endcase
+            if (c_tcp) d_old_udp <= 0;
+            else d_old_udp <= c_six ? (c_tag ? `NF_TWO(c_data, 0) : `NF_TWO(c_data, 60))
+                : (c_tag ? `NF_TWO(c_data, 44) : `NF_TWO(c_data, 40));
+            if (!c_tcp) d_old_tcp <= 0;
+            else d_old_tcp <= c_six ? (c_tag ? `NF_TWO(c_data, 10) : `NF_TWO(c_data, 6))
+                : (c_tag ? `NF_TWO(c_data, 54) : `NF_TWO(c_data, 50));
         end
     end
 
@@ -225,19 +224,22 @@ module nf_balance_rewrite #(
     logic [127:0] e_new;
     logic [47:0]  e_mac;
     logic [16:0]  e_sum, e_sum_ip;
+    wire  [15:0]  d_old = d_old_udp | d_old_tcp;
+    wire  [15:0]  d_old_ip = d_tag ? `NF_TWO(d_data, 28) : `NF_TWO(d_data, 24);
     always_ff @(posedge clk) begin
         if (advance) begin
             e_word <= d_possible && &d_same;
             e_first <= d_possible && &d_same && d_first;
-            e_patch <= d_sum && (d_late ? d_second && d_there : d_first) && !(d_udp && d_old == 0);
+            e_patch <= d_sum && (d_late ? d_second && d_there : d_first) && !(d_udp && d_old_udp == 0);
             {e_six, e_tag, e_udp, e_tcp, e_fragment} <= {d_six, d_tag, d_udp, d_tcp, d_fragment};
             {e_new, e_mac} <= {d_new, d_mac};
-            e_sum <= {1'b0, ~d_old} + {1'b0, d_delta};
-            e_sum_ip <= {1'b0, ~d_old_ip} + {1'b0, d_delta};
+            // The difference first: it goes into the carry chain as it is.
+            e_sum <= {1'b0, d_delta} + {1'b0, ~d_old};
+            e_sum_ip <= {1'b0, d_delta} + {1'b0, ~d_old_ip};
         end
     end
 
-    // f: the decision, kept for the packet's other words; sums folded.
+    // f: the decision, kept for the packet's other words; sums folded, and not yet inverted.
     logic         going;
     logic         f_head, f_patch, f_going, f_six, f_tag, f_tcp;
     logic [127:0] f_new;
@@ -253,8 +255,8 @@ module nf_balance_rewrite #(
             f_patch <= go && e_patch;
             {f_six, f_tag, f_tcp} <= {e_six, e_tag, e_tcp};
             {f_new, f_mac} <= {e_new, e_mac};
-            f_sum <= e_udp && folded == 16'hffff ? 16'hffff : ~folded;
-            f_sum_ip <= ~(e_sum_ip[15:0] + {15'd0, e_sum_ip[16]});
+            f_sum <= e_udp && folded == 16'hffff ? 16'd0 : folded;
+            f_sum_ip <= e_sum_ip[15:0] + {15'd0, e_sum_ip[16]};
         end
     end
 
@@ -311,8 +313,8 @@ module nf_balance_rewrite #(
                 : IN_FOUR_TAG && pick == AS_FOUR_TAG ? g_new[(IN_FOUR_TAG ? FOUR/2 + 3 - w : 0)*16 +: 16]
                 : IN_SIX && pick == AS_SIX ? g_new[(IN_SIX ? SIX/2 + 7 - w : 0)*16 +: 16]
                 : IN_SIX_TAG && pick == AS_SIX_TAG ? g_new[(IN_SIX_TAG ? SIX/2 + 9 - w : 0)*16 +: 16]
-                : (IN_IP || IN_IP_TAG) && pick == AS_IP ? g_sum_ip
-                : IN_PUT && pick == AS_PUT ? g_sum : old;
+                : (IN_IP || IN_IP_TAG) && pick == AS_IP ? ~g_sum_ip
+                : IN_PUT && pick == AS_PUT ? ~g_sum : old;
             assign changed[w*16 +: 16] = {now[7:0], now[15:8]};
         end
     endgenerate

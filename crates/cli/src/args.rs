@@ -672,6 +672,12 @@ pub struct Validate {
     /// Suite fpga: run yosys on all examples again (an hour) and print docs/validation/fpga_yosys.csv anew
     #[arg(long)]
     pub remake: bool,
+    /// With --remake: only these, as `l2_forward,nat`
+    #[arg(long, requires = "remake", value_name = "PROGRAM,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// With --remake: leave out what takes yosys longer than this many seconds
+    #[arg(long, requires = "remake", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub limit: Option<Duration>,
     /// Print the table as Markdown, as docs/validation has it
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,

@@ -6,8 +6,10 @@
 
 mod netlist;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -21,6 +23,8 @@ pub enum SynthError {
     NoYosys(std::io::Error),
     #[error("internal error: yosys refuses the design: {0}")]
     Refused(String),
+    #[error("yosys takes longer than the {} s it is given; raise --limit", .0.as_secs())]
+    TooLong(Duration),
     #[error("internal error: yosys' netlist cannot be read: line {line}: {what}")]
     Netlist { line: usize, what: String },
     #[error("{path}: {source}")]
@@ -31,7 +35,7 @@ impl SynthError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            SynthError::NoYosys(_) | SynthError::Io { .. } => Fault::Environment,
+            SynthError::NoYosys(_) | SynthError::TooLong(_) | SynthError::Io { .. } => Fault::Environment,
             _ => Fault::User,
         }
     }
@@ -57,11 +61,37 @@ pub struct Area {
     pub depths: Vec<Depth>,
 }
 
+/// How often a running yosys is looked at.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits for a process, at most so long; it is ended then.
+fn within(command: &mut Command, limit: Option<Duration>) -> Result<ExitStatus, SynthError> {
+    let mut child = command.spawn().map_err(SynthError::NoYosys)?;
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().map_err(SynthError::NoYosys)? {
+            return Ok(status);
+        }
+        if let Some(limit) = limit.filter(|limit| started.elapsed() >= *limit) {
+            // It may have ended just now.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(SynthError::TooLong(limit));
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Synthesizes the SystemVerilog files of a folder. `hidden` are outputs of the top that hardware does not have.
 ///
 /// # Errors
-/// yosys is missing or refuses the design.
-pub fn synthesize(dir: &Path, top: &str, hidden: &[&str]) -> Result<Area, SynthError> {
+/// yosys is missing, refuses the design or takes longer than `limit`.
+pub fn synthesize(
+    dir: &Path,
+    top: &str,
+    hidden: &[&str],
+    limit: Option<Duration>,
+) -> Result<Area, SynthError> {
     let io = |path: &Path| {
         let path = path.to_path_buf();
         move |source| SynthError::Io { path, source }
@@ -84,10 +114,14 @@ pub fn synthesize(dir: &Path, top: &str, hidden: &[&str]) -> Result<Area, SynthE
         stat = work.path().join("stat").display(),
         blif = blif.display(),
     );
-    let ran = Command::new("yosys").arg("-q").arg("-p").arg(script).current_dir(dir).output();
-    let ran = ran.map_err(SynthError::NoYosys)?;
-    if !ran.status.success() {
-        let text = String::from_utf8_lossy(&ran.stderr);
+    // Its messages go to a file: nobody reads a pipe meanwhile.
+    let messages = work.path().join("messages");
+    let mut command = Command::new("yosys");
+    command.arg("-q").arg("-p").arg(script).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(File::create(&messages).map_err(io(&messages))?);
+    if !within(&mut command, limit)?.success() {
+        let text = std::fs::read(&messages).map_err(io(&messages))?;
+        let text = String::from_utf8_lossy(&text);
         let line = text.lines().find(|line| line.contains("ERROR")).unwrap_or_else(|| text.trim());
         return Err(SynthError::Refused(line.to_string()));
     }

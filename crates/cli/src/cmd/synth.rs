@@ -1,5 +1,7 @@
 //! `nicforge build --synth`: what a design takes of the device, and how deep its logic is.
 
+use std::time::Duration;
+
 use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
@@ -20,14 +22,14 @@ const RECORD: [&str; 3] = ["rec_valid", "rec_kind", "rec_data"];
 /// Groups of registers that are shown.
 const SHOWN: usize = 8;
 
-/// Synthesizes a design.
-pub fn area(design: &RtlProgram) -> Result<Area, Failure> {
+/// Synthesizes a design, in the time there is.
+pub fn area(design: &RtlProgram, limit: Option<Duration>) -> Result<Area, Failure> {
     let dir = tempfile::Builder::new()
         .prefix("nicforge-design-")
         .tempdir()
         .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
     design.write(dir.path()).map_err(|e| Failure::of(e.fault(), e))?;
-    synth::synthesize(dir.path(), "nf_top", &RECORD).map_err(|e| Failure::of(e.fault(), e))
+    synth::synthesize(dir.path(), "nf_top", &RECORD, limit).map_err(|e| Failure::of(e.fault(), e))
 }
 
 /// Synthesizes and prints.
@@ -40,7 +42,7 @@ pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
         design.write(path).map_err(|e| fpga::failure(&loaded.program, e))?;
     }
     let estimate = estimate(&loaded.program)?;
-    let area = area(&design)?;
+    let area = area(&design, None)?;
     if args.json {
         outln!(
             "{:#}",

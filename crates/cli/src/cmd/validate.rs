@@ -50,7 +50,7 @@ const PUBLISHED: &str = include_str!("../../../../docs/validation/nfp_published.
 pub fn run(args: Validate) -> Result<(), Failure> {
     if args.remake {
         return match args.suite {
-            Suite::Fpga => validate_fpga::remake(),
+            Suite::Fpga => validate_fpga::remake(&args.only, args.limit),
             _ => Err(Failure::usage("--remake is for the suite fpga")),
         };
     }

@@ -1,5 +1,9 @@
 //! `nicforge validate fpga`: the planner's estimates of area beside what yosys makes of the same designs.
 
+use std::time::Duration;
+
+use nicforge_run::synth::Area;
+
 use super::validate::{Row, records};
 use super::{fpga, synth};
 use crate::args::Source;
@@ -29,6 +33,20 @@ const EXAMPLES: &[(&str, &str)] = &examples!(
     "quic_lb",
     "vxlan_gw",
     "rpc_reassembly",
+);
+/// The load balancer, which no program is behind.
+const BALANCE: &str = "nf_balance";
+macro_rules! library {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../rtl/", $name)))),*]
+    };
+}
+const BALANCE_FILES: &[(&str, &str)] = &library!(
+    "nf_balance.sv",
+    "nf_balance_flows.sv",
+    "nf_balance_meter.sv",
+    "nf_balance_rewrite.sv",
+    "nf_axil_registers.sv",
 );
 /// yosys' results: program, LUT sites, flip-flops, block memories of 18 Kbit, DSP blocks, depth.
 const YOSYS: &str = include_str!("../../../../docs/validation/fpga_yosys.csv");
@@ -77,24 +95,46 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Runs yosys on all examples and prints the table that is committed.
-pub fn remake() -> Result<(), Failure> {
+/// Runs yosys on the examples (of these names, if there are any) and on the load balancer, and prints the table that is committed. What
+/// takes longer than `limit` is left out and named.
+pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
+    let known = || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]);
+    if let Some(name) = only.iter().find(|name| !known().any(|one| one == *name)) {
+        let list = known().collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("`{name}` is none of {list}")));
+    }
     let runtime = Runtime::unpack()?;
     outln!("{HEADER}");
-    for (name, text) in EXAMPLES {
-        let loaded = load(name, text, &runtime)?;
-        let area = synth::area(&fpga::design(&loaded.program)?)?;
-        outln!(
-            "{name},{},{},{},{},{},{},{},{}",
-            area.luts,
-            area.lut_sites,
-            area.lut_memory,
-            area.flip_flops,
-            area.half_brams,
-            area.urams,
-            area.dsps,
-            area.depth
-        );
+    for name in known().filter(|name| only.is_empty() || only.iter().any(|one| one == name)) {
+        match area(name, &runtime, limit) {
+            Ok(area) => outln!(
+                "{name},{},{},{},{},{},{},{},{}",
+                area.luts,
+                area.lut_sites,
+                area.lut_memory,
+                area.flip_flops,
+                area.half_brams,
+                area.urams,
+                area.dsps,
+                area.depth
+            ),
+            Err(failure) if limit.is_some() => errln!("{name}: {}", failure.reason()),
+            Err(failure) => return Err(failure),
+        }
     }
     Ok(())
+}
+
+fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, Failure> {
+    if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) {
+        let loaded = load(name, text, runtime)?;
+        return synth::area(&fpga::design(&loaded.program)?, limit);
+    }
+    let dir = tempfile::tempdir()
+        .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
+    for (name, text) in BALANCE_FILES {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
+    }
+    nicforge_run::synth::synthesize(dir.path(), BALANCE, &[], limit).map_err(|e| Failure::of(e.fault(), e))
 }
