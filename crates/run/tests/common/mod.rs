@@ -118,7 +118,6 @@ pub fn fixture() -> Fixture {
         uses_host_ring: true,
         process: None,
         pipeline: None,
-        process: None,
     };
     Fixture { program: p, artifact, hits, slots, total, routes, acl, texts, unwanted }
 }
