@@ -1,7 +1,7 @@
 """The load of the published key-value stores: 100,000 keys, Zipf 0.9, 90 % GET, keys of 32 and values of 64 bytes (Floem, OSDI'18, section 5.1).
 
-python3 load.py 10.9.0.1 --requests 20000             # against a store, one request at a time
-python3 load.py --pcap requests.pcap --requests 2000  # as a capture
+    python3 load.py 10.9.0.1 --requests 20000             # against a store, one request at a time
+    python3 load.py --pcap requests.pcap --requests 2000  # as a capture
 """
 
 import argparse
