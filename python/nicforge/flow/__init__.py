@@ -11,6 +11,7 @@ Program("counting", source).main()
 from .composite import Composite
 from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
+from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .program import Program
 from .types import (
@@ -35,13 +36,18 @@ from .types import (
 
 __all__ = [
     "Composite",
+    "Count",
     "Discard",
     "Drop",
+    "Echo",
     "Element",
+    "Ethernet",
     "FlowError",
     "FromHost",
     "FromNet",
+    "Hash",
     "In",
+    "Ipv4",
     "Out",
     "Program",
     "Queue",
@@ -53,18 +59,19 @@ __all__ = [
     "ToNet",
     "ToSystem",
     "Type",
+    "Udp",
     "be16",
     "be32",
     "be64",
     "bool_",
-    "i8",
     "i16",
     "i32",
     "i64",
+    "i8",
     "mac",
     "packet",
-    "u8",
     "u16",
     "u32",
     "u64",
+    "u8",
 ]

@@ -71,7 +71,11 @@ def check_borders(port: Port, to: Element | Queue) -> None:
     """What goes into a composite goes to its input, what comes out by one of its outputs."""
     for composite in to.composites:
         if composite not in port.element.composites and composite.inp is not to:
-            raise FlowError(f"{port} leads into {composite}, past its input", port.place, "connect it to the composite itself")
+            raise FlowError(
+                f"{port} leads into {composite}, past its input", port.place, "connect it to the composite itself"
+            )
     for composite in port.element.composites:
         if composite not in to.composites and port not in composite.outputs.values():
-            raise FlowError(f"{port} leads out of {composite}, but is none of its outputs", port.place, "make it one in `configure`")
+            raise FlowError(
+                f"{port} leads out of {composite}, but is none of its outputs", port.place, "make it one in `configure`"
+            )

@@ -130,6 +130,13 @@ class Element:
             raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: element.out >> …")
         return next(iter(self.outputs.values())) >> to
 
+    def add_output(self, name: str, *types: Type) -> Port:
+        """An output whose types depend on the instance."""
+        port = Port(self, check_name(name, self.place), types)
+        self.outputs[name] = port
+        setattr(self, name, port)
+        return port
+
     def __str__(self) -> str:
         return f"element `{self.name}`"
 

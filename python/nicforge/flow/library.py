@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .element import Element, In, Out, Port, Segment
+from .element import Element, In, Out, Segment
 from .types import Struct, Type, packet, u32
 
 
@@ -22,7 +22,7 @@ class FromHost(Element):
     def __init__(self, message: Struct, name: str | None = None):
         super().__init__(name)
         self.message = message
-        self.out = self.outputs["out"] = Port(self, "out", (message,))
+        self.add_output("out", message)
 
 
 class ToNet(Element):

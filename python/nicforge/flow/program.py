@@ -104,7 +104,9 @@ class Program:
             for other in segments[:at]:
                 both = sorted(set(segment.cores) & set(other.cores))
                 if segment.name == other.name:
-                    raise FlowError(f"there are two segments `{segment.name}`", segment.place, f"the other one is at {other.place}")
+                    raise FlowError(
+                        f"there are two segments `{segment.name}`", segment.place, f"the other one is at {other.place}"
+                    )
                 if both and segment.device == other.device:
                     raise FlowError(
                         f"core {both[0]} belongs to {other} and {segment}", segment.place, "give one of them another core"
