@@ -4,9 +4,14 @@
 //! What a program changes in tables it changes in one place of the pipe, so the next packet finds it changed; programs for which that
 //! cannot be done run on an engine.
 
+mod arrival;
 pub mod dag;
+mod exclusive;
+mod leave;
+mod ports;
 pub mod print;
 pub mod schedule;
+mod tables;
 pub mod top;
 mod tournament;
 

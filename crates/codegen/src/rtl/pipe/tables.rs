@@ -1,0 +1,162 @@
+//! Tables around a pipe.
+
+use std::fmt::Write as _;
+
+use nicforge_ir::TableKind;
+
+use super::super::expr::Lower;
+use super::super::tables::TableForm;
+use super::super::top::{connect, control_key, control_value, wires};
+use super::ports::Port;
+use super::schedule::Pipe;
+
+/// The tables' modules. One that nothing changes is there once for every lookup; the host writes all of them and reads the first.
+pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
+    out.push_str("\n  // ---- tables\n");
+    let (key, value) = (control_key(tables), control_value(tables));
+    let (mut done, mut ok) = ("1'b0".to_string(), "1'b0".to_string());
+    let mut results = ["'0", "'0", "32'd0", "32'd0"].map(String::from);
+    for (number, form) in tables.iter().enumerate() {
+        let s = &form.signals;
+        wires(
+            out,
+            &[(&format!("{s}_host"), 1), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)],
+        );
+        let _ = writeln!(out, "  assign {s}_host = grant && t_table == 8'd{number};");
+        let commit = pipe.commits.iter().find(|commit| commit.table == number);
+        let ports: Vec<&Port> = pipe.ports.iter().filter(|port| port.table == number).collect();
+        let copies: Vec<&[&Port]> = match commit {
+            Some(_) => vec![&ports[..]],
+            None if ports.is_empty() => vec![&[]],
+            None => ports.chunks(1).collect(),
+        };
+        if commit.is_some() {
+            let _ = writeln!(
+                out,
+                "  always_ff @(posedge clk)\n    if (rst) {s}_n_refused <= '0;\n    else if ({s}_refused) {s}_n_refused <= {s}_n_refused + 1'b1;"
+            );
+        } else {
+            let _ = writeln!(out, "  assign {s}_n_refused = '0;");
+        }
+        for (copy, ports) in copies.into_iter().enumerate() {
+            let first = copy == 0;
+            let count = ports.len().max(1) as u32;
+            let own = |field: &str| format!("{s}_{field}_{copy}");
+            for (field, width) in [
+                ("h_done", 1),
+                ("h_ok", 1),
+                ("h_key", form.key_bits),
+                ("h_value", form.value_bits),
+                ("h_index", 32),
+                ("ready", 1),
+                ("room", count),
+                ("evicted", 32),
+                ("hit", count),
+                ("value", count * form.value_bits),
+                ("detail", 32),
+            ] {
+                wires(out, &[(&own(field), width)]);
+            }
+            // Ports' signals side by side, the first one lowest.
+            let all = |field: &str, none: &str| match ports {
+                [] => none.to_string(),
+                [one] => format!("{s}_{field}{}", one.end),
+                _ => {
+                    let list: Vec<String> =
+                        ports.iter().rev().map(|port| format!("{s}_{field}{}", port.end)).collect();
+                    format!("{{{}}}", list.join(", "))
+                }
+            };
+            let k_valid = ports.first().map_or("1'b0".to_string(), |port| format!("{s}_k_valid{}", port.end));
+            let k_key = all("k_key", "'0");
+            let changes = |field: &str, none: &str| match commit {
+                Some(_) => all(field, none),
+                None => none.to_string(),
+            };
+            let (write, delete) = (changes("w_write", "'0"), changes("w_delete", "'0"));
+            let new = commit.map_or("'0".to_string(), |_| format!("{s}_w_value"));
+            let mut list = vec![
+                format!("ready={}", own("ready")),
+                format!("k_valid={k_valid}"),
+                format!("k_key={k_key}"),
+                format!("c_hit={}", own("hit")),
+                format!("c_value={}", own("value")),
+                format!("h_req={s}_host"),
+                "h_op=t_op".to_string(),
+                format!("h_key=t_key[{}:0]", form.key_bits - 1),
+                format!("h_value=t_value[{}:0]", form.value_bits - 1),
+                "h_index=t_index".to_string(),
+                format!("h_done={}", own("h_done")),
+                format!("h_ok={}", own("h_ok")),
+                format!("h_r_key={}", own("h_key")),
+                format!("h_r_value={}", own("h_value")),
+                format!("h_r_index={}", own("h_index")),
+            ];
+            if form.kind == TableKind::Lpm {
+                list.extend(["h_detail=t_detail".to_string(), format!("h_r_detail={}", own("detail"))]);
+                let _ = writeln!(out, "  assign {} = 1'b0;\n  assign {} = '0;", own("room"), own("evicted"));
+            } else {
+                list.extend([
+                    format!("c_room={}", own("room")),
+                    format!("w_write={write}"),
+                    format!("w_delete={delete}"),
+                    format!("w_value={new}"),
+                    format!("n_evicted={}", own("evicted")),
+                ]);
+                let _ = writeln!(out, "  assign {} = '0;", own("detail"));
+            }
+            if form.pipe_hashes() {
+                let used = commit.and_then(|commit| commit.used.as_ref());
+                list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
+            }
+            let mut valued: Vec<bool> = ports.iter().map(|port| port.valued).collect();
+            // The host reads values by the first.
+            match valued.first_mut() {
+                Some(first) => *first = true,
+                None => valued.push(true),
+            }
+            let list: Vec<&str> = list.iter().map(String::as_str).collect();
+            let _ = writeln!(
+                out,
+                "  {} #(\n      {}\n  ) u_{s}_{copy} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+                form.pipe_module(),
+                form.pipe_parameters(number, &valued),
+                connect(&list)
+            );
+            for (at, port) in ports.iter().enumerate() {
+                let end = &port.end;
+                let width = form.value_bits as usize;
+                let _ = writeln!(out, "  assign {s}_hit{end} = {}[{at}];", own("hit"));
+                let (top, low) = ((at + 1) * width - 1, at * width);
+                let _ = writeln!(out, "  assign {s}_value{end} = {}[{top}:{low}];", own("value"));
+                if commit.is_some() {
+                    let _ = writeln!(out, "  assign {s}_room{end} = {}[{at}];", own("room"));
+                }
+            }
+            if first {
+                let _ = writeln!(
+                    out,
+                    "  assign {s}_ready = {};\n  assign {s}_n_evicted = {};",
+                    own("ready"),
+                    own("evicted")
+                );
+                done = format!("({s}_host && {}) || {done}", own("h_done"));
+                ok = format!("{s}_host ? {} : {ok}", own("h_ok"));
+                let parts = [
+                    Lower::resize(&own("h_key"), form.key_bits, key),
+                    Lower::resize(&own("h_value"), form.value_bits, value),
+                    own("h_index"),
+                    own("detail"),
+                ];
+                for (result, part) in results.iter_mut().zip(parts) {
+                    *result = format!("{s}_host ? {part} : {result}");
+                }
+            }
+        }
+    }
+    let _ = writeln!(out, "  assign t_done = grant && ({done});\n  assign t_ok = {ok};");
+    for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail"].iter().zip(results) {
+        let _ = writeln!(out, "  assign {name} = {text};");
+    }
+    out.push_str("  assign t_r_mask = '0;\n");
+}
