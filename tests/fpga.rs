@@ -104,7 +104,8 @@ fn pipes_keep_up_with_the_line() {
     if verilator_is_missing() {
         return;
     }
-    for (name, most) in [("l2_forward", 1.1), ("firewall", 1.1), ("conn_limiter", 1.1), ("jsq_steering", 2.1)]
+    for (name, most) in
+        [("l2_forward", 1.1), ("firewall", 1.1), ("nat", 1.1), ("conn_limiter", 1.1), ("jsq_steering", 2.1)]
     {
         let example = Example::load(root().join("examples").join(name));
         let random = |n: u64| nicforge_ir::io::random(7, n);

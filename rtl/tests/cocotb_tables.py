@@ -168,7 +168,8 @@ class Pipe:
 
 
 async def pipe(dut):
-    await start(dut, ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"])
+    silent = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"]
+    await start(dut, silent + ["w_used"] * (TOP == "nf_pipe_hash"))
     return Pipe(dut)
 
 

@@ -5,6 +5,7 @@
 #ifndef NF_DESIGN_H
 #define NF_DESIGN_H
 
+#include "nf_placements.h"
 #include "nf_traffic.h"
 #include "verilated.h"
 #if NF_TRACE
@@ -57,6 +58,7 @@ class Design
     }
     void edge()
     {
+        placements.cycle = cycle;
         top->clk = 1;
         top->eval();
 #if NF_TRACE
@@ -79,6 +81,7 @@ class Design
             settle();
             edge();
         }
+        placements.reset();
         top->rst = 0;
         uint64_t start = cycle;
         while (!read(0x0c))

@@ -114,10 +114,13 @@ enum Kind { HASH = 0, ARRAY = 1, LRU = 2, LPM = 3, TERNARY = 4 };
 struct Shape {
     std::vector<Table> tables;
     uint32_t counters;
+    /* Cycles from a table's change to the record of the event that made it. */
+    uint32_t behind;
     explicit Shape(const std::vector<uint8_t> &file)
     {
         Reader in(file);
         counters = in.u32();
+        behind = in.u32();
         while (in.more()) {
             Table table;
             table.kind = in.u32();

@@ -13,6 +13,7 @@
 
 #include "Vnf_top.h"
 #include "nf_files.h"
+#include "nf_placements.h"
 
 /* What the design says it did. */
 struct Record {
@@ -194,14 +195,28 @@ class Traffic
             last_progress = cycle;
     }
 
-    /* What came out, by event: number, data of the record, kind, and the packet. Fills `latencies`, in cycles. */
-    void results(Writer &out)
+    /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0 what was evicted: the
+     * table, and the key. Fills `latencies`, in cycles. */
+    void results(Writer &out, const Shape &shape, const std::vector<Eviction> &evictions)
     {
         uint64_t event = 0;
+        size_t evicted = 0;
         for (const Record &record : records) {
             uint32_t kind = record.kind & 15;
             uint64_t number = lossy ? event : taken.at(event);
             event += record.kind & LAST ? 1 : 0;
+            /* Others are the host's. */
+            while (evicted < evictions.size() && evictions[evicted].cycle + shape.behind < record.cycle)
+                evicted++;
+            for (; evicted < evictions.size() && evictions[evicted].cycle + shape.behind == record.cycle; evicted++) {
+                const Eviction &one = evictions[evicted];
+                uint32_t size = shape.tables.at(one.table).key;
+                out.u64(number);
+                out.u64(one.table);
+                out.u32(0);
+                out.u32(size);
+                out.raw(one.key.data(), size);
+            }
             if (kind == END)
                 continue;
             Out packet = {};

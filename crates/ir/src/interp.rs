@@ -174,6 +174,15 @@ impl<'p> Interp<'p> {
         }
     }
 
+    /// Decides what LRU tables evict during the next event: the first new key in a table takes the place of the first entry that is
+    /// named of it here, and so on; others take none, whatever its capacity. So what a target evicted can be repeated.
+    pub fn evict_next(&mut self, evicted: &[Eviction]) {
+        for (at, store) in self.state.tables.iter_mut().enumerate() {
+            let here = evicted.iter().filter(|eviction| eviction.table.index() == at);
+            store.evicting = Some(here.map(|eviction| eviction.key.clone()).collect());
+        }
+    }
+
     pub fn counters(&self) -> &Counters {
         &self.state.counters
     }

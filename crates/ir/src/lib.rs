@@ -57,7 +57,7 @@ pub mod verify;
 pub use build::BodyBuilder;
 pub use diag::{Diagnostic, Label, Severity};
 pub use effects::Effects;
-pub use interp::{Interp, InterpError};
+pub use interp::{Eviction, Interp, InterpError};
 pub use io::{Input, InputEvent, Output};
 pub use layout::Layout;
 pub use ops::{BinOp, BufSource, CmpOp, CommuteOp, Op, Proj, UnOp};

@@ -7,7 +7,7 @@ use super::tables::TableForm;
 use crate::c::body::Unsupported;
 
 /// Memory for tables: block RAM and UltraRAM of a U280 (DS963: 9 MB and 33.75 MB), less a megabyte for packets.
-const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
+pub const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
 /// Bytes of headers that a packet may get: registers of the deparser.
 const MOST_HEADER: u32 = 1024;
 /// Bytes of one value.

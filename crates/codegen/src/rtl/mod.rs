@@ -60,6 +60,8 @@ pub struct RtlArtifact {
     pub logs: Vec<LogFormat>,
     /// Bytes of a message from the host side, if the program takes such.
     pub message_bytes: Option<u32>,
+    /// Cycles from what an event changes in tables to its record.
+    pub change_before_record: u32,
     pub form: Form,
 }
 
@@ -154,6 +156,7 @@ fn artifact(
         reasons: program.reasons.keys().collect(),
         logs: Vec::new(),
         message_bytes: None,
+        change_before_record: 0,
         form,
     }
 }
@@ -175,9 +178,16 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         TableKind::Lpm => "nf_pipe_lpm.sv",
         _ => "nf_pipe_hash.sv",
     }));
+    if tables.iter().any(TableForm::pipe_hashes) {
+        library.push("nf_pipe_hash_port.sv");
+    }
     let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
     let message_bytes = made.message_bytes;
-    RtlArtifact { message_bytes, ..artifact(program, tables, counters, (handlers, top), library, form) }
+    RtlArtifact {
+        message_bytes,
+        change_before_record: made.exit - made.last,
+        ..artifact(program, tables, counters, (handlers, top), library, form)
+    }
 }
 
 fn engine_design<'a>(

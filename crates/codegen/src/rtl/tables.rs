@@ -147,15 +147,34 @@ impl TableForm {
         matches!(self.kind, TableKind::Hash | TableKind::Lru)
     }
 
-    /// That module's parameters.
-    pub fn pipe_parameters(&self) -> String {
+    /// Bits of row numbers, where that module hashes.
+    fn row_bits(&self) -> u32 {
+        if self.capacity > 8 { bits_below(self.capacity) - 2 } else { 1 }
+    }
+
+    /// Bits of memory of that module, for each lookup port.
+    pub fn pipe_memory_bits(&self) -> u64 {
+        if self.pipe_hashes() {
+            u64::from(8u32 << self.row_bits()) * u64::from(1 + self.key_bits + self.value_bits)
+        } else {
+            self.memory_bits()
+        }
+    }
+
+    /// That module's parameters; `valued` says of each port whether it gives values.
+    pub fn pipe_parameters(&self, number: usize, valued: &[bool]) -> String {
         let mut out =
             format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
         if self.pipe_hashes() {
-            let rows = if self.capacity > 8 { bits_below(self.capacity) - 2 } else { 1 };
-            let bits = 2 * self.key_bits * rows;
+            let bits = 2 * self.key_bits * self.row_bits();
             let lru = u32::from(self.kind == TableKind::Lru);
-            let _ = write!(out, ", .LRU({lru}),\n      .H3({})", literal(bits, &masks(bits)));
+            let ports: String = valued.iter().rev().map(|valued| if *valued { '1' } else { '0' }).collect();
+            let _ = write!(
+                out,
+                ", .LRU({lru}), .TABLE({number}), .PORTS({0}), .VALUED({0}'b{ports}),\n      .H3({1})",
+                valued.len(),
+                literal(bits, &masks(bits))
+            );
         }
         out
     }

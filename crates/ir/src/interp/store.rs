@@ -4,7 +4,7 @@
 //! from the time of the last use, so that both using and evicting cost O(log n). LPM tables are one map per prefix
 //! length, longest first; ternary tables a list in order of insertion.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::program::TableKind;
 use crate::tables::{Entry, Match};
@@ -50,6 +50,8 @@ pub struct Store {
     rows: Vec<TernaryRow>,
     /// Of a hash table: how many of the next insertions are refused, in place of what the capacity says.
     pub refusing: Option<u32>,
+    /// Of an LRU table: the keys that the next insertions evict, in place of what the capacity says.
+    pub evicting: Option<VecDeque<Vec<u8>>>,
 }
 
 impl Store {
@@ -64,6 +66,7 @@ impl Store {
             prefixes: BTreeMap::new(),
             rows: Vec::new(),
             refusing: None,
+            evicting: None,
         }
     }
 
@@ -133,6 +136,12 @@ impl Store {
             if *left > 0 {
                 *left -= 1;
                 return Inserted::Full;
+            }
+        } else if let (TableKind::Lru, Some(keys)) = (self.kind, &mut self.evicting) {
+            if let Some(gone) = keys.pop_front()
+                && self.remove(&gone)
+            {
+                evicted = Some(gone);
             }
         } else if self.exact.len() >= self.capacity {
             if self.kind != TableKind::Lru {

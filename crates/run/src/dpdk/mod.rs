@@ -17,7 +17,7 @@ use std::process::Command;
 
 use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate};
 use nicforge_codegen::{LineStyle, Unsupported};
-use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId, Verified};
+use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, Verified};
 
 use crate::fault::Fault;
 use crate::host::HostError;
@@ -163,6 +163,8 @@ pub struct DpdkRun {
     /// Empty for runs on ports.
     pub outputs: Vec<Vec<Output>>,
     pub departures: Vec<Departure>,
+    /// By input event what its LRU tables evicted, where that is for the target to choose and to say.
+    pub evicted: Option<Vec<Vec<Eviction>>>,
     /// Contents of all tables, shards merged.
     pub tables: BTreeMap<TableId, Vec<Entry>>,
     pub stats: DpdkStats,

@@ -159,6 +159,9 @@ pub fn compare(
     let mut keys = Keys::new(program);
     for (i, (event, got)) in events.iter().zip(&run.outputs).enumerate() {
         keys.event = i;
+        if let Some(evicted) = &run.evicted {
+            interp.evict_next(&evicted[i]);
+        }
         let mut want = match interp.run_traced(event, &mut keys) {
             Ok(want) => want,
             Err(error) => {

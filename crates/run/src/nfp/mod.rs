@@ -124,7 +124,7 @@ impl EnginesProgram {
         let tables = shards.merged(&self.program, base, entries);
         let (outputs, departures) =
             files::outputs(&read("outputs")?, events.len(), base).map_err(DpdkError::Results)?;
-        Ok(DpdkRun { outputs, departures, tables, stats })
+        Ok(DpdkRun { outputs, departures, tables, stats, ..DpdkRun::default() })
     }
 
     /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.

@@ -33,6 +33,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_table_ternary.sv",
     "nf_pipe_array.sv",
     "nf_pipe_hash.sv",
+    "nf_pipe_hash_port.sv",
     "nf_pipe_lpm.sv",
 );
 macro_rules! driver {
@@ -42,7 +43,7 @@ macro_rules! driver {
 }
 
 const DRIVER: &[(&str, &str)] =
-    &driver!("nf_driver.cpp", "nf_tables.h", "nf_design.h", "nf_traffic.h", "nf_files.h");
+    &driver!("nf_driver.cpp", "nf_tables.h", "nf_design.h", "nf_traffic.h", "nf_placements.h", "nf_files.h");
 const GXX: &str = "g++";
 /// What Verilator's writer of waveforms needs.
 const LZ4: &str = "/usr/include/lz4.h";

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nicforge_codegen::rtl::{RtlArtifact, kind};
-use nicforge_ir::{Entry, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
+use nicforge_ir::{Entry, Eviction, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
 
 use super::RtlStats;
 use crate::dpdk::Departure;
 
 /// What tables are like: number of counters, then for each table kind, capacity, and sizes in bytes.
 pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
-    let mut words = vec![artifact.counters.len() as u32];
+    let mut words = vec![artifact.counters.len() as u32, artifact.change_before_record];
     for form in &artifact.tables {
         let kind = match form.kind {
             TableKind::Hash => 0,
@@ -99,19 +99,30 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Outputs by event, and packets in the order in which they left.
-pub fn outputs(
-    file: &[u8],
-    events: usize,
-    artifact: &RtlArtifact,
-) -> Result<(Vec<Vec<Output>>, Vec<Departure>), String> {
+/// What events led to.
+pub struct Outputs {
+    pub by_event: Vec<Vec<Output>>,
+    /// Packets in the order in which they left.
+    pub departures: Vec<Departure>,
+    /// What LRU tables of a pipe evicted, by event.
+    pub evicted: Vec<Vec<Eviction>>,
+}
+
+/// Reads what events led to.
+pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Outputs, String> {
     let mut found = vec![Vec::new(); events];
+    let mut evicted = vec![Vec::new(); events];
     let mut departures = Vec::new();
     let mut file = Reader(file);
     while !file.0.is_empty() {
         let (event, number) = (file.u64()? as usize, file.u64()?);
         let (what, size) = (u64::from(file.u32()?), file.u32()? as usize);
         let bytes = file.bytes(size)?.to_vec();
+        if what == 0 {
+            let eviction = Eviction { table: TableId::from_u32(number as u32), key: bytes };
+            evicted.get_mut(event).ok_or("an eviction by an unknown event")?.push(eviction);
+            continue;
+        }
         // The driver counts kinds from 1.
         let output = match what - 1 {
             kind::SEND => {
@@ -136,7 +147,7 @@ pub fn outputs(
         };
         found.get_mut(event).ok_or("an output of an unknown event")?.push(output);
     }
-    Ok((found, departures))
+    Ok(Outputs { by_event: found, departures, evicted })
 }
 
 /// Contents of all tables, each sorted.

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
+use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
 pub use build::{Simulator, Verilator};
@@ -227,12 +227,14 @@ impl RtlProgram {
         let at = |name: &str| dir.join(name);
         let read =
             |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
-        let (outputs, departures) =
-            files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
+        let outputs = files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
+        // Engines evict what the interpreter does; pipes what their rows leave them.
+        let evicted = matches!(self.artifact.form, Form::Pipe { .. }).then_some(outputs.evicted);
+        let (outputs, departures) = (outputs.by_event, outputs.departures);
         let tables =
             files::tables(&read("tables")?, &self.program, &self.artifact).map_err(RtlError::Results)?;
         let stats = files::stats(&read("stats")?, &self.artifact).map_err(RtlError::Results)?;
-        Ok(RtlRun { run: DpdkRun { outputs, departures, tables, ..DpdkRun::default() }, stats })
+        Ok(RtlRun { run: DpdkRun { outputs, departures, evicted, tables, ..DpdkRun::default() }, stats })
     }
 
     /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.

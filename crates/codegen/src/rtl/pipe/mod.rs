@@ -6,6 +6,9 @@
 
 mod arrival;
 pub mod dag;
+mod exclusive;
+mod leave;
+mod ports;
 pub mod print;
 pub mod schedule;
 mod tables;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use nicforge_ir::Program;
+use nicforge_ir::{Program, TableKind};
 
 use super::super::expr::{Wire, resolve, used};
 use super::super::module::{Port as ModulePort, range};
@@ -44,24 +44,23 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
     ];
     for port in &pipe.ports {
         let form = &tables[port.table];
-        let name = |field: &str| match port.lookup {
-            Some(number) => format!("{}_{field}{number}", form.signals),
-            None => format!("{}_{field}", form.signals),
-        };
+        let name = |field: &str| format!("{}_{field}{}", form.signals, port.end);
         list.extend([
             output(&name("k_valid"), 1),
             output(&name("k_key"), form.key_bits),
             input(&name("hit"), 1),
             input(&name("value"), form.value_bits),
         ]);
-        if port.lookup.is_none() {
-            list.extend([
-                input(&name("room"), 1),
-                output(&name("w_write"), 1),
-                output(&name("w_delete"), 1),
-                output(&name("w_value"), form.value_bits),
-                output(&name("refused"), 1),
-            ]);
+        if !port.fixed {
+            list.extend([input(&name("room"), 1), output(&name("w_write"), 1), output(&name("w_delete"), 1)]);
+        }
+    }
+    for commit in &pipe.commits {
+        let form = &tables[commit.table];
+        let name = |field: &str| format!("{}_{field}", form.signals);
+        list.extend([output(&name("w_value"), form.value_bits), output(&name("refused"), 1)]);
+        if form.kind == TableKind::Lru {
+            list.push(output(&name("w_used"), 1));
         }
     }
     list
@@ -99,7 +98,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         lives.use_at(&port.key, port.ask);
     }
     for commit in &pipe.commits {
-        for text in [&commit.write, &commit.delete, &commit.value] {
+        for text in commit.deciding() {
             lives.use_at(text, pipe.last);
         }
         lives.use_at(&commit.refused, pipe.exit);
@@ -235,7 +234,7 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
     list.extend(sources.map(|(name, width)| (name.to_string(), width)));
     for port in &pipe.ports {
         let form = &tables[port.table];
-        let end = port.lookup.map_or(String::new(), |number| number.to_string());
+        let end = &port.end;
         list.insert(format!("{}_hit{end}", form.signals), 1);
         list.insert(format!("{}_room{end}", form.signals), 1);
         list.insert(format!("{}_value{end}", form.signals), form.value_bits);
@@ -268,23 +267,24 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
     }
     for port in &pipe.ports {
         let signals = &tables[port.table].signals;
-        let end = port.lookup.map_or(String::new(), |number| number.to_string());
+        let end = &port.end;
         let _ = writeln!(out, "  assign {signals}_k_valid{end} = valid[{}];", port.ask);
         let _ = writeln!(out, "  assign {signals}_k_key{end} = {};", lives.text(&port.key, port.ask));
     }
     for commit in &pipe.commits {
         let signals = &tables[commit.table].signals;
         let last = pipe.last;
-        let _ = writeln!(
-            out,
-            "  assign {signals}_w_write = valid[{last}] && {};",
-            lives.text(&commit.write, last)
-        );
-        let _ = writeln!(
-            out,
-            "  assign {signals}_w_delete = valid[{last}] && {};",
-            lives.text(&commit.delete, last)
-        );
+        let mut when = |field: &str, text: &str| {
+            let _ =
+                writeln!(out, "  assign {signals}_{field} = valid[{last}] && {};", lives.text(text, last));
+        };
+        for ((write, delete), end) in commit.writes.iter().zip(&commit.deletes).zip(&commit.ends) {
+            when(&format!("w_write{end}"), write);
+            when(&format!("w_delete{end}"), delete);
+        }
+        if let Some(used) = &commit.used {
+            when("w_used", used);
+        }
         let _ = writeln!(out, "  assign {signals}_w_value = {};", lives.text(&commit.value, last));
         let exit = pipe.exit;
         let _ = writeln!(

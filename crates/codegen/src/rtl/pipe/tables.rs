@@ -7,6 +7,7 @@ use nicforge_ir::TableKind;
 use super::super::expr::Lower;
 use super::super::tables::TableForm;
 use super::super::top::{connect, control_key, control_value, wires};
+use super::ports::Port;
 use super::schedule::Pipe;
 
 /// The tables' modules. One that nothing changes is there once for every lookup; the host writes all of them and reads the first.
@@ -22,14 +23,14 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             &[(&format!("{s}_host"), 1), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)],
         );
         let _ = writeln!(out, "  assign {s}_host = grant && t_table == 8'd{number};");
-        let mut copies: Vec<Option<usize>> =
-            pipe.ports.iter().filter(|port| port.table == number).map(|port| port.lookup).collect();
-        let unused = copies.is_empty();
-        if unused {
-            copies.push(None);
-        }
-        let written = copies == [None];
-        if written && !unused {
+        let commit = pipe.commits.iter().find(|commit| commit.table == number);
+        let ports: Vec<&Port> = pipe.ports.iter().filter(|port| port.table == number).collect();
+        let copies: Vec<&[&Port]> = match commit {
+            Some(_) => vec![&ports[..]],
+            None if ports.is_empty() => vec![&[]],
+            None => ports.chunks(1).collect(),
+        };
+        if commit.is_some() {
             let _ = writeln!(
                 out,
                 "  always_ff @(posedge clk)\n    if (rst) {s}_n_refused <= '0;\n    else if ({s}_refused) {s}_n_refused <= {s}_n_refused + 1'b1;"
@@ -37,30 +38,43 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         } else {
             let _ = writeln!(out, "  assign {s}_n_refused = '0;");
         }
-        for (copy, lookup) in copies.iter().enumerate() {
-            let end = lookup.map_or(String::new(), |number| number.to_string());
+        for (copy, ports) in copies.into_iter().enumerate() {
             let first = copy == 0;
+            let count = ports.len().max(1) as u32;
             let own = |field: &str| format!("{s}_{field}_{copy}");
-            wires(out, &[(&own("h_done"), 1), (&own("h_ok"), 1), (&own("h_key"), form.key_bits)]);
-            wires(out, &[(&own("h_value"), form.value_bits), (&own("h_index"), 32), (&own("ready"), 1)]);
-            wires(
-                out,
-                &[
-                    (&own("room"), 1),
-                    (&own("evicted"), 32),
-                    (&own("hit"), 1),
-                    (&own("value"), form.value_bits),
-                    (&own("detail"), 32),
-                ],
-            );
-            let (k_valid, k_key) = match unused {
-                true => ("1'b0".to_string(), "'0".to_string()),
-                false => (format!("{s}_k_valid{end}"), format!("{s}_k_key{end}")),
+            for (field, width) in [
+                ("h_done", 1),
+                ("h_ok", 1),
+                ("h_key", form.key_bits),
+                ("h_value", form.value_bits),
+                ("h_index", 32),
+                ("ready", 1),
+                ("room", count),
+                ("evicted", 32),
+                ("hit", count),
+                ("value", count * form.value_bits),
+                ("detail", 32),
+            ] {
+                wires(out, &[(&own(field), width)]);
+            }
+            // Ports' signals side by side, the first one lowest.
+            let all = |field: &str, none: &str| match ports {
+                [] => none.to_string(),
+                [one] => format!("{s}_{field}{}", one.end),
+                _ => {
+                    let list: Vec<String> =
+                        ports.iter().rev().map(|port| format!("{s}_{field}{}", port.end)).collect();
+                    format!("{{{}}}", list.join(", "))
+                }
             };
-            let (write, delete, new) = match written && !unused {
-                true => (format!("{s}_w_write"), format!("{s}_w_delete"), format!("{s}_w_value")),
-                false => ("1'b0".to_string(), "1'b0".to_string(), "'0".to_string()),
+            let k_valid = ports.first().map_or("1'b0".to_string(), |port| format!("{s}_k_valid{}", port.end));
+            let k_key = all("k_key", "'0");
+            let changes = |field: &str, none: &str| match commit {
+                Some(_) => all(field, none),
+                None => none.to_string(),
             };
+            let (write, delete) = (changes("w_write", "'0"), changes("w_delete", "'0"));
+            let new = commit.map_or("'0".to_string(), |_| format!("{s}_w_value"));
             let mut list = vec![
                 format!("ready={}", own("ready")),
                 format!("k_valid={k_valid}"),
@@ -91,24 +105,33 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 ]);
                 let _ = writeln!(out, "  assign {} = '0;", own("detail"));
             }
+            if form.pipe_hashes() {
+                let used = commit.and_then(|commit| commit.used.as_ref());
+                list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
+            }
+            let mut valued: Vec<bool> = ports.iter().map(|port| port.valued).collect();
+            // The host reads values by the first.
+            match valued.first_mut() {
+                Some(first) => *first = true,
+                None => valued.push(true),
+            }
             let list: Vec<&str> = list.iter().map(String::as_str).collect();
             let _ = writeln!(
                 out,
                 "  {} #(\n      {}\n  ) u_{s}_{copy} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
                 form.pipe_module(),
-                form.pipe_parameters(),
+                form.pipe_parameters(number, &valued),
                 connect(&list)
             );
-            if !unused {
-                let _ = writeln!(
-                    out,
-                    "  assign {s}_hit{end} = {};\n  assign {s}_value{end} = {};",
-                    own("hit"),
-                    own("value")
-                );
-            }
-            if written && !unused {
-                let _ = writeln!(out, "  assign {s}_room = {};", own("room"));
+            for (at, port) in ports.iter().enumerate() {
+                let end = &port.end;
+                let width = form.value_bits as usize;
+                let _ = writeln!(out, "  assign {s}_hit{end} = {}[{at}];", own("hit"));
+                let (top, low) = ((at + 1) * width - 1, at * width);
+                let _ = writeln!(out, "  assign {s}_value{end} = {}[{top}:{low}];", own("value"));
+                if commit.is_some() {
+                    let _ = writeln!(out, "  assign {s}_room{end} = {}[{at}];", own("room"));
+                }
             }
             if first {
                 let _ = writeln!(

@@ -3,8 +3,9 @@
 use super::*;
 
 impl<'a> Walk<'a, '_, '_> {
-    /// The signals of a table's entry under a key: there, value. Asks for it if nobody has yet.
-    pub(super) fn entry(&mut self, table: TableId, key: ValueId) -> Result<(String, String), NoPipe> {
+    /// The entry of a table under a key: the key's number, and signals that say whether it is there and what it is. Asks for it if
+    /// nobody has yet.
+    fn entry(&mut self, table: TableId, key: ValueId, way: &Way) -> Result<(usize, String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
         if form.kind == TableKind::Ternary {
@@ -19,7 +20,6 @@ impl<'a> Walk<'a, '_, '_> {
         }
         let signals = form.signals.clone();
         let text = self.low.bytes_of(key);
-        let message = usize::from(self.message);
         let access = &mut self.dag.access[at];
         if !access.written {
             let number = match access.lookups.iter().position(|known| *known == text) {
@@ -29,62 +29,103 @@ impl<'a> Walk<'a, '_, '_> {
                     access.lookups.len() - 1
                 }
             };
-            return Ok((mark(&format!("{signals}_hit{number}")), mark(&format!("{signals}_value{number}"))));
+            let [hit, value] = ["hit", "value"].map(|field| mark(&format!("{signals}_{field}{number}")));
+            return Ok((0, hit, value));
         }
-        match &access.keys[message] {
-            None => access.keys[message] = Some(text),
-            Some(known) if *known == text => {}
-            Some(_) => {
-                return self
-                    .no(&format!("two keys of table `{}`, which is changed", self.dag.tables[at].name));
+        let given = self.given(way);
+        let span = self.span;
+        let access = &mut self.dag.access[at];
+        let key = match access.keys.iter().position(|known| known.text == text) {
+            Some(key) => key,
+            None => {
+                access.keys.push(Key { text, given: Vec::new(), span });
+                access.keys.len() - 1
             }
+        };
+        let places = &mut access.keys[key].given;
+        if !places.iter().any(|known| known.is_subset(&given)) {
+            places.push(given);
         }
-        let slot = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
-        self.slots[at] = Some(slot.clone());
-        Ok((slot.hit, slot.value))
+        let others = self.slots.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| *other != key);
+        if others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
+            let name = &self.dag.tables[at].name;
+            return self
+                .no(&format!("an entry of table `{name}` is asked for after another one may have changed"));
+        }
+        let slot = self.slots.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
+        self.slots.insert((at, key), slot.clone());
+        Ok((key, slot.hit, slot.value))
     }
 
     /// An entry as the table has it.
-    pub(super) fn untouched(&self, at: usize) -> Slot {
+    pub(super) fn untouched(&self, at: usize, key: usize) -> Slot {
         let signals = &self.dag.tables[at].signals;
-        Slot {
-            hit: mark(&format!("{signals}_hit")),
-            value: mark(&format!("{signals}_value")),
-            changed: None,
-            deletes: false,
-        }
+        let [hit, value] = ["hit", "value"].map(|field| mark(&under(signals, field, key)));
+        Slot { hit, value, changes: Vec::new() }
     }
 
-    /// Replaces the entry: it is there if `hit`, and different if `changed`.
-    pub(super) fn replace(&mut self, table: TableId, hit: String, value: Option<String>, changed: String) {
+    /// Under the condition `when` the entry gets a value, or goes (none); behind that it is there if `hit`.
+    pub(super) fn change(
+        &mut self,
+        (table, key): (TableId, usize),
+        when: String,
+        hit: String,
+        value: Option<String>,
+    ) {
         let at = table.as_u32() as usize;
-        let old = self.slots[at].clone().unwrap_or_else(|| self.untouched(at));
+        let mut slot = self.slots.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
+        slot.hit = hit;
         let width = self.dag.tables[at].value_bits;
-        let deletes = old.deletes || value.is_none();
-        let value = match value {
-            Some(value) => self.wire("entry", width, value, 0),
-            None => old.value,
-        };
-        let changed = match old.changed {
-            Some(before) => self.wire("changed", 1, format!("{before} || {changed}"), timing::CHOOSE),
-            None => changed,
-        };
-        self.slots[at] = Some(Slot { hit, value, changed: Some(changed), deletes });
+        let value = value.map(|value| self.wire("entry", width, value, 0));
+        if let Some(value) = &value {
+            slot.value.clone_from(value);
+        }
+        let given = self.given(&Some(when.clone()));
+        let changes = &mut self.dag.access[at].changes;
+        for before in &slot.changes {
+            changes[*before].unless.push(when.clone());
+        }
+        slot.changes.push(changes.len());
+        changes.push(Change { key, when, unless: Vec::new(), value, given });
+        self.slots.insert((at, key), slot);
+    }
+
+    /// The entry under a key that is there or may be made: whether it can be, and the condition of doing so, refusals noted.
+    fn room(&mut self, table: TableId, key: usize, hit: &str, way: &Way) -> (String, String) {
+        let at = table.as_u32() as usize;
+        let room = mark(&under(&self.dag.tables[at].signals, "room", key));
+        let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
+        let no = self.and(way, &format!("!{ok}"));
+        self.dag.access[at].refused.extend(no);
+        let when = self.and(way, &ok).unwrap_or_else(|| ok.clone());
+        (ok, when)
+    }
+
+    /// Notes that an entry is used, if it is there.
+    fn used(&mut self, table: TableId, way: &Way) {
+        let at = table.as_u32() as usize;
+        if self.dag.tables[at].kind == TableKind::Lru {
+            let way = way.clone().unwrap_or_else(|| "1'b1".to_string());
+            if !self.dag.access[at].uses.contains(&way) {
+                self.dag.access[at].uses.push(way);
+            }
+        }
     }
 
     pub(super) fn table_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
         match &inst.op {
             Op::Lookup { table, key } => {
-                let (hit, value) = self.entry(*table, *key)?;
+                let at = table.as_u32() as usize;
+                let (key, hit, value) = self.entry(*table, *key, way)?;
+                self.used(*table, way);
                 let ty = self.low.ty(inst.results[1]);
                 let width = self.dag.bits.width(ty);
                 self.result(inst.results[0], hit.clone(), 0);
-                let low = self.wire("entry", self.dag.tables[table.as_u32() as usize].value_bits, value, 0);
+                let low = self.wire("entry", self.dag.tables[at].value_bits, value, 0);
                 let value = self.low.of_bytes(ty, &low);
                 // In tables an entry that is not there is zero.
-                let at = table.as_u32() as usize;
-                let fresh = self.slots[at].as_ref().is_none_or(|slot| slot.changed.is_none());
+                let fresh = self.slots.get(&(at, key)).is_none_or(|slot| slot.changes.is_empty());
                 let (value, delay) = match fresh {
                     true => (value, 0),
                     false => (format!("{hit} ? {value} : {}", number(width, 0)), timing::CHOOSE),
@@ -92,32 +133,32 @@ impl<'a> Walk<'a, '_, '_> {
                 self.result(inst.results[1], value, delay);
             }
             Op::Contains { table, key } => {
-                let (hit, _) = self.entry(*table, *key)?;
+                let (_, hit, _) = self.entry(*table, *key, way)?;
+                self.used(*table, way);
                 self.result(inst.results[0], hit, 0);
             }
             Op::Update { table, key, value } => {
-                let (hit, _) = self.entry(*table, *key)?;
-                let signals = self.dag.tables[table.as_u32() as usize].signals.clone();
-                let room = mark(&format!("{signals}_room"));
-                let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
+                let (key, hit, _) = self.entry(*table, *key, way)?;
+                let (ok, when) = self.room(*table, key, &hit, way);
                 self.result(inst.results[0], ok.clone(), 0);
-                let no = self.and(way, &format!("!{ok}"));
-                self.dag.access[table.as_u32() as usize].refused.extend(no);
                 let bytes = self.low.bytes_of(*value);
-                self.replace(*table, ok.clone(), Some(bytes), ok);
+                self.change((*table, key), when, ok, Some(bytes));
             }
             Op::Delete { table, key } => {
-                let (hit, _) = self.entry(*table, *key)?;
+                let (key, hit, _) = self.entry(*table, *key, way)?;
                 self.result(inst.results[0], hit.clone(), 0);
-                if self.dag.tables[table.as_u32() as usize].kind == TableKind::Array {
-                    let width = self.dag.tables[table.as_u32() as usize].value_bits;
-                    self.replace(*table, hit.clone(), Some(number(width, 0)), hit);
+                let form = &self.dag.tables[table.as_u32() as usize];
+                if form.kind == TableKind::Array {
+                    let zero = number(form.value_bits, 0);
+                    let when = self.and(way, &hit).unwrap_or_else(|| hit.clone());
+                    self.change((*table, key), when, hit, Some(zero));
                 } else {
-                    self.replace(*table, "1'b0".to_string(), None, hit);
+                    let when = way.clone().unwrap_or_else(|| "1'b1".to_string());
+                    self.change((*table, key), when, "1'b0".to_string(), None);
                 }
             }
             Op::Commute { op, table, key, path, amount } => {
-                let (hit, value) = self.entry(*table, *key)?;
+                let (key, hit, value) = self.entry(*table, *key, way)?;
                 let form = self.dag.tables[table.as_u32() as usize].clone();
                 let def = self.dag.program.tables[*table].value;
                 let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else {
@@ -149,11 +190,8 @@ impl<'a> Walk<'a, '_, '_> {
                 if part.at > 0 {
                     pieces.push(format!("{entry}[{}:0]", part.at - 1));
                 }
-                let room = mark(&format!("{}_room", form.signals));
-                let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
-                let no = self.and(way, &format!("!{ok}"));
-                self.dag.access[table.as_u32() as usize].refused.extend(no);
-                self.replace(*table, ok.clone(), Some(format!("{{{}}}", pieces.join(", "))), ok);
+                let (ok, when) = self.room(*table, key, &hit, way);
+                self.change((*table, key), when, ok, Some(format!("{{{}}}", pieces.join(", "))));
             }
             _ => {}
         }

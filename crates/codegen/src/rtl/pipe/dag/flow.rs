@@ -1,0 +1,258 @@
+//! Control flow: regions with the condition under which they run, and what there is where ways join.
+
+use super::*;
+
+impl Walk<'_, '_, '_> {
+    pub(super) fn region(&mut self, region: BlockId, mut way: Way) -> Result<Ended, NoPipe> {
+        let body = self.body;
+        for &inst in &body.blocks[region].insts {
+            let data = &body.insts[inst];
+            self.span = data.span;
+            match &data.op {
+                Op::Yield(values) => {
+                    let values = values.iter().map(|value| self.known(*value)).collect();
+                    return Ok(Some((way, values)));
+                }
+                Op::Return(_) => return Ok(None),
+                Op::Break { depth, values } | Op::Continue { depth, values } => {
+                    let values = values.iter().map(|value| self.known(*value)).collect();
+                    let at = self.loops.len() - 1 - *depth as usize;
+                    if self.packet != self.loops[at].packet {
+                        return self.no("a loop moves the packet's cursor or emits headers");
+                    }
+                    let slots = self.slots.clone();
+                    let frame = &mut self.loops[at];
+                    let list = match data.op {
+                        Op::Break { .. } => &mut frame.breaks,
+                        _ => &mut frame.continues,
+                    };
+                    list.push((way, values, slots));
+                    return Ok(None);
+                }
+                Op::If { .. } => match self.decision(inst, way)? {
+                    Some(on) => way = on,
+                    None => return Ok(None),
+                },
+                Op::Loop { .. } => match self.repeat(inst, way)? {
+                    Some(on) => way = on,
+                    None => return Ok(None),
+                },
+                _ => self.inst(inst, &way)?,
+            }
+        }
+        Ok(Some((way, Vec::new())))
+    }
+
+    /// An `if`: the way behind it, if one goes on.
+    fn decision(&mut self, inst: InstId, way: Way) -> Result<Option<Way>, NoPipe> {
+        let body = self.body;
+        let data = &body.insts[inst];
+        let Op::If { cond, then, other, .. } = &data.op else { return Ok(None) };
+        if let Some(number) = self.low.constant(*cond) {
+            let arm = if number != 0 { *then } else { *other };
+            let Some((way, values)) = self.region(arm, way)? else { return Ok(None) };
+            for (result, known) in data.results.iter().zip(values) {
+                self.choose(*result, &[(None, known)]);
+            }
+            return Ok(Some(way));
+        }
+        let cond = self.low.operand(*cond);
+        let not = format!("!{cond}");
+        let pure = only_computes(body, *then) && only_computes(body, *other);
+        let (yes, no) =
+            if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
+        let before = (self.packet.clone(), self.slots.clone());
+        self.learn(data, true);
+        let first = self.region(*then, yes)?;
+        let after_first = (self.packet.clone(), self.slots.clone());
+        (self.packet, self.slots) = before;
+        self.learn(data, false);
+        let second = self.region(*other, no)?;
+        self.span = data.span;
+        match (first, second) {
+            (None, None) => Ok(None),
+            (Some((way, values)), None) => {
+                (self.packet, self.slots) = after_first;
+                for (result, known) in data.results.iter().zip(values) {
+                    self.choose(*result, &[(None, known)]);
+                }
+                Ok(Some(way))
+            }
+            (None, Some((way, values))) => {
+                for (result, known) in data.results.iter().zip(values) {
+                    self.choose(*result, &[(None, known)]);
+                }
+                Ok(Some(way))
+            }
+            (Some((yes, a)), Some((no, b))) => {
+                self.join(&cond, after_first)?;
+                for (result, (a, b)) in data.results.iter().zip(a.into_iter().zip(b)) {
+                    self.choose(*result, &[(Some(cond.clone()), a), (None, b)]);
+                }
+                // Ways that only split and join are the way they came from.
+                let leaves = |arm: BlockId| self.leaves(arm);
+                let whole = pure || !(leaves(*then) || leaves(*other));
+                Ok(Some(if whole { way } else { self.or(vec![yes, no]) }))
+            }
+        }
+    }
+
+    /// Whether a way may leave a region other than at its end.
+    fn leaves(&self, region: BlockId) -> bool {
+        self.body.blocks[region].insts.iter().any(|inst| match &self.body.insts[*inst].op {
+            Op::Return(_) | Op::Break { .. } | Op::Continue { .. } => true,
+            op => op.regions().any(|inner| self.leaves(inner)),
+        })
+    }
+
+    /// What an arm of an `if` says about an `extract` before it.
+    fn learn(&mut self, data: &Inst, taken: bool) {
+        let Op::If { cond, .. } = data.op else { return };
+        let (mut asked, mut holds) = (cond, taken);
+        while let Some(Op::Un(nicforge_ir::UnOp::Not, inner)) = self.body.def_op(asked) {
+            (asked, holds) = (*inner, !holds);
+        }
+        let Some(packet) = &mut self.packet else { return };
+        if let Some((ok, back)) = packet.doubt.take_if(|(ok, _)| *ok == asked) {
+            let _ = ok;
+            if !holds {
+                packet.cursor = *back;
+            }
+        }
+    }
+
+    /// Entries where ways join, each with its condition; the last one is what remains.
+    fn join_slots(&mut self, ways: Vec<(Way, Slots)>) -> Slots {
+        let all: BTreeSet<(usize, usize)> =
+            ways.iter().flat_map(|(_, slots)| slots.keys().copied()).collect();
+        let mut joined = Slots::new();
+        for (table, key) in all {
+            let untouched = self.untouched(table, key);
+            // Asked for on some ways only: on others it is as it was.
+            let list: Vec<(&Way, &Slot)> = ways
+                .iter()
+                .map(|(way, slots)| (way, slots.get(&(table, key)).unwrap_or(&untouched)))
+                .collect();
+            let width = self.dag.tables[table].value_bits;
+            let mut pick = |wanted: &str, width: u32, part: &dyn Fn(&Slot) -> String| {
+                let last = part(list[list.len() - 1].1);
+                if list.iter().all(|(_, slot)| part(slot) == last) {
+                    return last;
+                }
+                let mut text = String::new();
+                for (way, slot) in &list[..list.len() - 1] {
+                    text.push_str(&format!("{} ? {} : ", way.as_deref().unwrap_or("1'b1"), part(slot)));
+                }
+                text.push_str(&last);
+                self.wire(wanted, width, text, timing::mux(2 * list.len() as u32 - 2).max(timing::CHOOSE))
+            };
+            let hit = pick("there", 1, &|slot| slot.hit.clone());
+            let value = pick("entry", width, &|slot| slot.value.clone());
+            let mut changes: Vec<usize> =
+                list.iter().flat_map(|(_, slot)| slot.changes.iter().copied()).collect();
+            changes.sort_unstable();
+            changes.dedup();
+            joined.insert((table, key), Slot { hit, value, changes });
+        }
+        joined
+    }
+
+    /// Packet and entries where two ways join: `first` if `cond`, else as they are.
+    fn join(&mut self, cond: &str, (packet, slots): (Option<Packet>, Slots)) -> Result<(), NoPipe> {
+        let second = std::mem::take(&mut self.slots);
+        self.slots = self.join_slots(vec![(Some(cond.to_string()), slots), (None, second)]);
+        let (Some(a), Some(b)) = (packet, self.packet.clone()) else { return Ok(()) };
+        if a == b {
+            return Ok(());
+        }
+        if a.doubt != b.doubt {
+            return self.no("ways join of which one does not look whether its bytes were there");
+        }
+        if a.emitted != b.emitted {
+            return self.no("ways on which different headers were emitted join");
+        }
+        let cursor = if a.cursor == b.cursor {
+            a.cursor
+        } else {
+            let most = most(&a.cursor).max(most(&b.cursor));
+            let value = format!("{cond} ? {} : {}", text(&a.cursor), text(&b.cursor));
+            Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most)
+        };
+        let end = if a.end == b.end {
+            a.end
+        } else {
+            self.wire("end", 16, format!("{cond} ? {} : {}", a.end, b.end), timing::CHOOSE)
+        };
+        self.packet = Some(Packet { cursor, end, emitted: a.emitted, doubt: a.doubt });
+        Ok(())
+    }
+
+    /// A loop, written out.
+    fn repeat(&mut self, inst: InstId, way: Way) -> Result<Option<Way>, NoPipe> {
+        let body = self.body;
+        let data = &body.insts[inst];
+        let Op::Loop { init, max_trips, body: inner } = &data.op else { return Ok(None) };
+        if *max_trips > MOST_TRIPS {
+            return self
+                .no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
+        }
+        if self.moves_packet(*inner) {
+            return self.no("a loop moves the packet's cursor, emits headers or sends");
+        }
+        let packet = self.packet.clone();
+        self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new(), packet: packet.clone() });
+        let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
+        let mut going = Some(way);
+        let depth = self.loops.len() - 1;
+        for _ in 0..*max_trips {
+            let Some(way) = going.take() else { break };
+            for (param, known) in body.blocks[*inner].params.iter().zip(now.clone()) {
+                self.choose(*param, &[(None, known)]);
+            }
+            self.region(*inner, way)?;
+            self.packet.clone_from(&packet);
+            let continues = std::mem::take(&mut self.loops[depth].continues);
+            if continues.is_empty() {
+                break;
+            }
+            going = Some(self.or(continues.iter().map(|(way, ..)| way.clone()).collect()));
+            now = self.arrive(&body.blocks[*inner].params, continues);
+        }
+        let Some(mut frame) = self.loops.pop() else { return Ok(None) };
+        if let Some(way) = going {
+            frame.breaks.push((way, now, self.slots.clone()));
+        }
+        if frame.breaks.is_empty() {
+            return Ok(None);
+        }
+        let ways = frame.breaks.iter().map(|(way, ..)| way.clone()).collect();
+        self.arrive(&data.results, frame.breaks);
+        Ok(Some(self.or(ways)))
+    }
+
+    /// Gives values and entries what they are where several ways arrive.
+    fn arrive(&mut self, targets: &[ValueId], from: Vec<(Way, Vec<Known>, Slots)>) -> Vec<Known> {
+        let values = |at: usize| -> Vec<(Way, Known)> {
+            from.iter().map(|(way, values, _)| (way.clone(), values[at].clone())).collect()
+        };
+        let known = (0..targets.len())
+            .map(|at| {
+                self.choose(targets[at], &values(at));
+                self.known(targets[at])
+            })
+            .collect();
+        self.slots = self.join_slots(from.into_iter().map(|(way, _, slots)| (way, slots)).collect());
+        known
+    }
+
+    /// Whether a region has ops that change more than values and entries.
+    fn moves_packet(&self, region: BlockId) -> bool {
+        self.body.blocks[region].insts.iter().any(|inst| {
+            let op = &self.body.insts[*inst].op;
+            let effects = op.effects();
+            effects.packet_write.is_some()
+                || effects.ordered
+                || op.regions().any(|inner| self.moves_packet(inner))
+        })
+    }
+}

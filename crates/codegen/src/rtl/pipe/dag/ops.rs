@@ -1,0 +1,104 @@
+//! Ops that are neither control flow nor of one kind of their own.
+
+use super::*;
+
+impl Walk<'_, '_, '_> {
+    pub(super) fn inst(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
+        let inst = &self.body.insts[id];
+        match &inst.op {
+            Op::Int(_) | Op::Zero => Ok(()),
+            Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, a, b)
+                if !divides_by_wires(self.low.ty(*a), self.low.constant(*b)) =>
+            {
+                self.divide(id);
+                Ok(())
+            }
+            op if op.effects().is_pure() => {
+                if let Some(number) = self.folded(id) {
+                    let result = inst.results[0];
+                    self.low.rename(result);
+                    self.low.know(result, number);
+                    return Ok(());
+                }
+                // Operands are read before the result gets its name: a loop's next trip uses its last one's.
+                let result = inst.results[0];
+                let name = self.low.fresh_of(result);
+                let mut wires = self.low.wires(id);
+                self.low.rename_to(result, &name);
+                if let Some(last) = wires.last_mut() {
+                    last.name = name;
+                }
+                if let [wire] = &wires[..]
+                    && wire.delay > 0
+                    && let Some(known) = self.dag.made.get(&(wire.width, wire.value.clone()))
+                {
+                    let known = known.clone();
+                    self.low.rename_to(result, &known);
+                    return Ok(());
+                }
+                for wire in wires {
+                    self.dag.made.insert((wire.width, wire.value.clone()), wire.name.clone());
+                    self.put(&wire.name, wire.width, wire.value, wire.delay);
+                }
+                Ok(())
+            }
+            Op::Extract { .. }
+            | Op::Load { .. }
+            | Op::Skip { .. }
+            | Op::Trim { .. }
+            | Op::Emit { .. }
+            | Op::Reset { .. }
+            | Op::Len { .. } => self.packet_op(id),
+            Op::Drop { reason, .. } => {
+                self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
+                Ok(())
+            }
+            Op::Generate { event, args } => {
+                let name = self.dag.program.events[*event].name.clone();
+                let (kind, number) = match name.as_str() {
+                    "net_send" => (kind::SEND, self.low.u32(args[1])),
+                    "stack_recv" => (kind::STACK, number(32, 0)),
+                    "host_recv" => (kind::HOST_PACKET, number(32, 0)),
+                    _ => {
+                        return self.no(&format!("`{name}` may come beside other events of the same packet"));
+                    }
+                };
+                self.certain(&self.packet())?;
+                self.exit(way, kind, number);
+                Ok(())
+            }
+            Op::Lookup { .. }
+            | Op::Contains { .. }
+            | Op::Update { .. }
+            | Op::Delete { .. }
+            | Op::Commute { .. } => self.table_op(id, way),
+            Op::Store { .. } => self.no("bytes of the packet are overwritten in place"),
+            Op::PktCsum { .. } => self.no("a checksum over the payload"),
+            Op::Random => self.no("random numbers"),
+            Op::Log { .. } => self.no("a message to the developer"),
+            _ => self.no("byte strings in tables"),
+        }
+    }
+
+    /// The number that an op on numbers gives.
+    fn folded(&self, id: InstId) -> Option<u64> {
+        let inst = &self.body.insts[id];
+        let ty = |value: ValueId| (self.low.width(value) as u8, self.low.ty(value).is_signed());
+        match &inst.op {
+            Op::Bin(op, a, b) => {
+                let (bits, signed) = ty(*a);
+                Some(arith::bin(*op, bits, signed, self.low.constant(*a)?, self.low.constant(*b)?))
+            }
+            Op::Cmp(op, a, b) => {
+                let (bits, signed) = ty(*a);
+                Some(u64::from(arith::cmp(*op, bits, signed, self.low.constant(*a)?, self.low.constant(*b)?)))
+            }
+            Op::Un(op, a) => Some(arith::un(*op, ty(*a).0, self.low.constant(*a)?)),
+            Op::Cast(a) => {
+                let (bits, signed) = ty(*a);
+                Some(arith::cast(self.low.constant(*a)?, bits, signed, ty(inst.results[0]).0))
+            }
+            _ => None,
+        }
+    }
+}

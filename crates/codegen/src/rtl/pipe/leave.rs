@@ -1,0 +1,160 @@
+//! How handlers end: what is changed in tables, and what becomes of the packet.
+
+use std::collections::BTreeMap;
+
+use super::super::engine::kind;
+use super::super::expr::{Wire, mark};
+use super::super::shape::number;
+use super::super::timing;
+use super::dag::{Change, Dag, Exit, Given};
+use super::exclusive::select;
+use super::ports::Ports;
+use crate::c::names::Names;
+
+/// A table's change, signals in stage `last`.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub table: usize,
+    /// By port, and what their signals' names end with.
+    pub writes: Vec<String>,
+    pub deletes: Vec<String>,
+    pub ends: Vec<String>,
+    pub value: String,
+    /// Of LRU tables: the entry is used, if it is there.
+    pub used: Option<String>,
+    pub refused: String,
+}
+
+impl Commit {
+    /// What decides about the change.
+    pub fn deciding(&self) -> impl Iterator<Item = &String> {
+        self.writes.iter().chain(&self.deletes).chain(&self.used).chain([&self.value])
+    }
+}
+
+/// Signals of every changed table's change.
+pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
+    let mut list = Vec::new();
+    for (table, access) in dag.access.clone().into_iter().enumerate() {
+        if access.keys.is_empty() {
+            continue;
+        }
+        let width = dag.tables[table].value_bits;
+        let mut add = |wanted: &str, width: u32, value: String, delay: u32| {
+            let name = names.fresh(wanted);
+            dag.wires.push(Wire { name: name.clone(), width, value, delay });
+            mark(&name)
+        };
+        let mut some = |wanted: &str, list: Vec<String>| match list.is_empty() {
+            true => "1'b0".to_string(),
+            false => add(wanted, 1, list.join(" || "), timing::tree(2 * list.len() as u32)),
+        };
+        let taken = |change: &Change| {
+            let but: String = change.unless.iter().map(|later| format!(" && !{later}")).collect();
+            if but.is_empty() { change.when.clone() } else { format!("({}{but})", change.when) }
+        };
+        let ends = ports.ends(table).to_vec();
+        let mut by_port = |wanted: &str, writes: bool| -> Vec<String> {
+            let of = |port: usize| {
+                let here = |change: &&Change| {
+                    ports.of_key(table, change.key) == port && change.value.is_some() == writes
+                };
+                access.changes.iter().filter(here).map(taken).collect()
+            };
+            (0..ends.len()).map(|port| some(wanted, of(port))).collect()
+        };
+        let (writes, deletes) = (by_port("write", true), by_port("delete", false));
+        let refused = some("refused", access.refused.clone());
+        let used = (!access.uses.is_empty()).then(|| some("used", access.uses.clone()));
+        let (value, delay) = new_value(&access.changes, width);
+        let value = add("new_entry", width, value, delay);
+        list.push(Commit { table, writes, deletes, ends, value, used, refused });
+    }
+    list
+}
+
+/// The value that is written, if one is.
+fn new_value(changes: &[Change], width: u32) -> (String, u32) {
+    let mut values: Vec<&String> = changes.iter().filter_map(|change| change.value.as_ref()).collect();
+    values.sort();
+    values.dedup();
+    let given = |value: &&String| -> Vec<Given> {
+        let same = |change: &&Change| change.value.as_ref() == Some(*value);
+        changes.iter().filter(same).map(|change| change.given.clone()).collect()
+    };
+    let Some(last) = values.last() else { return (number(width, 0), 0) };
+    let mut text = String::new();
+    match select(&values.iter().map(given).collect::<Vec<_>>()) {
+        Some(conditions) => {
+            for (condition, value) in conditions.iter().zip(&values) {
+                text.push_str(&format!("({condition}) ? {value} : "));
+            }
+            text.push_str(last);
+        }
+        // Later changes take the place of earlier ones.
+        None => {
+            let written: Vec<&Change> = changes.iter().filter(|change| change.value.is_some()).collect();
+            for change in written[1..].iter().rev() {
+                text.push_str(&format!(
+                    "{} ? {} : ",
+                    change.when,
+                    change.value.as_deref().unwrap_or_default()
+                ));
+            }
+            text.push_str(written[0].value.as_deref().unwrap_or_default());
+        }
+    }
+    (text, timing::mux(values.len() as u32))
+}
+
+/// The command to the deparser: the fields of whichever exit is taken; none: the packet is given up.
+pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<&'static str, String> {
+    let room = 8 * header_bytes;
+    let exits: Vec<Exit> = dag.exits.clone();
+    let mut add = |wanted: &str, width: u32, value: String, delay: u32| {
+        let name = names.fresh(wanted);
+        dag.wires.push(Wire { name: name.clone(), width, value, delay });
+        mark(&name)
+    };
+    let delay = timing::mux(exits.len() as u32) + timing::carry(16);
+    let mut choose = |wanted: &str, width: u32, field: &dyn Fn(&Exit) -> String, otherwise: String| {
+        let mut text = String::new();
+        let mut same = true;
+        for exit in &exits {
+            same &= field(exit) == field(&exits[0]);
+            text.push_str(&format!("{} ? {}\n      : ", exit.when.as_deref().unwrap_or("1'b1"), field(exit)));
+        }
+        if same && !exits.is_empty() && field(&exits[0]) == otherwise {
+            text.clear();
+        }
+        text.push_str(&otherwise);
+        add(wanted, width, text, delay)
+    };
+    let header = |exit: &Exit| {
+        let bytes: u32 = exit.header.iter().map(|part| part.1).sum();
+        let mut parts: Vec<String> = exit.header.iter().rev().map(|part| part.0.clone()).collect();
+        if bytes < header_bytes {
+            parts.insert(0, number(8 * (header_bytes - bytes), 0));
+        }
+        format!("{{{}}}", parts.join(", "))
+    };
+    let silent = |exit: &Exit| exit.kind == kind::DROP;
+    let mut fields = BTreeMap::new();
+    fields.insert("hdr", choose("x_hdr", room, &header, number(room, 0)));
+    let length = |exit: &Exit| match silent(exit) {
+        true => number(16, 0),
+        false => number(16, exit.header.iter().map(|part| u64::from(part.1)).sum()),
+    };
+    fields.insert("hlen", choose("x_hlen", 16, &length, number(16, 0)));
+    fields.insert("from", choose("x_from", 16, &|exit| exit.from.clone(), number(16, 0)));
+    let rest = |exit: &Exit| match silent(exit) {
+        true => number(16, 0),
+        false if exit.from == number(16, 0) => exit.end.clone(),
+        false => format!("{} - {}", exit.end, exit.from),
+    };
+    fields.insert("rest", choose("x_rest", 16, &rest, number(16, 0)));
+    let sent = |exit: &Exit| number(4, exit.kind + 8);
+    fields.insert("kind", choose("x_kind", 4, &sent, number(4, kind::END + 8)));
+    fields.insert("number", choose("x_number", 32, &|exit| exit.number.clone(), number(32, 0)));
+    fields
+}

@@ -1,0 +1,184 @@
+//! Lookup ports of tables, and which keys each is given.
+//!
+//! A table that nothing changes is there once for every key. One that is changed is there once and has a port for every key of one event:
+//! keys that are asked for on ways that exclude each other share a port, which is given the one that is meant. What tells the ways
+//! apart must be known before tables answer, so conditions that depend on entries do not count. Keys get the first port that takes them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use nicforge_ir::{Span, TableKind};
+
+use super::super::expr::{Wire, mark, resolve, used};
+use super::super::limits::MEMORY_BITS;
+use super::super::timing;
+use super::dag::{Dag, Given, Key, NoPipe, under};
+use super::exclusive::{exclude, select};
+use crate::c::names::Names;
+
+/// What a table says of an entry.
+pub const FIELDS: [&str; 3] = ["hit", "value", "room"];
+/// Most ports of a table.
+const MOST_PORTS: usize = 16;
+
+/// A lookup port of a table.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Number of the table.
+    pub table: usize,
+    /// Nothing changes the table.
+    pub fixed: bool,
+    /// What the names of the port's signals end with.
+    pub end: String,
+    pub key: String,
+    /// Something reads the entry's value.
+    pub valued: bool,
+    /// Stage in which the key is given.
+    pub ask: u32,
+    /// Stage in which the entry is there.
+    pub answer: u32,
+}
+
+/// Ports, and the port of every key by table.
+pub struct Ports {
+    pub list: Vec<Port>,
+    of_keys: Vec<Vec<usize>>,
+    ends: Vec<Vec<String>>,
+}
+
+impl Ports {
+    /// What the names of a table's ports end with.
+    pub fn ends(&self, table: usize) -> &[String] {
+        &self.ends[table]
+    }
+
+    /// The number of a key's port.
+    pub fn of_key(&self, table: usize, key: usize) -> usize {
+        self.of_keys[table][key]
+    }
+
+    /// Puts ports' signals in the place of keys'.
+    pub fn put_in(&self, dag: &mut Dag) {
+        let mut names: HashMap<String, String> = HashMap::new();
+        for (table, keys) in self.of_keys.iter().enumerate() {
+            let signals = &dag.tables[table].signals;
+            for (key, port) in keys.iter().enumerate() {
+                for field in FIELDS {
+                    let end = &self.ends[table][*port];
+                    names.insert(under(signals, field, key), format!("{signals}_{field}{end}"));
+                }
+            }
+        }
+        for wire in dag.wires.iter_mut().filter(|wire| wire.value.contains('#')) {
+            wire.value = resolve(&wire.value, |name| mark(names.get(name).map_or(name, String::as_str)));
+        }
+    }
+}
+
+/// Signals that depend on tables that are changed.
+fn stateful(dag: &Dag) -> BTreeSet<String> {
+    let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
+    for wire in &dag.wires {
+        used(&wire.value).for_each(|name| users.entry(name).or_default().push(&wire.name));
+    }
+    let mut open: Vec<String> = Vec::new();
+    for (table, access) in dag.access.iter().enumerate() {
+        let signals = &dag.tables[table].signals;
+        for key in 0..access.keys.len() {
+            open.extend(FIELDS.map(|field| under(signals, field, key)));
+        }
+    }
+    let mut found = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        open.extend(users.get(name.as_str()).into_iter().flatten().map(|user| user.to_string()));
+        found.insert(name);
+        open.retain(|name| !found.contains(name));
+    }
+    found
+}
+
+/// Gives every key a port.
+pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
+    let stateful = stateful(dag);
+    let early = |given: &Given| -> Given {
+        given.iter().filter(|atom| !used(atom).any(|name| stateful.contains(name))).cloned().collect()
+    };
+    let mut ports = Ports { list: Vec::new(), of_keys: Vec::new(), ends: Vec::new() };
+    for table in 0..dag.tables.len() {
+        let access = &mut dag.access[table];
+        for key in &mut access.keys {
+            key.given = key.given.iter().map(early).collect();
+        }
+        for change in &mut access.changes {
+            change.given = early(&change.given);
+        }
+        let keys = access.keys.clone();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut of_key = Vec::new();
+        for (at, key) in keys.iter().enumerate() {
+            let free =
+                |group: &Vec<usize>| group.iter().all(|other| exclude(&key.given, &keys[*other].given));
+            let port = groups.iter().position(free).unwrap_or(groups.len());
+            if port == groups.len() {
+                groups.push(Vec::new());
+                check(dag, table, groups.len(), key.span)?;
+            }
+            groups[port].push(at);
+            of_key.push(port);
+        }
+        let single = groups.len() == 1;
+        let ends: Vec<String> =
+            (0..groups.len()).map(|port| if single { String::new() } else { port.to_string() }).collect();
+        for (group, end) in groups.iter().zip(&ends) {
+            let key = chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
+            let port = Port { table, fixed: false, end: end.clone(), key, valued: true, ask: 0, answer: 0 };
+            ports.list.push(port);
+        }
+        ports.of_keys.push(of_key);
+        ports.ends.push(ends);
+        for (number, key) in dag.access[table].lookups.iter().enumerate() {
+            let (end, key) = (number.to_string(), key.clone());
+            ports.list.push(Port { table, fixed: true, end, key, valued: true, ask: 0, answer: 0 });
+        }
+    }
+    Ok(ports)
+}
+
+/// Whether a table that is changed can have so many ports.
+fn check(dag: &Dag, table: usize, count: usize, span: Span) -> Result<(), NoPipe> {
+    let form = &dag.tables[table];
+    let bits = count as u64 * form.pipe_memory_bits();
+    let reason = match form.kind {
+        TableKind::Array | TableKind::Lru if count > 1 => {
+            format!("two keys of table `{}`, which is changed and of kind {}", form.name, form.kind.name())
+        }
+        _ if count > MOST_PORTS => {
+            format!("table `{}` is asked for {count} keys at once; {MOST_PORTS} at most", form.name)
+        }
+        _ if bits > MEMORY_BITS => format!(
+            "table `{}` is asked for {count} keys at once, which takes {} KiB of memory; the device has {} KiB",
+            form.name,
+            bits / 8192,
+            MEMORY_BITS / 8192
+        ),
+        _ => return Ok(()),
+    };
+    Err(NoPipe { reason, span })
+}
+
+/// The key that a port is given.
+fn chosen(dag: &mut Dag, names: &mut Names, table: usize, keys: &[&Key]) -> String {
+    let places: Vec<Vec<Given>> = keys.iter().map(|key| key.given.clone()).collect();
+    let mut text = String::new();
+    for (condition, key) in select(&places).unwrap_or_default().iter().zip(keys) {
+        text.push_str(&format!("({condition}) ? {} : ", key.text));
+    }
+    let Some(last) = keys.last() else { return text };
+    if keys.len() == 1 {
+        return last.text.clone();
+    }
+    text.push_str(&last.text);
+    let (name, width) = (names.fresh("key"), dag.tables[table].key_bits);
+    let delay = timing::mux(2 * keys.len() as u32 - 1).max(timing::CHOOSE);
+    dag.wires.push(Wire { name: name.clone(), width, value: text, delay });
+    mark(&name)
+}

@@ -1,0 +1,102 @@
+"""nf_pipe_hash against a dictionary: keys of all ports and a change every cycle; with LRU, against rows that know the order of use."""
+
+import os
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge
+
+KEY, VALUE, CAPACITY, PORTS, LRU = (int(os.environ[name]) for name in ("KEY", "VALUE", "CAPACITY", "PORTS", "LRU"))
+INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "w_used", "h_req", "h_op", "h_key", "h_value", "h_index"]
+
+
+class Rows:
+    """Where entries are: a key has a row of four ways on both sides, by the parity of its bits (all masks of the hash are ones)."""
+
+    def __init__(self):
+        self.rows, self.uses, self.time = {}, {}, 0
+
+    def sides(self, key):
+        row = bin(key).count("1") % 2
+        return [self.rows.setdefault((side, row), [None] * 4) for side in (0, 1)]
+
+    def use(self, key):
+        self.time += 1
+        self.uses[key] = self.time
+
+    def insert(self, key):
+        """Puts a key somewhere; the one that had to go."""
+        a, b = self.sides(key)
+        free = [row.count(None) for row in (a, b)]
+        if free[0] and (not free[1] or free[0] >= free[1]):
+            a[a.index(None)] = key
+        elif free[1]:
+            b[b.index(None)] = key
+        else:
+            gone = min(a, key=self.uses.get)
+            a[a.index(gone)] = key
+            return gone
+        return None
+
+    def delete(self, key):
+        for row in self.sides(key):
+            if key in row:
+                row[row.index(key)] = None
+
+
+@cocotb.test()
+async def lookups_and_a_change_every_cycle(dut):
+    """Each answer is compared in its fifth cycle, and the same cycle changes an entry: also of one key, every cycle."""
+    for name in INPUTS:
+        getattr(dut, name).value = 0
+    dut.rst.value = 1
+    Clock(dut.clk, 4, "ns").start()
+    for _ in range(3):
+        await FallingEdge(dut.clk)
+    dut.rst.value = 0
+    while not int(dut.ready.value):
+        await FallingEdge(dut.clk)
+    table, rows, way, hits, full, evicted = {}, Rows(), [None] * 4, 0, 0, 0
+    for step in range(6000):
+        # Few keys, one key only, more keys than places.
+        spread = (4, 1, 3 * CAPACITY)[step // 100 % 3]
+        keys = [random.randrange(spread) for _ in range(PORTS)] if random.random() < 0.9 else None
+        dut.k_valid.value = int(keys is not None)
+        dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(keys or []))
+        await FallingEdge(dut.clk)
+        way.append(keys)
+        keys = way.pop(0)
+        dut.w_write.value = dut.w_delete.value = dut.w_used.value = 0
+        if keys is None:
+            continue
+        for port, key in enumerate(keys):
+            assert int(dut.c_hit.value) >> port & 1 == (key in table), (step, port)
+            hits += key in table
+            # Every second port has no values, but the first.
+            value = table.get(key, 0) if port % 2 == 0 else 0
+            assert int(dut.c_value.value) >> (VALUE * port) & ((1 << VALUE) - 1) == value, (step, port)
+            assert int(dut.c_room.value) >> port & 1 or (len(table) >= CAPACITY and key not in table and not LRU)
+        port = random.randrange(PORTS)
+        key, change = keys[port], random.random()
+        room = int(dut.c_room.value) >> port & 1
+        full += not room
+        if change < 0.5 and room:
+            if LRU and key not in table and (gone := rows.insert(key)) is not None:
+                del table[gone]
+                evicted += 1
+            rows.use(key)
+            table[key] = random.getrandbits(VALUE)
+            dut.w_write.value, dut.w_value.value = 1 << port, table[key]
+        elif change < 0.6:
+            table.pop(key, None)
+            rows.delete(key)
+            dut.w_delete.value = 1 << port
+        elif change < 0.8:
+            dut.w_used.value = 1
+            if key in table:
+                rows.use(key)
+        assert LRU or len(table) <= CAPACITY
+    assert hits > 1000 and (evicted > 200 if LRU else full > 20)
+    await FallingEdge(dut.clk)
+    assert int(dut.n_evicted.value) == evicted

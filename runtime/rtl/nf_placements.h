@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Where a design's LRU tables put entries, as they report it (rtl/nf_pipe_hash.sv): an entry that is put where another
+ * one is evicts it.
+ */
+#ifndef NF_PLACEMENTS_H
+#define NF_PLACEMENTS_H
+
+#include "svdpi.h"
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+struct Eviction {
+    uint64_t cycle;
+    uint32_t table;
+    std::string key;
+};
+
+struct Placements {
+    std::map<std::pair<int, int>, std::string> keys; /* by table and place */
+    std::vector<Eviction> evictions;
+    uint64_t cycle = 0; /* which it is now */
+
+    /* The tables are empty. */
+    void reset()
+    {
+        keys.clear();
+        evictions.clear();
+    }
+};
+
+inline Placements placements;
+
+extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal *of)
+{
+    std::string key(128, '\0');
+    memcpy(key.data(), of, key.size());
+    std::pair<int, int> at = {table, place};
+    auto before = placements.keys.find(at);
+    if (before != placements.keys.end() && before->second != key)
+        placements.evictions.push_back({placements.cycle, (uint32_t)table, before->second});
+    if (placed)
+        placements.keys[at] = key;
+    else
+        placements.keys.erase(at);
+}
+
+#endif
