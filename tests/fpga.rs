@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use nicforge_codegen::rtl::Wanted;
+use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
@@ -113,6 +113,34 @@ fn pipes_keep_up_with_the_line() {
             assert!(each <= most, "{name}: {each:.3} cycles a packet, {most} at most");
         }
     }
+}
+
+/// Quotients and remainders of a pipe: numbers at the ends of their ranges, zeros, and random ones.
+#[test]
+fn divisions_of_pipes() {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join("tests/programs/divisions"));
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(design.artifact().form, Form::Pipe { interval: 1, .. }), "{:?}", design.artifact().form);
+    let ends = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, u32::MAX, u32::MAX - 1];
+    let events: Vec<InputEvent> = (0..1500u64)
+        .map(|n| {
+            let number = |at: u64| match (n + at) % 3 {
+                0 => ends[nicforge_ir::io::random(n, at) as usize % ends.len()],
+                1 => nicforge_ir::io::random(n, at),
+                _ => nicforge_ir::io::random(n, at) >> (n % 32),
+            };
+            let mut frame: Vec<u8> = (0..8).flat_map(|at| number(at).to_le_bytes()).collect();
+            frame.resize(60, 0);
+            InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame } }
+        })
+        .collect();
+    let (_, found) =
+        design.verify(&example.program, &[], &events, &Drive::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(found.is_empty(), "{:?}", found[0]);
 }
 
 /// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages to the developer.
