@@ -9,8 +9,8 @@ import sys
 import pytest
 from nicforge.flow import (
     Composite,
-    Discard,
     Count,
+    Discard,
     Drop,
     Echo,
     Element,

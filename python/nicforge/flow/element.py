@@ -27,7 +27,6 @@ import textwrap
 from .errors import FlowError, Place, caller
 from .types import Struct, Table, Type, check_name, packet
 
-
 #: Composites whose `configure` is running, outermost first.
 building: list = []
 
