@@ -8,6 +8,9 @@ messages come back with Python's lines.
 from __future__ import annotations
 
 import dataclasses
+import json
+import shutil
+import subprocess
 
 from .composite import Composite, check_borders
 from .element import Element, Port, Queue, Segment, structs_of
@@ -241,6 +244,16 @@ class Program:
     def verify(self, target: str, *arguments: str) -> str:
         """Runs a capture (`"--pcap", FILE`) on a target and in the interpreter; raises FlowError if they differ."""
         return self.tool().run("verify", "--target", target, *arguments)
+
+    def run(self, pcap: str, *arguments: str, target: str = "interp") -> dict:
+        """Runs a capture and gives the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables."""
+        return json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
+
+    def _repr_svg_(self) -> str | None:
+        """Notebooks show the graph, where Graphviz is installed."""
+        if shutil.which("dot") is None:
+            return None
+        return subprocess.run(["dot", "-Tsvg"], input=self.draw(), capture_output=True, text=True, check=True).stdout
 
     def draw(self) -> str:
         """The graph for Graphviz (`dot -Tsvg`)."""
