@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use nicforge_codegen::rtl::Wanted;
+use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
@@ -79,12 +79,17 @@ fn syn(time_ns: u64, flow: u32) -> InputEvent {
 }
 
 /// Cycles of a packet, back to back; what they lead to is the interpreter's.
-fn cycles_per_packet(example: &Example, flows: impl Fn(u64) -> u32) -> f64 {
+fn cycles_per_packet(example: &Example, bytes: usize, flows: impl Fn(u64) -> u32) -> f64 {
     let name = &example.name;
     let compiled =
         PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let events: Vec<InputEvent> = (0..3000).map(|n| syn(n * 7, flows(n))).collect();
+    let mut events: Vec<InputEvent> = (0..3000).map(|n| syn(n * 7, flows(n))).collect();
+    for event in &mut events {
+        if let Input::Net { frame, .. } = &mut event.input {
+            frame.resize(bytes, 0);
+        }
+    }
     let (run, found) = design
         .verify(&example.program, &example.entries, &events, &Drive::default())
         .unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -109,10 +114,42 @@ fn pipes_keep_up_with_the_line() {
     {
         let example = Example::load(root().join("examples").join(name));
         let random = |n: u64| nicforge_ir::io::random(7, n);
-        for each in [cycles_per_packet(&example, random), cycles_per_packet(&example, |_| 1)] {
+        for each in [cycles_per_packet(&example, 60, random), cycles_per_packet(&example, 60, |_| 1)] {
             assert!(each <= most, "{name}: {each:.3} cycles a packet, {most} at most");
         }
     }
+    // 128 bytes with the checksum are two beats, also with the descriptor that goes to the host.
+    let example = Example::load(root().join("examples/jsq_steering"));
+    let each = cycles_per_packet(&example, 124, |n| n as u32);
+    assert!(each <= 2.1, "jsq_steering: {each:.3} cycles a packet of 128 bytes");
+}
+
+/// Quotients and remainders of a pipe: numbers at the ends of their ranges, zeros, and random ones.
+#[test]
+fn divisions_of_pipes() {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join("tests/programs/divisions"));
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(design.artifact().form, Form::Pipe { interval: 1, .. }), "{:?}", design.artifact().form);
+    let ends = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, u32::MAX, u32::MAX - 1];
+    let events: Vec<InputEvent> = (0..1500u64)
+        .map(|n| {
+            let number = |at: u64| match (n + at) % 3 {
+                0 => ends[nicforge_ir::io::random(n, at) as usize % ends.len()],
+                1 => nicforge_ir::io::random(n, at),
+                _ => nicforge_ir::io::random(n, at) >> (n % 32),
+            };
+            let mut frame: Vec<u8> = (0..8).flat_map(|at| number(at).to_le_bytes()).collect();
+            frame.resize(60, 0);
+            InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame } }
+        })
+        .collect();
+    let (_, found) =
+        design.verify(&example.program, &[], &events, &Drive::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(found.is_empty(), "{:?}", found[0]);
 }
 
 /// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages to the developer.

@@ -1,4 +1,4 @@
-"""nf_pipe_hash against a dictionary: keys of all ports and a change every cycle; with LRU, against rows that know the order of use."""
+"""nf_pipe_hash against a dictionary: keys of all ports and a change every cycle; with LRU, against rows in order of use."""
 
 import os
 import random
@@ -12,7 +12,7 @@ INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "w_used", "h_req
 
 
 class Rows:
-    """Where entries are: a key has a row of four ways on both sides, by the parity of its bits (all masks of the hash are ones)."""
+    """Where entries are: a key has a row of four ways on both sides, by the parity of its bits (all masks are ones)."""
 
     def __init__(self):
         self.rows, self.uses, self.time = {}, {}, 0
