@@ -8,7 +8,9 @@
 // cycle more (`prime`). Payload goes from the buffer to the stream and nowhere else.
 //
 // h_axis_tuser says what a packet to the host is: [7:0] the kind, [15:8] the port, [47:32] its bytes, [127:64] `c_addr`; beside the stream
-// and not in front of it, since a beat more for each packet would halve the rate of small ones. Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
+// and not in front of it, since a beat more for each packet would halve the rate of small ones. For the same reason a header of at most
+// 8 bytes in front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and the stream has the rest.
+// Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
 // Latency: four cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
 // The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
@@ -73,15 +75,21 @@ module nf_egress #(
   logic prime_needed, one_line, is_prime, reads, as_previous, is_last, go, has_room;
   logic [11:0] wanted;
 
-  assign total = c_hlen + c_rest;
-  assign shift = c_from[5:0] - c_hlen[5:0];
+  // A short header to the host is beside the stream.
+  logic beside;
+  logic [512*HL-1:0] header;
+  logic [15:0] hlen;
+  assign beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
+  assign hlen = beside ? 16'd0 : c_hlen;
+  assign total = hlen + c_rest;
+  assign shift = c_from[5:0] - hlen[5:0];
   assign first_line = {6'd0, c_from[15:6]};
   assign source_end = c_from + c_rest;
   assign beat_start = {number, 6'd0};
-  assign source = $signed({1'b0, c_from}) + $signed({1'b0, beat_start}) - $signed({1'b0, c_hlen});
+  assign source = $signed({1'b0, c_from}) + $signed({1'b0, beat_start}) - $signed({1'b0, hlen});
   assign line_now = {source[16], source[16:6]} + (shift != 6'd0 ? 12'sd1 : 12'sd0);
 
-  assign prime_needed = c_hlen < 16'd64 && shift != 6'd0 && !source[16] && number == 10'd0 && c_rest != 16'd0
+  assign prime_needed = hlen < 16'd64 && shift != 6'd0 && !source[16] && number == 10'd0 && c_rest != 16'd0
       && source[15:6] == c_from[15:6];
   assign one_line = source_end <= {first_line[9:0], 6'd0} + 16'd64;
   assign is_prime = prime_needed && !one_line && !primed;
@@ -90,7 +98,7 @@ module nf_egress #(
       || (line_now >= $signed(first_line[11:0]) && {line_now[9:0], 6'd0} < source_end));
   assign wanted = is_prime || as_previous ? first_line[11:0] : line_now;
   assign left = total - beat_start;
-  assign header_left = c_hlen > beat_start ? c_hlen - beat_start : 16'd0;
+  assign header_left = hlen > beat_start ? hlen - beat_start : 16'd0;
   assign is_last = c_silent || (!is_prime && left <= 16'd64);
 
   assign go = c_valid && has_room && !(reads && r_stall);
@@ -101,7 +109,6 @@ module nf_egress #(
   assign b_valid = c_take && c_free;
   assign b_slot = c_slot;
 
-  logic [512*HL-1:0] header;
   logic [511:0] header_now;
   assign header = {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
   integer k;
@@ -128,7 +135,7 @@ module nf_egress #(
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = header_left > 16'd64 ? 7'd64 : header_left[6:0];
   assign step = {header_now, header_count, keep_count, shift, is_prime || c_silent, reads, as_previous, is_last, c_host,
-                 c_addr, 16'd0, total, 16'd0, c_port, c_kind};
+                 beside ? header[63:0] & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr, 12'd0, beside ? c_hlen[3:0] : 4'd0, total, 16'd0, c_port, c_kind};
   always_ff @(posedge clk) begin
     step_1 <= step;
     step_2 <= step_1;

@@ -79,10 +79,11 @@ module nf_ingress #(
   assign too_long = line == LW'(LINES);
   assign is_host = s_axis_tuser[9];
 
+  // A beat's bytes are without holes, so their number is where they end.
   integer i;
   always_comb begin
     bytes = 7'd0;
-    for (i = 0; i < 64; i = i + 1) bytes = bytes + {6'd0, s_axis_tkeep[i]};
+    for (i = 0; i < 64; i = i + 1) bytes = bytes | ({7{s_axis_tkeep[i] && (i == 63 || !s_axis_tkeep[i==63?63 : i+1])}} & 7'(i + 1));
   end
   assign length = {{(10 - LW) {1'b0}}, line, 6'd0} + {9'd0, bytes};
 

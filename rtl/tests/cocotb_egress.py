@@ -55,7 +55,7 @@ class Command:
         self.host = int(random.random() < 0.3 if host is None else host)
         self.kind = random.choice([2, 3, 4, 5]) if self.host else random.choice([0, 1])
         self.port, self.addr = random.randrange(256), random.getrandbits(64)
-        self.header = random.randbytes(random.choice([0, 14, 34, 63, 64, 65, HEADER]) if header is None else header)
+        self.header = random.randbytes(random.choice([0, 3, 8, 14, 34, 63, 64, 65, HEADER]) if header is None else header)
         self.start = random.choice([0, 14, 63, 64, 65, random.randrange(1500)]) if start is None else start
         self.rest = random.choice([0, 1, 46, 64, 128, random.randrange(400)]) if rest is None else rest
         if not self.header and not self.rest:
@@ -72,14 +72,21 @@ class Command:
             *(self.memory, self.line, self.start, self.rest, self.free, self.slot),
         )
 
+    def beside(self):
+        """A short header in front of a packet to the host is beside the stream."""
+        return self.host and self.kind == 2 and len(self.header) <= 8 and self.rest > 0
+
     def packet(self):
         first, last = self.start // 64, (self.start + self.rest + 63) // 64
         lines = b"".join(line(self.memory, self.line + at) for at in range(first, last))
-        return self.header + lines[self.start % 64 :][: self.rest]
+        return (b"" if self.beside() else self.header) + lines[self.start % 64 :][: self.rest]
 
     def user(self):
         if not self.host:
             return self.kind << 8 | self.port
+        if self.beside():
+            header = int.from_bytes(self.header, "little")
+            return header << 64 | len(self.header) << 48 | len(self.packet()) << 32 | self.port << 8 | self.kind
         return self.addr << 64 | len(self.packet()) << 32 | self.port << 8 | self.kind
 
 

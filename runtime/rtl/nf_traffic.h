@@ -76,10 +76,11 @@ struct Sink {
     bool first = true;
     uint64_t packets = 0, beats = 0, waited = 0;
 
-    void beat(const VlWide<16> &data, uint64_t keep, bool last, uint64_t cycle)
+    /* `beside` are bytes in front of the packet, with its first beat. */
+    void beat(const VlWide<16> &data, uint64_t keep, bool last, uint64_t cycle, const std::vector<uint8_t> &beside = {})
     {
         if (first) {
-            now = Out{{}, cycle};
+            now = Out{beside, cycle};
             first = false;
         }
         uint8_t bytes[64];
@@ -173,7 +174,10 @@ class Traffic
         }
         if (top.h_axis_tvalid) {
             if (top.h_axis_tready) {
-                host.beat(top.h_axis_tdata, top.h_axis_tkeep, top.h_axis_tlast, cycle);
+                uint8_t user[16];
+                memcpy(user, top.h_axis_tuser.m_storage, sizeof(user));
+                uint32_t count = user[6] & 15; /* see rtl/nf_egress.sv */
+                host.beat(top.h_axis_tdata, top.h_axis_tkeep, top.h_axis_tlast, cycle, {user + 8, user + 8 + count});
                 last_out = cycle;
                 progress = true;
             } else {
