@@ -246,7 +246,7 @@ class Program:
         return self.tool().run("verify", "--target", target, *arguments)
 
     def run(self, pcap: str, *arguments: str, target: str = "interp") -> dict:
-        """Runs a capture and gives the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables."""
+        """Runs a capture; the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables."""
         return json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
 
     def _repr_svg_(self) -> str | None:
