@@ -1,7 +1,7 @@
-"""Serves the store on a veth pair in a network namespace of its own, beside a real memcached, and compares their answers byte by byte.
+"""Serves the store on a veth pair in a namespace of its own, beside a real memcached, and compares answers byte by byte.
 
-The namespace has no name and ends with the processes in it. The client's end has an address, the store's has none: whatever answers
-from there is the program. memcached runs without CAS numbers (`-C`), which the store does not have.
+The namespace has no name and ends with the processes in it. The client's end has an address, the store's has none:
+whatever answers from there is the program. memcached runs without CAS numbers (`-C`), which the store does not have.
 """
 
 import json
@@ -95,7 +95,7 @@ def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
 
 
 def serve(variant: str) -> int:
-    # What arrives is handled where it is sent: one CPU for the packets of a key, and the one that the store's NIC side begins with.
+    # What arrives is handled where it is sent: one CPU for all packets, the one that the store's NIC side begins with.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     network()
     memcached = ["memcached", "-U", str(PORT), "-p", "0", "-l", "127.0.0.1", "-C", "-u", "nobody"]

@@ -8,6 +8,7 @@ count.out >> Reply()
 Program("counting", source).main()
 """
 
+from .cache import Cache
 from .element import Element, In, Out, Queue
 from .errors import FlowError
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
@@ -33,6 +34,7 @@ from .types import (
 )
 
 __all__ = [
+    "Cache",
     "Discard",
     "Drop",
     "Element",
