@@ -1,7 +1,7 @@
 """Elements of a memcached for small items: binary and text protocol over UDP, GET and SET.
 
-A datagram of memcached has a frame header of 8 bytes (protocol.txt, "UDP protocol") and one request behind it. Keys have at most 32
-bytes, values at most 64; items do not expire. Requests of any other form are given up, counted.
+A datagram of memcached has a frame header of 8 bytes (protocol.txt, "UDP protocol") and one request behind it. Keys have
+at most 32 bytes, values at most 64; items do not expire. Requests of any other form are given up, counted.
 """
 
 import pathlib
@@ -72,7 +72,7 @@ class ParseBinary(Element):
         }
         uint32_t key_length = (uint32_t)binary.key_length[0] << 8 | binary.key_length[1];
         uint32_t extras = binary.extras_length, body = binary.body_length[3];
-        /* SETs come along this far: with a known offset of the key, the kernel's verifier would walk what follows for each length. */
+        /* SETs come along this far: if the key's offset were known, the verifier would walk the rest for each length. */
         if (key_length == 0 || key_length > 32 || key_length + extras > body || nf_len(pkt) < 24 + body) {
             rest(pkt);
             return;

@@ -7,14 +7,16 @@ cpu        the NIC side picks the store's packets out, the host does everything
 split      the NIC side reads and checks GETs of the binary protocol, the host reads the rest, stores and answers
 nic-cache  GETs of the binary protocol are answered on the NIC side from a table there; everything else goes to the host
 
-**Why nic-cache never answers with something old.** The host handles requests one after the other, and whatever it answers goes back through
-one queue to one handler of the NIC side (`Settle`), which first changes the cache and then sends the answer. So the cache, key by key, is what the
-store was at some point of the host's order, and that point only moves on: fills and updates arrive in the order in which the host made them.
-A SET's answer leaves after its update is in the cache, so a GET that begins later finds that value or a newer one, here or on the host. A GET
-that missed was answered on the host; its answer too leaves after its fill, so no later GET is answered from a cache that is further back.
-A fill that races with a SET of the same key is in front of that SET's update or behind it, as the host handled them, never between with the
-wrong value. Evictions take entries away, never back. A lost event on the way back loses its answer with it: the client sees a request
-without an answer, which may or may not have happened, and what the cache keeps is still a value that nobody was told is gone.
+**Why nic-cache never answers with something old.** The host handles requests one after the other, and whatever it answers
+goes back through one queue to one handler of the NIC side (`nicforge.flow.Cache`), which first changes the cache and then
+sends the answer. So the cache, key by key, is what the store was at some point of the host's order, and that point only
+moves on: fills and updates arrive in the order in which the host made them. A SET's answer leaves after its update is in
+the cache, so a GET that begins later finds that value or a newer one, here or on the host. A GET that missed was answered
+on the host; its answer too leaves after its fill, so no later GET is answered from a cache that is further back. A fill
+that races with a SET of the same key is in front of that SET's update or behind it, as the host handled them, never
+between with the wrong value. Evictions take entries away, never back. A lost event on the way back loses its answer with
+it: the client sees a request without an answer, which may or may not have happened, and what the cache keeps is still a
+value that nobody was told is gone.
 One thing is asked of the interface: the packets of one key are handled by one CPU at a time (one queue, or steering by key).
 """
 
@@ -39,50 +41,19 @@ from elements import (  # noqa: E402
     Store,
     Stored,
 )
-from nicforge.flow import Drop, Element, FromNet, In, Out, Program, Queue, Reply, Table, ToSystem, packet, u8  # noqa: E402
+from nicforge.flow import Cache, Drop, Element, FromNet, In, Out, Program, Queue, Reply, ToSystem, packet  # noqa: E402
 
 VARIANTS = ("cpu", "split", "nic-cache")
 #: Entries of the cache on the NIC side.
 CACHED = 32768
 
-cache = Table("cache", "lru", Key, Item, CACHED)
 
-
-class Cached(Element):
-    """Looks an item up in the NIC side's cache."""
+class MissedBack(Element):
+    """The host reads the request again; nothing but the packet goes there."""
 
     inp = In(pkt=packet, request=Request)
-    hit = Out(packet, Request, Item)
-    miss = Out(packet)
-    tables = (cache,)
-    body = """
-        struct item item;
-        if (nf_lookup(&cache, request.key, &item))
-            hit(pkt, request, item);
-        else
-            miss(pkt);
-    """
-
-
-class Mark(Element):
-    """Sends a packet on with what is to happen to the cache: 1 is a fill, 2 an update of what is there."""
-
-    inp = In(pkt=packet, request=Request, item=Item)
-    out = Out(packet, Key, Item, u8)
-    body = "out(pkt, request.key, item, CHANGE);"
-
-
-class Settle(Element):
-    """Changes the cache as the host says, and only then lets the answer go."""
-
-    inp = In(pkt=packet, key=Key, item=Item, change=u8)
     out = Out(packet)
-    tables = (cache,)
-    body = """
-        if (change == 1 || (change == 2 && nf_contains(&cache, key)))
-            nf_update(&cache, key, item);
-        out(pkt);
-    """
+    body = "out(pkt);"
 
 
 def program(variant: str) -> Program:
@@ -111,14 +82,16 @@ def program(variant: str) -> Program:
     if variant == "split":
         quick.get >> Queue("gets", side="host") >> find
     if variant == "nic-cache":
-        near = Cached()
-        quick.get >> near
-        near.hit >> BinaryValue(name="near_value") >> Leave(name="near_leave")
-        near.miss >> requests
-        answers = Queue("answers", side="nic", ordered=False)
-        for answer, change in ((ascii_value, 1), (binary_value, 1), (stored, 2), (absent, 0)):
-            answer >> Mark(CHANGE=change) >> answers
-        answers >> Settle() >> Reply()
+        near, carried = Cache("cache", Key, Item, CACHED), {"request": Request, "item": Item}
+        get = near.get("request.key", request=Request)
+        quick.get >> get
+        get.hit >> BinaryValue(name="near_value") >> Leave(name="near_leave")
+        get.miss >> MissedBack() >> requests
+        for value in (ascii_value, binary_value):
+            value >> near.fill("request.key", "item", **carried)
+        stored >> near.update("request.key", "item", **carried)
+        absent >> near.nothing(**carried)
+        near.settled >> Reply()
     else:
         leave = Leave()
         for answer in (ascii_value, binary_value, stored, absent):

@@ -1,7 +1,9 @@
-"""The load of the published key-value stores: 100,000 keys, Zipf 0.9, 90 % GET, keys of 32 and values of 64 bytes (Floem, OSDI'18, section 5.1).
+"""The load of the published key-value stores: 100,000 keys, Zipf 0.9, 90 % GET, keys of 32 and values of 64 bytes.
 
-    python3 load.py 10.9.0.1 --requests 20000             # against a store, one request at a time
-    python3 load.py --pcap requests.pcap --requests 2000  # as a capture
+From Floem (OSDI'18), section 5.1, whose generator was not published.
+
+python3 load.py 10.9.0.1 --requests 20000             # against a store, one request at a time
+python3 load.py --pcap requests.pcap --requests 2000  # as a capture
 """
 
 import argparse

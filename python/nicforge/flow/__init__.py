@@ -8,6 +8,7 @@ count.out >> Reply()
 Program("counting", source).main()
 """
 
+from .cache import Cache
 from .composite import Composite
 from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
@@ -35,6 +36,7 @@ from .types import (
 )
 
 __all__ = [
+    "Cache",
     "Composite",
     "Count",
     "Discard",

@@ -62,7 +62,7 @@ pub fn live(session: &mut Session, events: &[InputEvent]) -> Result<LiveRun, Fai
     let mut options = LiveOptions {
         window: LARGEST_WINDOW,
         per_event: false,
-        patience: Duration::from_secs(5),
+        patience: Duration::from_secs(30),
         keep_going: &mut |_| !stopped(),
     };
     session.run(events, &mut options).map_err(|e| Failure::of(e.fault(), e))

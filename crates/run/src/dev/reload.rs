@@ -76,6 +76,9 @@ impl DevSession {
     ) -> Result<Replacement, XdpError> {
         let names: Vec<String> = self.interfaces.iter().map(|(_, name)| name.clone()).collect();
         check_ports(program, &names)?;
+        if artifact.process.is_some() || self.loaded.process().is_some() {
+            return Err(XdpError::NotReplaced);
+        }
         let ifindex: Vec<u32> = self.interfaces.iter().map(|(index, _)| *index).collect();
         let mut reused: Vec<(String, OwnedFd)> = Vec::new();
         let mut changes = Vec::new();

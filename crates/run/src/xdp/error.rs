@@ -50,6 +50,11 @@ pub enum XdpError {
     Kernel { what: String, source: io::Error },
     #[error(transparent)]
     Compile(#[from] CompileError),
+    #[error(
+        "a program with handlers on the host neither replaces a running one nor is replaced, since its process has tables \
+         of its own: end it and start the other"
+    )]
+    NotReplaced,
     #[error("the program's host side: {0}")]
     Process(#[from] HostError),
 }
