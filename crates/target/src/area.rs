@@ -4,7 +4,7 @@
 //!
 //! A design is the packet path, which every program has, and logic that grows with three sizes of the program: bits that operators
 //! yield (arithmetic, comparisons, choices), bits of headers that are read or written, and bits of keys and values of tables for each place
-//! that accesses one. LUTs and flip-flops are linear in these; the factors are in the spec and were fitted to yosys' results for the
+//! that accesses one, arrays apart, since nothing is compared there. LUTs and flip-flops are linear in these; the factors are in the spec and were fitted to yosys' results for the
 //! examples (`nicforge validate fpga` shows how well). Block memory is counted from what tables store: rows of slots, `slots` per entry where keys
 //! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits, unless by a constant, take DSP blocks.
 
@@ -21,8 +21,10 @@ pub struct Linear {
     pub op_bit: f64,
     /// A bit of a header that is read or written.
     pub header_bit: f64,
-    /// A bit of a key or value, each time a table is accessed.
+    /// A bit of a key or value, each time a table that hashes or searches is accessed.
     pub table_bit: f64,
+    /// The same of an array.
+    pub array_bit: f64,
 }
 
 /// `[area]`: what the device has and what designs take of it.
@@ -50,6 +52,7 @@ pub struct Sizes {
     pub op_bits: f64,
     pub header_bits: f64,
     pub table_bits: f64,
+    pub array_bits: f64,
     pub multiplications: f64,
 }
 
@@ -98,8 +101,11 @@ fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
             | Op::Delete { table, .. }
             | Op::Commute { table, .. } => {
                 let table = &program.tables[*table];
-                sizes.table_bits +=
-                    8.0 * f64::from(program.size_of(table.key) + program.size_of(table.value));
+                let bits = 8.0 * f64::from(program.size_of(table.key) + program.size_of(table.value));
+                match table.kind {
+                    TableKind::Array => sizes.array_bits += bits,
+                    _ => sizes.table_bits += bits,
+                }
             }
             _ => {}
         }
@@ -139,6 +145,7 @@ impl AreaCosts {
                 + c.op_bit * sizes.op_bits
                 + c.header_bit * sizes.header_bits
                 + c.table_bit * sizes.table_bits
+                + c.array_bit * sizes.array_bits
         };
         Estimate {
             luts: linear(&self.luts),

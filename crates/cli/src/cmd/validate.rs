@@ -35,7 +35,8 @@ pub struct Row {
 }
 
 impl Row {
-    fn error(&self) -> f64 {
+    /// Relative; of a verdict the difference.
+    pub fn error(&self) -> f64 {
         // Verdicts are 0 or 1.
         if self.published == 0.0 { self.ours } else { self.ours / self.published - 1.0 }
     }
@@ -106,6 +107,9 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         return Ok(());
     }
     out::text(&table(&["source", "case", "metric", "published", "ours", "error", "calibrated"], &shown));
+    if args.suite == Suite::Fpga {
+        out::text(&validate_fpga::summary(&rows));
+    }
     Ok(())
 }
 
