@@ -47,7 +47,8 @@ module nf_pipe_array #(
   logic [KEY-1:0] key_in;
   logic v1, v2, in1, in2;
   logic [A-1:0] at1, at2, at3, p_at;
-  logic [VALUE-1:0] read, value, fresh, p_value;
+  logic [VALUE-1:0] read, value, p_value;
+  logic by_now, by_past, by_read;
   logic change, p_change;
   logic [VALUE-1:0] mem[0:CAPACITY-1];
 
@@ -67,7 +68,10 @@ module nf_pipe_array #(
   end
 
   // The changes in the cycle of the read and in the one behind it.
-  assign fresh = change && at3 == at2 ? value : p_change && p_at == at2 ? p_value : read;
+  // At most one is taken; the host's changes meet no lookups.
+  assign by_now  = in2 && change && at3 == at2;
+  assign by_past = in2 && p_change && p_at == at2 && !by_now;
+  assign by_read = in2 && !by_now && !by_past;
 
   always_ff @(posedge clk) begin
     at1 <= A'(key_in);
@@ -78,7 +82,7 @@ module nf_pipe_array #(
     if (v2) begin
       at3 <= at2;
       c_hit <= in2;
-      c_value <= in2 ? fresh : '0;
+      c_value <= ({VALUE{by_now && !w_delete}} & w_value) | ({VALUE{by_past}} & p_value) | ({VALUE{by_read}} & read);
     end
     if (rst) {v1, v2} <= 2'b00;
     else {v1, v2} <= {k_valid || ask, v1};

@@ -13,6 +13,9 @@ use super::shape::{Bits, Part, literal, number};
 use super::timing;
 use crate::c::names::Names;
 
+/// Most elements of an array that are chosen by a bit for each.
+const MOST_CHOICES: u32 = 64;
+
 /// A named signal and what it is.
 #[derive(Clone, Debug)]
 pub struct Wire {
@@ -224,7 +227,7 @@ impl<'a> Lower<'a> {
                 (self.cast(*a, from, signed, width), 0)
             }
             Op::Select { cond, then, other } => (self.choose(*cond, *then, *other), timing::CHOOSE),
-            Op::Get { agg, path } => self.get(*agg, path, result),
+            Op::Get { agg, path } => self.get(*agg, path, result, &mut list),
             Op::Set { agg, path, value } => self.set(*agg, path, *value, &mut list),
             Op::ConstElem { array, index } => self.const_elem(*array, *index, result),
             Op::Hash { .. } => self.hash(data, &mut list),
@@ -383,7 +386,18 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn get(&mut self, agg: ValueId, path: &[Proj], result: ValueId) -> (String, u32) {
+    /// Which of `len` elements an index names: a bit each. A number beyond the array is none of them.
+    fn which(&mut self, index: ValueId, len: u32, list: &mut Vec<Wire>) -> String {
+        let (wide, text) = (self.width(index), self.operand(index));
+        let number_of = Self::resize(&text, wide, wide.max(8));
+        let value = format!("{} << {number_of}", number(len, 1));
+        let which = self.wire("which", len, value, timing::tree(8));
+        let name = mark(&which.name);
+        list.push(which);
+        name
+    }
+
+    fn get(&mut self, agg: ValueId, path: &[Proj], result: ValueId, list: &mut Vec<Wire>) -> (String, u32) {
         let width = self.width(result);
         let Some(part) = self.bits.locate(self.ty(agg), path, |v| self.constant(v)) else {
             return (number(width, 0), 0);
@@ -391,6 +405,23 @@ impl<'a> Lower<'a> {
         let from = self.signal(agg);
         if part.indices.is_empty() {
             return (self.read(&from, &part, width), 0);
+        }
+        if let [index] = &part.indices[..]
+            && index.len <= MOST_CHOICES
+        {
+            // As many bits as the element has, where a shift would move the whole aggregate.
+            let which = self.which(index.value, index.len, list);
+            let kept = part.bits.min(width);
+            let element = |at: u32| {
+                let low = part.at + at * index.stride;
+                format!("({{{kept}{{{which}[{at}]}}}} & {from}[{}:{low}])", low + kept - 1)
+            };
+            let all: Vec<String> = (0..index.len).map(element).collect();
+            let read = self.wire("element", kept, all.join("\n      | "), timing::tree(2 * index.len));
+            let element = Part { at: 0, indices: Vec::new(), ..part.clone() };
+            let value = self.read(&mark(&read.name), &element, width);
+            list.push(read);
+            return (value, 0);
         }
         let (at, inside) = self.place(&part);
         let choices: u32 = part.indices.iter().map(|index| index.len).product();
@@ -422,15 +453,10 @@ impl<'a> Lower<'a> {
         }
         if let [index] = &part.indices[..]
             && index.stride == part.bits
-            && index.len <= 64
+            && index.len <= MOST_CHOICES
         {
-            // Which element it is is known by the time the value comes; a number beyond the array is none of them.
-            let (wide, text) = (self.width(index.value), self.operand(index.value));
-            let number_of = Self::resize(&text, wide, wide.max(8));
-            let value = format!("{} << {number_of}", number(index.len, 1));
-            let which = self.wire("which", index.len, value, timing::tree(8));
-            let (old, which_name) = (self.signal(agg), mark(&which.name));
-            list.push(which);
+            // Which element it is is known by the time the value comes.
+            let (old, which_name) = (self.signal(agg), self.which(index.value, index.len, list));
             let mut pieces = Vec::new();
             let end = part.at + index.len * index.stride;
             if end < whole {

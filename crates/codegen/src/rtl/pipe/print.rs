@@ -10,7 +10,7 @@ use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
 use super::schedule::Pipe;
 
-/// Places in the queue of commands behind the pipe, and so packets on their way: more than the longest pipe has stages.
+/// Places in the queue of commands behind the pipe, and so packets on their way and stages of the longest pipe.
 pub const QUEUE: u32 = 64;
 
 /// Ports of the module, beside `clk` and `rst`.

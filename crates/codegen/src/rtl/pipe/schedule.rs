@@ -13,6 +13,7 @@ use super::arrival::Arrivals;
 use super::dag::{Dag, NoPipe};
 use super::leave::{Commit, command, commits};
 use super::ports::{FIELDS, Port, allot};
+use super::print::QUEUE;
 use crate::c::names::Names;
 
 /// What a hash function takes of the stage in which a key is given.
@@ -155,6 +156,12 @@ pub fn schedule(
     }
     for commit in &commits {
         exit = exit.max(arrivals.expression(&commit.refused).0);
+    }
+    // A packet on its way needs a place in the queue behind.
+    if exit >= QUEUE {
+        let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
+        let reason = format!("it would have {} stages; a pipe has {QUEUE} at most", exit + 1);
+        return Err(NoPipe { reason, span });
     }
     // What no table, command or counter needs is left out.
     let outputs =
