@@ -252,7 +252,7 @@ impl Loaded {
     }
 
     /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count. Behind
-    /// them, of planned programs, those that found a queue full.
+    /// them, of planned programs, those that found a queue full, and those that the process could not send.
     pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {
         let by_stage = self.stage_drops();
         let reasons = self.artifact.reasons.iter().enumerate();
@@ -263,6 +263,9 @@ impl Loaded {
         let queues =
             stages.zip(self.turned_away()).filter(|(stage, _)| stage.queue.is_some() || stage.process);
         list.extend(queues.map(|(stage, n)| (None, format!("the queue of `{}` was full", stage.name), n)));
+        if let Some(process) = &self.process {
+            list.push((None, "it could not leave the process".to_string(), process.shared.counts().unsent));
+        }
         list
     }
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: 0BSD
+ *
+ * nf_process.h (xdp) - what joins stages in the kernel to those in a process: a part of nf_rt.h for programs that have
+ * some there.
+ */
+#ifndef NF_PROCESS_XDP_H
+#define NF_PROCESS_XDP_H
+
+/* Queues of one interface that may have a socket. */
+#define NF_QUEUES 64
+
+/* The sockets of the process, by port and queue of the interface. */
+struct {
+    __uint(type, BPF_MAP_TYPE_XSKMAP);
+    __uint(max_entries, 16 * NF_QUEUES);
+    __type(key, u32);
+    __type(value, u32);
+} nf_process SEC(".maps");
+
+/* Events without a packet. */
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 20);
+} nf_up SEC(".maps");
+
+/* Events made for the process so far, and those of them that never left; events without a packet that came back. */
+extern u64 nf_order;
+extern u64 nf_unsent;
+extern u64 nf_values;
+
+NF_INLINE int nf_took_values(int verdict)
+{
+    __sync_fetch_and_add(&nf_values, 1);
+    return verdict;
+}
+
+#define NF_RAISE(id, made)                                                                                             \
+    do {                                                                                                               \
+        struct {                                                                                                       \
+            u32 event;                                                                                                 \
+            u32 order;                                                                                                 \
+            __typeof__(made) values;                                                                                   \
+        } nf_record NF_LOCAL = {(id), __sync_fetch_and_add(&nf_order, 1), (made)};                                     \
+        if (bpf_ringbuf_output(&nf_up, &nf_record, sizeof(nf_record), 0))                                              \
+            __sync_fetch_and_add(&nf_unsent, 1);                                                                       \
+    } while (0)
+
+/* Gives a packet to the process. size is a constant. Without a process the packet ends here, counted. */
+NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 id, const void *event, u32 size)
+{
+    if (bpf_xdp_adjust_meta(ctx, -(int)(size + 8)))
+        return XDP_ABORTED;
+    u8 *meta = (u8 *)(long)ctx->data_meta;
+    if (meta + size + 8 > (u8 *)(long)ctx->data)
+        return XDP_ABORTED;
+    __builtin_memcpy((nf_wide_bytes *)meta, (const nf_wide_bytes *)event, size);
+    u32 *behind = (u32 *)(meta + size);
+    behind[0] = __sync_fetch_and_add(&nf_order, 1);
+    behind[1] = id;
+    u32 socket = port * NF_QUEUES + (ctx->rx_queue_index & (NF_QUEUES - 1));
+    int verdict = bpf_redirect_map(&nf_process, socket, XDP_DROP);
+    struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
+    if (verdict != XDP_REDIRECT)
+        __sync_fetch_and_add(&nf_unsent, 1);
+    else if (count)
+        count->handed++;
+    return verdict;
+}
+
+/* What the process gave back: its head comes off, and the values become metadata. */
+NF_INLINE bool nf_returned(struct xdp_md *ctx, u32 *stage, u32 *cpu)
+{
+    u32 *head = (u32 *)(long)ctx->data;
+    if ((u8 *)(head + 3) > (u8 *)(long)ctx->data_end)
+        return false;
+    *stage = head[0];
+    *cpu = head[1];
+    u64 size = head[2] & 0xfc;
+    NF_PIN(size);
+    return !bpf_xdp_adjust_head(ctx, (int)size + 12) && !bpf_xdp_adjust_meta(ctx, -(int)size);
+}
+
+#endif
