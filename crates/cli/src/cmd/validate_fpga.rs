@@ -49,7 +49,7 @@ const BALANCE_FILES: &[(&str, &str)] = &library!(
     "nf_axil_registers.sv",
 );
 /// Programs by which the factors of `[area]` were fitted; all others are held out.
-const FITTED: [&str; 4] = ["l2_forward", "icmp_echo", "conn_limiter", "nf_chain"];
+const FITTED: [&str; 4] = ["l2_forward", "icmp_echo", "jsq_steering", "conn_limiter"];
 /// What has fitted factors.
 const FACTORS: [&str; 2] = ["LUTs", "flip-flops"];
 /// yosys' results: program, LUT sites, flip-flops, block memories of 18 Kbit, DSP blocks, depth.
