@@ -80,14 +80,17 @@ module nf_egress #(
   // A short header to the host is beside the stream.
   logic i_beside;
   logic [15:0] i_hlen, i_end;
+  // The byte in memory that the first byte of the stream would be, with the header in front and without; up to the next line.
   logic [5:0] i_shift;
-  logic signed [16:0] i_source;  // byte in memory that the first byte of the stream would be
+  logic signed [16:0] i_source, i_up, i_up_beside;
   assign c_hdr_low = 64'(c_hdr);
   assign i_beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
   assign i_hlen = i_beside ? 16'd0 : c_hlen;
   assign i_end = c_from + c_rest - 16'd1;
-  assign i_shift = c_from[5:0] - i_hlen[5:0];
-  assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, i_hlen});
+  assign i_shift = c_from[5:0] - c_hlen[5:0];
+  assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen});
+  assign i_up = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen}) + 17'sd63;
+  assign i_up_beside = $signed({1'b0, c_from}) + 17'sd63;
 
   // ---- beat by beat --------------------------------------------------------------------------------------
   logic primed;
@@ -119,18 +122,19 @@ module nf_egress #(
       n_addr <= i_beside ? c_hdr_low & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr;
       n_side <= i_beside ? c_hlen[3:0] : 4'd0;
       n_any <= c_rest != 16'd0;
-      n_prime <= i_hlen < 16'd64 && i_shift != 6'd0 && !i_source[16] && c_rest != 16'd0 && i_source[15:6] == c_from[15:6];
+      n_prime <= c_rest != 16'd0 && (i_beside ? c_from[5:0] != 6'd0
+          : c_hlen < 16'd64 && i_shift != 6'd0 && !i_source[16] && i_source[15:6] == c_from[15:6]);
       n_one_line <= i_end[15:6] == c_from[15:6];
       first <= 1'b1;
       primed <= 1'b0;
-      shift <= i_shift;
-      total <= i_hlen + c_rest;
-      left <= i_hlen + c_rest;
+      shift <= i_beside ? c_from[5:0] : i_shift;
+      total <= i_beside ? c_rest : c_hlen + c_rest;
+      left <= i_beside ? c_rest : c_hlen + c_rest;
       header_left <= i_hlen;
       header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
       first_line <= {2'b00, c_from[15:6]};
       last_line <= {2'b00, i_end[15:6]};
-      line_now <= {i_source[16], i_source[16:6]} + (i_shift != 6'd0 ? 12'sd1 : 12'sd0);
+      line_now <= i_beside ? {i_up_beside[16], i_up_beside[16:6]} : {i_up[16], i_up[16:6]};
     end else if (go) begin
       if (is_prime) primed <= 1'b1;
       else begin
