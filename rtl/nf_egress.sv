@@ -12,7 +12,7 @@
 // 8 bytes in front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and the stream has the rest.
 // Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
-// Latency: four cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
+// Latency: five cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
 // The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
@@ -65,66 +65,85 @@ module nf_egress #(
   localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 128;
   localparam integer ROOM = 16;
 
-  // ---- which lines and beats a command needs -------------------------------------------------------------
-  logic primed;
-  logic [9:0] number;  // of the beat
-  logic [15:0] total, first_line, source_end, beat_start, left, header_left;
-  logic signed [16:0] source;
-  logic signed [11:0] line_now;
+  // ---- a command, and what follows from it for all its beats ----------------------------------------------
+  logic taken, n_valid, to_host, n_silent, n_free, n_prime, n_one_line, n_any, first;
+  logic [7:0] n_kind, n_port;
+  logic [63:0] n_addr, c_hdr_low;
+  logic [3:0] n_side;
+  logic [3:0] n_mem;
+  logic [AW-1:0] n_line;
+  logic [SW-1:0] n_slot;
   logic [5:0] shift;
-  logic prime_needed, one_line, is_prime, reads, as_previous, is_last, go, has_room;
-  logic [11:0] wanted;
-
-  // A short header to the host is beside the stream.
-  logic beside;
+  logic [15:0] total;
   logic [512*HL-1:0] header;
-  logic [15:0] hlen;
-  assign beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
-  assign hlen = beside ? 16'd0 : c_hlen;
-  assign total = hlen + c_rest;
-  assign shift = c_from[5:0] - hlen[5:0];
-  assign first_line = {6'd0, c_from[15:6]};
-  assign source_end = c_from + c_rest;
-  assign beat_start = {number, 6'd0};
-  assign source = $signed({1'b0, c_from}) + $signed({1'b0, beat_start}) - $signed({1'b0, hlen});
-  assign line_now = {source[16], source[16:6]} + (shift != 6'd0 ? 12'sd1 : 12'sd0);
+  logic signed [11:0] first_line, last_line;
+  // A short header to the host is beside the stream.
+  logic i_beside;
+  logic [15:0] i_hlen, i_end;
+  // The byte in memory that the first byte of the stream would be, with the header in front and without; up to the next line.
+  logic [5:0] i_shift;
+  logic signed [16:0] i_source, i_up, i_up_beside;
+  assign c_hdr_low = 64'(c_hdr);
+  assign i_beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
+  assign i_hlen = i_beside ? 16'd0 : c_hlen;
+  assign i_end = c_from + c_rest - 16'd1;
+  assign i_shift = c_from[5:0] - c_hlen[5:0];
+  assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen});
+  assign i_up = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen}) + 17'sd63;
+  assign i_up_beside = $signed({1'b0, c_from}) + 17'sd63;
 
-  assign prime_needed = hlen < 16'd64 && shift != 6'd0 && !source[16] && number == 10'd0 && c_rest != 16'd0
-      && source[15:6] == c_from[15:6];
-  assign one_line = source_end <= {first_line[9:0], 6'd0} + 16'd64;
-  assign is_prime = prime_needed && !one_line && !primed;
-  assign as_previous = prime_needed && one_line;
-  assign reads = !c_silent && c_rest != 16'd0 && (is_prime || as_previous
-      || (line_now >= $signed(first_line[11:0]) && {line_now[9:0], 6'd0} < source_end));
-  assign wanted = is_prime || as_previous ? first_line[11:0] : line_now;
-  assign left = total - beat_start;
-  assign header_left = hlen > beat_start ? hlen - beat_start : 16'd0;
-  assign is_last = c_silent || (!is_prime && left <= 16'd64);
+  // ---- beat by beat --------------------------------------------------------------------------------------
+  logic primed;
+  logic [15:0] left, header_left;  // of this beat and those behind it
+  logic signed [11:0] line_now;
+  logic is_prime, reads, as_previous, is_last, go, has_room;
+  logic [11:0] wanted;
+  assign is_prime = n_prime && first && !n_one_line && !primed;
+  assign as_previous = n_prime && first && n_one_line;
+  assign reads = !n_silent && n_any && (is_prime || as_previous || (line_now >= first_line && line_now <= last_line));
+  assign wanted = is_prime || as_previous ? first_line : line_now;
+  assign is_last = n_silent || (!is_prime && left <= 16'd64);
 
-  assign go = c_valid && has_room && !(reads && r_stall);
-  assign c_take = go && is_last;
-  assign r_en = c_valid && has_room && reads;
-  assign r_mem = c_mem;
-  assign r_addr = c_line + AW'(wanted);
-  assign b_valid = c_take && c_free;
-  assign b_slot = c_slot;
-
-  logic [511:0] header_now;
-  assign header = {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
-  integer k;
-  always_comb begin
-    header_now = '0;
-    for (k = 0; k < HL; k = k + 1) if (number == 10'(k)) header_now = header[512*k+:512];
-  end
+  assign go = n_valid && has_room && !(reads && r_stall);
+  assign taken = go && is_last;
+  assign c_take = c_valid && (!n_valid || taken);
+  assign r_en = n_valid && has_room && reads;
+  assign r_mem = n_mem;
+  assign r_addr = n_line + AW'(wanted);
+  assign b_valid = taken && n_free;
+  assign b_slot = n_slot;
 
   always_ff @(posedge clk) begin
-    if (rst) begin
+    if (rst) n_valid <= 1'b0;
+    else n_valid <= c_valid || (n_valid && !taken);
+    if (c_take) begin
+      {to_host, n_silent, n_free, n_kind, n_port, n_mem, n_line, n_slot} <=
+          {c_host, c_silent, c_free, c_kind, c_port, c_mem, c_line, c_slot};
+      n_addr <= i_beside ? c_hdr_low & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr;
+      n_side <= i_beside ? c_hlen[3:0] : 4'd0;
+      n_any <= c_rest != 16'd0;
+      n_prime <= c_rest != 16'd0 && (i_beside ? c_from[5:0] != 6'd0
+          : c_hlen < 16'd64 && i_shift != 6'd0 && !i_source[16] && i_source[15:6] == c_from[15:6]);
+      n_one_line <= i_end[15:6] == c_from[15:6];
+      first <= 1'b1;
       primed <= 1'b0;
-      number <= '0;
+      shift <= i_beside ? c_from[5:0] : i_shift;
+      total <= i_beside ? c_rest : c_hlen + c_rest;
+      left <= i_beside ? c_rest : c_hlen + c_rest;
+      header_left <= i_hlen;
+      header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
+      first_line <= {2'b00, c_from[15:6]};
+      last_line <= {2'b00, i_end[15:6]};
+      line_now <= i_beside ? {i_up_beside[16], i_up_beside[16:6]} : {i_up[16], i_up[16:6]};
     end else if (go) begin
-      primed <= !is_last && (is_prime || primed);
-      if (is_last) number <= '0;
-      else if (!is_prime) number <= number + 1'b1;
+      if (is_prime) primed <= 1'b1;
+      else begin
+        first <= 1'b0;
+        left <= left - 16'd64;
+        header_left <= header_left > 16'd64 ? header_left - 16'd64 : 16'd0;
+        header <= header >> 512;
+        line_now <= line_now + 12'sd1;
+      end
     end
   end
 
@@ -134,8 +153,8 @@ module nf_egress #(
   logic [6:0] keep_count, header_count;
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = header_left > 16'd64 ? 7'd64 : header_left[6:0];
-  assign step = {header_now, header_count, keep_count, shift, is_prime || c_silent, reads, as_previous, is_last, c_host,
-                 beside ? header[63:0] & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr, 12'd0, beside ? c_hlen[3:0] : 4'd0, total, 16'd0, c_port, c_kind};
+  assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent, reads, as_previous, is_last, to_host,
+                 n_addr, 12'd0, n_side, total, 16'd0, n_port, n_kind};
   always_ff @(posedge clk) begin
     step_1 <= step;
     step_2 <= step_1;

@@ -162,7 +162,7 @@ async def a_beat_each_cycle(dut):
     b = await bench(dut)
     one = Command(14, 14, 46, host=0)
     alone = await play(b, [one])
-    assert alone <= 6, f"{alone} cycles for a packet of one beat"
+    assert alone <= 7, f"{alone} cycles for a packet of one beat"
     assert await play(b, [Command(14, 14, 46, host=0) for _ in range(100)]) <= 99 + alone
     # Four beats each; the first of them needs two lines, which takes a cycle more.
     assert await play(b, [Command(10, 30, 246, host=0) for _ in range(30)]) <= 5 * 30 + alone
