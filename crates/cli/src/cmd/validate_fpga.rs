@@ -110,12 +110,12 @@ pub fn summary(rows: &[Row]) -> String {
                 .map(|row| row.error().abs())
                 .collect();
             match errors.len() {
-                0 => "no program".to_string(),
-                n => format!("{n} programs by {:.0} %", 100.0 * errors.iter().sum::<f64>() / n as f64),
+                0 => "unknown".to_string(),
+                n => format!("{:.0} % ({n})", 100.0 * errors.iter().sum::<f64>() / n as f64),
             }
         };
         text.push_str(&format!(
-            "{metric}: off on {} they were fitted by, on {} held out\n",
+            "{metric}: mean error on programs (how many) they were fitted by {}, on those held out {}\n",
             mean(true),
             mean(false)
         ));
