@@ -1,9 +1,9 @@
 //! Which stage every wire is in.
 //!
-//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: all of them show their entries in one stage, `first`, late enough that everything else which decides about
-//! changes is there before; from there on what depends on entries is scheduled like all else, and in stage `last` the changes are made.
-//! If that is the same stage a packet may follow in the next cycle; else, so that it sees the changes, it follows `interval` cycles later,
-//! the stages from `first` to `last`.
+//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: all of
+//! them show their entries in one stage, `first`, late enough that everything else which decides about changes is there before; from there
+//! on what depends on entries is scheduled like all else, and in stage `last` the changes are made. If that is the same stage a packet may
+//! follow in the next cycle; else, so that it sees the changes, it follows `interval` cycles later, the stages from `first` to `last`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
