@@ -71,6 +71,8 @@ pub struct Options {
     /// Bytes of a frame.
     pub frame_bytes: usize,
     pub limits: Limits,
+    /// How late a side may look at what arrived, ns: buckets of flows move after that.
+    pub drain_ns: u64,
     pub seed: u64,
     /// The program to start as sides, and its arguments up to those of [`side_arguments`].
     pub program: PathBuf,
@@ -382,6 +384,7 @@ pub fn run(
         .map_err(|source| XdpError::Kernel { what: "make a temporary folder".to_string(), source })?;
     let sandbox = Sandbox::new(3)?;
     let mut balancer = Balancer::load(&options.config)?;
+    balancer.set_drain(options.drain_ns);
     let interfaces =
         Interfaces { uplink: "nf0".to_string(), nic: Some("nf1".to_string()), host: "nf2".to_string() };
     sandbox.nic.enter(|| balancer.attach(&interfaces))?;

@@ -1,8 +1,9 @@
 //! State that stays with its flows: a bucket of flows has one owner, and the entries of its flows move with it.
 //!
-//! Directors in mode flow-affine move buckets between sides. A side that gets a packet of a bucket it does not own asks the other side, which first
+//! Directors in mode flow-affine move buckets between sides. A side that gets a packet of a bucket it does not own asks the other side as soon as the packet is there, which first
 //! finishes the packets of that bucket that wait in its queue, in order, then takes the entries its packets touched out of its tables and gives them away. So an entry is
-//! on one side at a time, and a flow's packets meet its state in the order they came. At first the NIC side owns everything. A side whose other side is gone owns all, with
+//! on one side at a time, and a flow's packets meet its state in the order they came, however long queues are: the director's drain time has to cover only
+//! how late a side may look at what arrived. At first the NIC side owns everything. A side whose other side is gone owns all, with
 //! what it has: the dead side's entries are lost, as its packets are.
 //!
 //! Which entries belong to a bucket is what its packets read or wrote: programs are built to tell ([`crate::host::Watch::Keys`]). Only tables that handlers write count; a program whose
@@ -49,6 +50,8 @@ pub struct Handoff {
     peer: Option<UnixStream>,
     received: Vec<u8>,
     owned: Vec<bool>,
+    /// Asked for and not here yet.
+    asked: Vec<bool>,
     touched: Vec<BTreeSet<(TableId, Vec<u8>)>>,
     /// Tables whose entries move, by number.
     moves: Vec<bool>,
@@ -81,6 +84,7 @@ impl Handoff {
             peer: Some(peer),
             received: Vec::new(),
             owned: vec![side == Side::Nic; BUCKETS],
+            asked: vec![false; BUCKETS],
             touched: vec![BTreeSet::new(); BUCKETS],
             moves: program.tables.keys().map(|table| moves.contains(&table)).collect(),
         })
@@ -96,9 +100,11 @@ impl Handoff {
         self.owned[bucket] || self.peer.is_none()
     }
 
-    /// Asks for a bucket; [`Handoff::hear`] tells when it is here.
+    /// Asks for a bucket once; after [`Handoff::hear`] it may be here.
     pub fn ask(&mut self, bucket: usize) {
-        self.say(&Message::Ask { bucket });
+        if !std::mem::replace(&mut self.asked[bucket], true) {
+            self.say(&Message::Ask { bucket });
+        }
     }
 
     /// A packet of a bucket touched entries.
@@ -133,7 +139,7 @@ impl Handoff {
             match serde_json::from_slice(&line) {
                 Ok(Message::Ask { bucket }) if bucket < BUCKETS => asked.push(bucket),
                 Ok(Message::Give { bucket, entries }) if bucket < BUCKETS => {
-                    self.owned[bucket] = true;
+                    (self.owned[bucket], self.asked[bucket]) = (true, false);
                     entries.into_iter().for_each(|moved| self.put(bucket, moved, tables));
                 }
                 // Not from this program.

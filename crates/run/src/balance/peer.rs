@@ -153,6 +153,9 @@ impl Server {
     fn receive(&mut self) -> Result<(), XdpError> {
         while let Some(frame) = self.raw.receive().map_err(io("receive a frame"))? {
             if self.queue.len() < RING && self.work.takes(&frame) {
+                if let Some((program, bucket)) = self.work.missing(&frame) {
+                    program.ask(bucket);
+                }
                 self.queue.push_back((Instant::now(), frame));
             }
         }
@@ -174,12 +177,9 @@ impl Server {
 
     /// Waits until the state that a frame needs is here.
     fn fetch(&mut self, frame: &[u8]) -> Result<(), XdpError> {
-        let mut asked = false;
         while let Some((program, bucket)) = self.work.missing(frame) {
-            if !asked {
-                program.ask(bucket);
-                asked = true;
-            }
+            // Given away again since it was asked for, perhaps.
+            program.ask(bucket);
             if let Some(fd) = program.fd() {
                 poll(&mut [entry(fd)], Some(BEAT));
             }

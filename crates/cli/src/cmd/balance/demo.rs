@@ -49,6 +49,9 @@ pub struct Demo {
     /// Silence of a side that means death, ms
     #[arg(long, default_value_t = 40, value_name = "MS")]
     silence: u64,
+    /// How late a side may look at what arrived, us: with --policy flows, flows change sides after a gap of that length only
+    #[arg(long, default_value_t = 5000, value_name = "US")]
+    drain: u64,
     /// Do not kill the NIC side at the end
     #[arg(long)]
     no_kill: bool,
@@ -170,6 +173,7 @@ pub fn run(args: &Demo) -> Result<(), Failure> {
         compiled,
         nic_pace: args.nic,
         frame_bytes,
+        drain_ns: args.drain * 1000,
         limits: Limits { silence_ns: silence, ..Limits::default() },
         seed: 1,
         program,
