@@ -1,6 +1,7 @@
 """Flow programs: what they become, what they do, and what is refused with which line."""
 
 import inspect
+import os
 import pathlib
 import subprocess
 import sys
@@ -37,6 +38,7 @@ from nicforge.flow import (
     u32,
     u64,
 )
+from nicforge.flow.tool import find
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/flow/sources/sources.py"
@@ -438,7 +440,8 @@ def test_the_package_installs(tmp_path):
         pytest.skip("pip reaches no package index, which it needs for hatchling")
     assert done.returncode == 0, done.stderr
     code = "from nicforge.flow import *; n = FromNet(); n >> Reply(); print(Program('echo', n).check())"
-    said = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    environment = {**os.environ, "NICFORGE": str(pathlib.Path(find()).resolve())}
+    said = subprocess.run([python, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert "echo: 1 handler" in said.stdout, said.stderr
 
 
