@@ -110,30 +110,7 @@ static void tick() {
     cycles++;
 }
 
-static void write(uint32_t address, uint32_t value) {
-    top->s_axil_awaddr = address, top->s_axil_wdata = value, top->s_axil_wstrb = 15;
-    top->s_axil_awvalid = top->s_axil_wvalid = top->s_axil_bready = 1;
-    top->eval();
-    while (!top->s_axil_awready) tick();
-    tick();
-    top->s_axil_awvalid = top->s_axil_wvalid = 0;
-    while (!top->s_axil_bvalid) tick();
-    tick();
-    top->s_axil_bready = 0;
-}
-
-static uint32_t read(uint32_t address) {
-    top->s_axil_araddr = address, top->s_axil_arvalid = top->s_axil_rready = 1;
-    top->eval();
-    while (!top->s_axil_arready) tick();
-    tick();
-    top->s_axil_arvalid = 0;
-    while (!top->s_axil_rvalid) tick();
-    uint32_t value = top->s_axil_rdata;
-    tick();
-    top->s_axil_rready = 0;
-    return value;
-}
+#include "balance_registers.hpp"
 
 int main(int argc, char** argv) {
     if (argc != 5) fail("four arguments are needed");

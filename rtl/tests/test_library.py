@@ -11,6 +11,7 @@ from cocotb_tools.runner import get_runner
 TESTS = Path(__file__).resolve().parent
 RTL = TESTS.parent
 BUILD = RTL.parent / "target" / "rtl"
+BUILD.mkdir(parents=True, exist_ok=True)
 # Folder of a generated design of l2_forward, for wrappers; tests/fpga_wrappers.rs makes one and calls those tests.
 DESIGN = os.environ.get("NICFORGE_DESIGN")
 

@@ -25,8 +25,6 @@
  *
  * One producer and one consumer per queue: a core that shares no queue needs no lock. Many producers are as many queues
  * (instances). Channels are logical: a number with each entry; order is kept over all channels of a queue.
- *
- * Costs (bench/link): an entry of up to 56 bytes in and out between two cores is one line.
  */
 #ifndef NF_LINK_H
 #define NF_LINK_H

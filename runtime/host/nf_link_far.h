@@ -19,7 +19,7 @@
 
 #include "nf_link.h"
 
-/* A DMA engine: rte_dmadev (nf_dma_dpdk.h), or a model of one. */
+/* A DMA engine, such as rte_dmadev; tests/link has a model of a bad one. */
 struct nf_dma {
     /* Starts copying between the NIC's memory and the host's. *done becomes true when it has arrived. False: too many
      * are under way, nothing was started. */

@@ -244,7 +244,10 @@ impl Socket {
         while let Some(chunk) = self.completion.pop() {
             self.free.push(chunk - chunk % CHUNK as u64);
         }
-        let Some(chunk) = self.free.pop().filter(|_| frame.len() <= CHUNK) else { return false };
+        if frame.len() > CHUNK {
+            return false;
+        }
+        let Some(chunk) = self.free.pop() else { return false };
         // SAFETY: the chunk is free, and the frame is no longer than it.
         unsafe {
             std::ptr::copy_nonoverlapping(frame.as_ptr(), self.umem.at.add(chunk as usize), frame.len());
