@@ -380,6 +380,8 @@ pub enum Emit {
     C,
     /// The object file
     Object,
+    /// A folder with the header for programs that attach as the host side (run --host-socket)
+    Host,
 }
 
 #[derive(ClapArgs)]
@@ -462,6 +464,9 @@ pub struct Run {
     /// End a live run after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "dev", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<Duration>,
+    /// Listen at this Unix socket for a program of your own that is the host side (build --emit host)
+    #[arg(long, value_name = "PATH", requires = "dev")]
+    pub host_socket: Option<PathBuf>,
     /// Replace the program whenever its source changes, keeping its tables
     #[arg(long, requires = "dev")]
     pub watch: bool,

@@ -1,6 +1,7 @@
 //! Generated code: one C emitter with a dialect per target. It decides nothing about placement.
 
 pub mod artifact;
+pub mod attach;
 pub mod c;
 pub mod dpdk;
 pub mod host;

@@ -6,6 +6,7 @@
 //! Architecture invariant: nothing here parses programs, decides placement or prints. Errors are typed, say what to do
 //! about them, and each knows [whose fault](fault::Fault) it is.
 
+pub mod attach;
 pub mod balance;
 pub mod compile;
 pub mod control;
@@ -26,6 +27,7 @@ pub mod sim;
 pub mod socket;
 pub mod spin;
 pub mod synth;
+mod unix;
 pub mod xdp;
 
 pub use fault::Fault;

@@ -42,7 +42,8 @@ fn counts_by_the_second_and_detaches_at_the_end() {
                     sent += 2;
                 }
             },
-            host: &mut |output| hosts.push(output),
+            host: &mut |output| hosts.push(output.clone()),
+            attach: None,
         })
         .unwrap();
     assert_eq!(seconds, [10, 0], "packets of each second, not of all");

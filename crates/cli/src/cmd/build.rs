@@ -2,9 +2,11 @@
 
 use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::{LineStyle, xdp};
+use nicforge_ir::Program;
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassManager, registry};
+use nicforge_run::attach::AttachError;
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::dpdk::DpdkProgram;
 
@@ -42,6 +44,9 @@ pub fn run(args: Build) -> Result<(), Failure> {
         return write(&args, print(&loaded.program, PrintOptions { spans: false }).as_bytes());
     }
 
+    if args.emit == Emit::Host {
+        return host(&args, &loaded.program, &runtime);
+    }
     if args.synth {
         return super::synth::run(&args, &loaded);
     }
@@ -98,6 +103,24 @@ pub fn run(args: Build) -> Result<(), Failure> {
     let path = args.output.clone().unwrap_or_else(|| format!("{}.o", compiled.name).into());
     std::fs::write(&path, object).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
     outln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// A folder with the program's header for its host side and what it includes.
+fn host(args: &Build, program: &Program, runtime: &Runtime) -> Result<(), Failure> {
+    let Some(header) = nicforge_codegen::attach::header(program) else {
+        let reason = AttachError::Nothing(program.name.clone());
+        return Err(Failure::of(reason.fault(), reason));
+    };
+    let folder = args.output.clone().unwrap_or_else(|| format!("{}_host", program.name).into());
+    let fail = |e: std::io::Error| Failure::user(format!("{}: {e}", folder.display()));
+    std::fs::create_dir_all(&folder).map_err(fail)?;
+    let own = format!("{}_host.h", program.name);
+    std::fs::write(folder.join(&own), header).map_err(fail)?;
+    for name in ["nf_attach.h", "nf_link.h"] {
+        std::fs::copy(runtime.path().join("host").join(name), folder.join(name)).map_err(fail)?;
+    }
+    outln!("wrote {}", folder.join(own).display());
     Ok(())
 }
 

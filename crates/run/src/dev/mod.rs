@@ -16,6 +16,7 @@ pub use reload::{Replacement, TableChange};
 use stats::Counting;
 pub use stats::DevStats;
 
+use crate::attach::HostSocket;
 use crate::compile::{Mode, compile_bpf};
 use crate::xdp::attach::{index_of, set_ports};
 use crate::xdp::{Attached, LoadOptions, Loaded, RunStats, XdpError};
@@ -47,7 +48,9 @@ pub struct DevOptions<'a> {
     /// Called many times a second: the place for a control socket, and for reloads.
     pub idle: &'a mut dyn FnMut(&mut DevSession),
     /// Gets everything for the program's host side, as it comes.
-    pub host: &'a mut dyn FnMut(Output),
+    pub host: &'a mut dyn FnMut(&Output),
+    /// Where a program attaches that is the host side.
+    pub attach: Option<&'a mut HostSocket>,
 }
 
 /// A program that is loaded for interfaces but not attached yet: the moment to fill its tables.
@@ -140,7 +143,7 @@ impl DevSession {
             let ended = options.stop.load(Ordering::Relaxed)
                 || options.duration.is_some_and(|duration| started.elapsed() >= duration);
             self.drain()?;
-            self.pending.drain(..).for_each(&mut *options.host);
+            let mut busy = self.hand_on(options)?;
             (options.idle)(self);
             let second_over = reported.elapsed() >= Duration::from_secs(1);
             if ended || second_over {
@@ -150,13 +153,44 @@ impl DevSession {
                     (options.every_second)(&self.loaded, &now.since(&last));
                 }
                 if ended {
-                    self.pending.drain(..).for_each(&mut *options.host);
+                    self.hand_on(options)?;
                     return Ok(now.since(&base));
                 }
                 last = now;
             }
-            std::thread::sleep(PAUSE);
+            busy |= options.attach.as_mut().is_some_and(|socket| !socket.sleeps());
+            if !busy {
+                self.wait(options.attach.as_deref());
+            }
         }
+    }
+
+    /// Gives what came for the host side on, and the program what came back from there; whether there was anything.
+    fn hand_on(&mut self, options: &mut DevOptions) -> Result<bool, XdpError> {
+        let mut busy = !self.pending.is_empty();
+        for output in self.pending.drain(..) {
+            (options.host)(&output);
+            if let Some(socket) = &mut options.attach {
+                socket.give(&output);
+            }
+        }
+        let Some(socket) = &mut options.attach else { return Ok(busy) };
+        socket.wake();
+        for message in socket.serve() {
+            busy = true;
+            self.loaded.host_sends(&message)?;
+        }
+        Ok(busy)
+    }
+
+    /// Sleeps until something comes for the host side or from there, or for a while.
+    fn wait(&self, socket: Option<&HostSocket>) {
+        let Some(socket) = socket else { return std::thread::sleep(PAUSE) };
+        let fds = self.loaded.news().chain(socket.fds());
+        let mut list: Vec<libc::pollfd> =
+            fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+        // SAFETY: an array and its length. Whatever the answer, everything is looked at next.
+        unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, PAUSE.as_millis() as i32) };
     }
 }
 

@@ -25,6 +25,7 @@ use nicforge_codegen::{XdpArtifact, XdpPipeline};
 use nicforge_ir::{Output, Program, TableId, verify};
 
 use crate::host::{HostError, HostProgram, Stepper};
+use crate::unix::Event;
 use crate::xdp::{StageCount, XdpError};
 use values::Edge;
 pub use values::Trip;
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     /// Packets that full sockets lost: those of threads that ended, and of the one there is.
     lost: [AtomicU64; 2],
     running: AtomicBool,
+    /// Readable when something was kept for the owner.
+    pub(crate) news: Event,
 }
 
 /// The program, which only one thread at a time uses.
@@ -139,6 +142,8 @@ impl Process {
             idle: AtomicBool::new(true),
             lost: [AtomicU64::new(0), AtomicU64::new(0)],
             running: AtomicBool::new(false),
+            news: Event::new()
+                .map_err(|error| HostError::Load { reason: format!("no descriptor: {error}") })?,
         };
         Ok(Some(Process { shared: Arc::new(shared), thread: Mutex::new(None) }))
     }

@@ -83,6 +83,8 @@ struct Worker<'a> {
     /// Replica for the next event that goes to any.
     turn: u32,
     refused: Vec<u64>,
+    /// Something was kept for the owner in this turn.
+    gave: bool,
     /// Events that were lost before this thread began.
     before: u64,
 }
@@ -98,6 +100,7 @@ pub fn run(shared: &Shared, kernel: Kernel) {
         back: Vec::new(),
         turn: 0,
         refused: Vec::new(),
+        gave: false,
         before,
     };
     while !shared.stop.load(Ordering::Acquire) {
@@ -153,6 +156,9 @@ impl Worker<'_> {
         self.kernel.back.send(&self.back)?;
         self.back.clear();
         lock(&self.shared.counts).unsent += given_up;
+        if std::mem::take(&mut self.gave) {
+            self.shared.news.signal();
+        }
         Ok(received > 0 || ran > 0)
     }
 
@@ -300,7 +306,10 @@ impl Worker<'_> {
                     }
                 }
                 Output::Drop { .. } => {}
-                output => lock(&self.shared.kept).outputs.push(output),
+                output => {
+                    lock(&self.shared.kept).outputs.push(output);
+                    self.gave = true;
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use libbpf_rs::btf::Btf;
@@ -377,9 +377,17 @@ impl Loaded {
             ring.drain(|record| outputs.push(host_ring::decode(record, &self.artifact.logs)));
         }
         if let Some(process) = &self.process {
+            process.shared.news.clear();
             outputs.extend(process.shared.take_outputs()?.into_iter().map(Ok));
         }
         outputs.into_iter().collect()
+    }
+
+    /// What becomes readable when [`Loaded::drain_host`] would find something.
+    pub fn news(&self) -> impl Iterator<Item = RawFd> + '_ {
+        let ring = self.map_named("nf_host").map(|map| map.as_fd().as_raw_fd());
+        let process = self.process.as_ref().map(|process| process.shared.news.as_raw_fd());
+        ring.into_iter().chain(process)
     }
 
     /// Name of the program that handles an event, if there is one.

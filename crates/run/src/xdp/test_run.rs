@@ -108,6 +108,16 @@ impl Loaded {
         }
     }
 
+    /// Has `host_send` run on a message of the host side, beside whatever packets there are.
+    ///
+    /// # Errors
+    /// There is no such handler, or the kernel refuses.
+    pub(crate) fn host_sends(&self, message: &[u8]) -> Result<(), XdpError> {
+        let mut padded = message.to_vec();
+        padded.resize(message.len().max(SMALLEST_FRAME), 0);
+        run_once(self.handler_fd("host_send")?, &padded, None, 1).map(|_| ())
+    }
+
     /// Descriptor of the program that handles an event.
     pub fn handler_fd(&self, event: &'static str) -> Result<BorrowedFd<'_>, XdpError> {
         let name = self.entry_name(event).ok_or(XdpError::NoHandler(event))?;

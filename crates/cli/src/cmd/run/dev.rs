@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nicforge_codegen::LineStyle;
 use nicforge_ir::{Output, Program};
+use nicforge_run::attach::HostSocket;
 use nicforge_run::dev::{DevOptions, DevSession, DevStats};
 use nicforge_run::socket::Server;
 use nicforge_run::xdp::XdpError;
@@ -51,6 +52,8 @@ impl State {
 /// Attaches, reports each second, detaches at the end.
 pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
     let source = &*loaded.program;
+    let attach = args.host_socket.as_ref().map(|path| HostSocket::new(path, source));
+    let mut attach = attach.transpose().map_err(|e| Failure::of(e.fault(), e))?;
     let mut session = start(args, loaded, runtime)?;
     no_color();
     let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
@@ -80,19 +83,21 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
             }
             server.poll(&mut Target::new(state, session, &args.inputs));
         },
-        host: &mut |output: Output| {
+        host: &mut |output: &Output| {
             let state = &mut *state.borrow_mut();
-            state.host.count(&state.program, &output);
+            state.host.count(&state.program, output);
             if args.events {
-                outln!("{}", describe(&state.program, &output));
+                outln!("{}", describe(&state.program, output));
             }
         },
+        attach: attach.as_mut(),
     };
     let stats = session.run(&mut options).map_err(|e| program::kernel_failure(source, e))?;
     server.finish();
     let state = state.into_inner();
     let mut summary = state.summary(&session, &stats)?;
     summary.seconds = Some(stats.seconds);
+    summary.attached = attach.map(|socket| socket.counts());
     summary.show(&state.program, args.json, args.metrics);
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use nicforge_ir::{Output, Program, TableBackend};
 use nicforge_plan::Plan;
+use nicforge_run::attach::AttachCounts;
 use nicforge_target::Target;
 use serde_json::{Value, json};
 
@@ -46,6 +47,8 @@ pub struct Summary {
     pub promised: Option<Promised>,
     pub agreement: Option<Agreement>,
     pub stopped: bool,
+    /// With a socket for the host side: what went through it.
+    pub attached: Option<AttachCounts>,
 }
 
 /// What a plan promises on its target, which may be another machine than this one.
@@ -177,6 +180,14 @@ impl Summary {
             row("log lines", self.logs),
         ];
         rows.extend(host.into_iter().filter(|row| row.1 > 0));
+        if let Some(counts) = self.attached {
+            let programs = format!("{} attached", counts.attached);
+            rows.push(("given at the host socket".to_string(), counts.given, programs));
+            rows.push(row("taken there", counts.taken));
+            let bad =
+                [row("  lost, its queue was full", counts.lost), row("  of a wrong size", counts.wrong)];
+            rows.extend(bad.into_iter().filter(|row| row.1 > 0));
+        }
         rows.push(row("dropped", self.drops.iter().map(|d| d.1).sum()));
         rows.extend(self.drops.iter().filter(|d| d.1 > 0).map(|(text, n)| row(&format!("  {text}"), *n)));
         if self.unaccounted > 0 {
@@ -290,6 +301,10 @@ impl Summary {
                 "matching_tables": a.matching_tables, "differences": a.differences,
             })),
             "stopped": self.stopped,
+            "attached": self.attached.map(|counts| json!({
+                "programs": counts.attached, "given": counts.given, "taken": counts.taken, "lost": counts.lost,
+                "wrong": counts.wrong,
+            })),
         })
     }
 

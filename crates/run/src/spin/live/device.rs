@@ -3,7 +3,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use nicforge_spin::matching::{Mode, Place, RULESETS, Rule, Ruleset, Test};
 
 use super::{Happening, Live, Setup};
 use crate::spin::{Lines, handlers_of, native_of};
+use crate::unix::{ListenError, listen, pass};
 
 const OPEN: u32 = 1;
 const LOAD: u32 = 2;
@@ -26,17 +26,6 @@ const MOST: u64 = 64 << 20;
 const MOST_HOST: u64 = 1 << 30;
 /// Bytes of a ruleset: four rules of four words, and the mode.
 const RULESET: usize = 68;
-
-/// Why there is no socket.
-#[derive(Debug, thiserror::Error)]
-pub enum DeviceError {
-    #[error("{path}: {source}")]
-    Io { path: PathBuf, source: std::io::Error },
-    #[error("{0} exists and is no socket; name another path")]
-    Taken(PathBuf),
-    #[error("{0} is the socket of a NIC that runs; end it, or name another path")]
-    Running(PathBuf),
-}
 
 /// The socket.
 #[derive(Debug)]
@@ -57,23 +46,12 @@ struct Client {
 }
 
 impl Device {
-    /// Listens at a path. A socket that nobody listens to is replaced.
+    /// Listens at a path.
     ///
     /// # Errors
-    /// The path is taken or cannot be made.
-    pub fn new(path: &Path) -> Result<Device, DeviceError> {
-        let fail = |source| DeviceError::Io { path: path.to_path_buf(), source };
-        if let Ok(found) = std::fs::symlink_metadata(path) {
-            if !found.file_type().is_socket() {
-                return Err(DeviceError::Taken(path.to_path_buf()));
-            }
-            if UnixStream::connect(path).is_ok() {
-                return Err(DeviceError::Running(path.to_path_buf()));
-            }
-            std::fs::remove_file(path).map_err(fail)?;
-        }
-        let listener = UnixListener::bind(path).map_err(fail)?;
-        listener.set_nonblocking(true).map_err(fail)?;
+    /// Those of [`listen`].
+    pub fn new(path: &Path) -> Result<Device, ListenError> {
+        let listener = listen(path)?;
         Ok(Device { path: path.to_path_buf(), listener, clients: Vec::new() })
     }
 
@@ -171,30 +149,6 @@ impl Client {
         });
         self.gone |= rest.is_err();
     }
-}
-
-/// Sends bytes with a descriptor beside them; gives how many went.
-fn pass(stream: &UnixStream, bytes: &[u8], file: &OwnedFd) -> std::io::Result<usize> {
-    let fd = file.as_raw_fd();
-    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = [0u64; 4];
-    // SAFETY: all-zero is a valid value of the structure.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the macros compute sizes and addresses within `control`, which is aligned and has room for one descriptor.
-    unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as usize;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as usize;
-        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd);
-    }
-    // SAFETY: all that the message points to lives through the call.
-    let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
-    if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 
 /// A ruleset as programs write it: rules on words in network order.

@@ -25,8 +25,8 @@ use nicforge_spin::nic::{
 
 use super::lines::Lines;
 use super::native::{Native, NativeError, NativeImage};
+pub use crate::unix::ListenError;
 use device::Device;
-pub use device::DeviceError;
 use line::Line;
 pub use line::LineFaults;
 use shared::Shared;
@@ -51,7 +51,7 @@ pub enum LiveError {
     #[error(transparent)]
     Tap(#[from] TapError),
     #[error(transparent)]
-    Device(#[from] DeviceError),
+    Device(#[from] ListenError),
     #[error("the image cannot be set up: {0}")]
     Nic(#[from] NicError),
     #[error(transparent)]

@@ -1,11 +1,12 @@
 //! Host memory that handlers and programs share: files in memory, mapped here and by the program.
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nicforge_spin::nic::{HostMemory, HostRegion};
+
+use crate::unix::SharedFile;
 
 const NAME: &CStr = c"nicforge-spin-host";
 
@@ -13,51 +14,16 @@ const NAME: &CStr = c"nicforge-spin-host";
 #[derive(Debug)]
 struct Mapping {
     region: HostRegion,
-    bytes: NonNull<u8>,
-    file: OwnedFd,
+    file: SharedFile,
 }
 
-// SAFETY: the mapping belongs to this structure alone and its bytes are only copied to and from.
-unsafe impl Send for Mapping {}
-
 impl Mapping {
-    fn new(region: HostRegion) -> std::io::Result<Mapping> {
-        // SAFETY: a C string and flags; the result is checked.
-        let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-        if fd < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and is nobody else's.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: a descriptor that is open and a size.
-        if unsafe { libc::ftruncate(fd, region.bytes.into()) } < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file that has this size; the program on the other side may change its bytes at any time, but
-        // not its size below this one's (that only costs it the signal it asked for, see `copy`).
-        let bytes = unsafe {
-            libc::mmap(std::ptr::null_mut(), region.bytes as usize, protection, libc::MAP_SHARED, fd, 0)
-        };
-        match NonNull::new(bytes.cast::<u8>()) {
-            Some(bytes) if bytes.as_ptr().cast() != libc::MAP_FAILED => Ok(Mapping { region, bytes, file }),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
-
     /// Where an address lies in the mapping, if all bytes from there on do.
     fn at(&self, address: u64, bytes: usize) -> Option<*mut u8> {
         let offset = address.checked_sub(self.region.address)?;
         let end = offset.checked_add(bytes as u64)?;
         // SAFETY: offset and end are within the mapping.
-        (end <= self.region.bytes.into()).then(|| unsafe { self.bytes.as_ptr().add(offset as usize) })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this size, and nothing points there any more.
-        unsafe { libc::munmap(self.bytes.as_ptr().cast(), self.region.bytes as usize) };
+        (end <= self.region.bytes.into()).then(|| unsafe { self.file.address().add(offset as usize) })
     }
 }
 
@@ -73,12 +39,8 @@ impl Shared {
     /// # Errors
     /// No memory or no descriptors are left.
     pub fn make(&self, region: HostRegion) -> std::io::Result<OwnedFd> {
-        let mapping = Mapping::new(region)?;
-        // Nobody can make the file shorter any more, so reading it here cannot fail.
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL;
-        // SAFETY: an open descriptor and flags.
-        unsafe { libc::fcntl(mapping.file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
-        let file = mapping.file.try_clone()?;
+        let mapping = Mapping { region, file: SharedFile::new(NAME, region.bytes as usize)? };
+        let file = mapping.file.file()?;
         let mut mappings = self.lock();
         mappings.retain(|other| other.region.address != region.address);
         mappings.push(mapping);
