@@ -138,7 +138,8 @@ static inline int nf_attach(struct nf_attach *to, const char *path, uint32_t mes
     return status;
 }
 
-/* Readable when there may be something to receive. Level-triggered; before waiting, receive until -EAGAIN. */
+/* Readable when there may be something to receive, once at first. Level-triggered; receive until -EAGAIN before waiting
+ * again. */
 static inline int nf_attach_fd(const struct nf_attach *at) { return at->socket; }
 
 /* Takes what woke us off the socket. */

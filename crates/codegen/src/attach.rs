@@ -26,7 +26,7 @@ pub fn header(program: &Program) -> Option<String> {
     let guard = format!("{}_HOST_H", name.to_uppercase());
     let mut out = format!(
         "/* The host side of `{name}`: `nicforge run` listens with --host-socket PATH. Errors are those of nf_attach.h. */\n\
-         #ifndef {guard}\n#define {guard}\n\n#include \"nf_attach.h\"\n\n"
+         #ifndef {guard}\n#define {guard}\n\n#include <assert.h>\n#include \"nf_attach.h\"\n\n"
     );
     let mut known = BTreeSet::new();
     for id in message.into_iter().chain(answer) {
@@ -108,11 +108,11 @@ fn structs(program: &Program, id: StructId, known: &mut BTreeSet<StructId>, out:
         let _ = writeln!(out, "    {}{width};", declarator(program, field.ty, &field.name));
     }
     let _ = writeln!(out, "}};");
-    let _ = writeln!(out, "_Static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");", layout.size);
+    let _ = writeln!(out, "static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");", layout.size);
     for (field, slot) in def.fields.iter().zip(&slots).filter(|(field, _)| field.bit_width.is_none()) {
         let at = slot.bit_offset / 8;
         let name = &field.name;
-        let _ = writeln!(out, "_Static_assert(offsetof(struct {tag}, {name}) == {at}, \"layout of {tag}\");");
+        let _ = writeln!(out, "static_assert(offsetof(struct {tag}, {name}) == {at}, \"layout of {tag}\");");
     }
     out.push('\n');
 }
@@ -152,8 +152,8 @@ mod tests {
         for line in [
             "struct store_key {\n    uint8_t bytes[6];\n    uint8_t part;\n};",
             "    struct store_key key;\n    int64_t at;\n};",
-            "_Static_assert(sizeof(struct store_ask) == 24,",
-            "_Static_assert(offsetof(struct store_ask, at) == 16,",
+            "static_assert(sizeof(struct store_ask) == 24,",
+            "static_assert(offsetof(struct store_ask, at) == 16,",
             "    bool good;",
             "store_receive(struct nf_attach *from, struct store_ask *message)",
             "store_send(struct nf_attach *to, const struct store_say *message)",

@@ -49,6 +49,7 @@ fn instance(r: &mut Random) -> Instance {
                 costs: "c".to_string(),
                 active_power: Power::of(1.0),
                 idle_power: Power::of(0.1),
+                features: Vec::new(),
             }
         })
         .collect();

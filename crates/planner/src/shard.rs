@@ -92,7 +92,21 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
         merged.0.push(handler);
         groups.insert(at.unwrap_or(groups.len()), merged);
     }
-    groups.into_iter().map(|(handlers, _)| handlers).collect()
+    forwards(program, groups.into_iter().map(|(handlers, _)| handlers).collect())
+}
+
+/// Moves stages behind those that send to them, as far as they do not send in a circle; others stay as they are.
+fn forwards(program: &Program, mut stages: Vec<Vec<HandlerId>>) -> Vec<Vec<HandlerId>> {
+    let mut sorted: Vec<Vec<HandlerId>> = Vec::new();
+    while !stages.is_empty() {
+        let waits = |at: &usize| {
+            let others = stages.iter().enumerate().filter(|(other, _)| other != at);
+            others.into_iter().any(|(_, other)| sends_to(program, other, &stages[*at]))
+        };
+        let next = (0..stages.len()).find(|at| !waits(at)).unwrap_or(0);
+        sorted.push(stages.remove(next));
+    }
+    sorted
 }
 
 /// Handlers so that senders come before receivers; those of outside events in program order.

@@ -121,6 +121,9 @@ pub struct UnitGroup {
     /// One unit at work, and asleep.
     pub active_power: Power,
     pub idle_power: Power,
+    /// What these units can beside what the whole target can.
+    #[serde(default)]
+    pub features: Vec<Feature>,
 }
 
 fn one() -> u32 {

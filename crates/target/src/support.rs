@@ -1,8 +1,8 @@
 //! Which constructs of a program a target lacks.
 
-use nicforge_ir::{Body, Direction, Op, Program, Span};
+use nicforge_ir::{Body, Direction, Op, Program, Side, Span};
 
-use crate::spec::{EventDirection, Feature, Kind, Target};
+use crate::spec::{Device, EventDirection, Feature, Kind, Target};
 
 /// A construct that the target lacks, at its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,11 +40,14 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             what: format!("{} network ports (it has {})", program.ports, target.ports.count),
         });
     }
-    let bodies = program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
-    for body in bodies {
+    let handlers = program.handlers.values().map(|h| (&h.body, features(target, h.side)));
+    // Who calls a function is not known here: any unit may.
+    let all = features(target, Some(Side::Host));
+    let bodies = handlers.chain(program.funcs.values().map(|f| (&f.body, all.clone())));
+    for (body, features) in bodies {
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
-            if let Some(what) = lacking(program, body, &data.op, target) {
+            if let Some(what) = lacking(program, body, &data.op, target, &features) {
                 list.push(Missing { span: data.span, what });
             }
         });
@@ -60,12 +63,24 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
     list
 }
 
+/// What a handler may use: what the whole target can, and on the host side what units there can besides.
+fn features(target: &Target, side: Option<Side>) -> Vec<Feature> {
+    let units = target.units.iter().filter(|unit| side == Some(Side::Host) && unit.device == Device::Host);
+    target.features.iter().chain(units.flat_map(|unit| &unit.features)).copied().collect()
+}
+
 fn offers(target: &Target, event: &str, direction: EventDirection) -> bool {
     target.events.get(event).is_some_and(|spec| spec.direction == direction)
 }
 
-fn lacking(program: &Program, body: &Body, op: &Op, target: &Target) -> Option<String> {
-    let need = |feature: Feature, what: &str| (!target.features.contains(&feature)).then(|| what.to_string());
+fn lacking(
+    program: &Program,
+    body: &Body,
+    op: &Op,
+    target: &Target,
+    features: &[Feature],
+) -> Option<String> {
+    let need = |feature: Feature, what: &str| (!features.contains(&feature)).then(|| what.to_string());
     match op {
         Op::Now => need(Feature::Time, "the time (nf_now)"),
         Op::Random => need(Feature::Random, "random numbers (nf_random)"),

@@ -9,6 +9,7 @@ Program("counting", source).main()
 """
 
 from .cache import Cache
+from .callable import CallableSegment
 from .composite import Composite
 from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
@@ -37,6 +38,7 @@ from .types import (
 
 __all__ = [
     "Cache",
+    "CallableSegment",
     "Composite",
     "Count",
     "Discard",

@@ -17,13 +17,13 @@ def main(program, arguments: list[str] | None = None) -> None:
         description=f"{program.name}, a flow program. All other commands are nicforge's: plan, verify, run, sim, …"
     )
     parser.add_argument("command", help="check, emit (the C), draw (for Graphviz), or a command of nicforge")
-    parser.add_argument("-o", metavar="FILE", help="write the C there too")
+    parser.add_argument("-o", metavar="FILE", help="write what emit prints there too; any other command's output")
     options, rest = parser.parse_known_args(arguments)
     try:
         source = program.source()
-        if options.o:
-            pathlib.Path(options.o).write_text(source.text)
         if options.command == "emit":
+            if options.o:
+                pathlib.Path(options.o).write_text(source.text)
             print(source.text, end="")
         elif options.command == "draw":
             print(program.draw(), end="")
@@ -32,10 +32,11 @@ def main(program, arguments: list[str] | None = None) -> None:
             print(program.check(target), end="")
         else:
             tool = program.tool()
+            output = ["--output", options.o] if options.o else []
             tool.check()
             with tool._folder() as path:
                 # In the foreground, so that Ctrl-C reaches it and its output comes as it is.
-                sys.exit(subprocess.call([find(), options.command, path, *rest]))
+                sys.exit(subprocess.call([find(), options.command, path, *rest, *output]))
     except FlowError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 
+from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Port, Queue, Segment, structs_of
 from .errors import FlowError, Place, caller
@@ -37,14 +38,15 @@ class Source:
 
 
 class Program:
-    """A program of everything that can be reached from `sources` (FromNet, FromHost).
+    """A program of everything that can be reached from `sources` (FromNet, FromHost, CallableSegment that sends).
 
     Raises FlowError for everything that can be seen without reading C: unconnected ports, types that do not meet, packets
     that would go two ways, cycles, names used twice.
     """
 
-    def __init__(self, name: str, *sources: Element, ports: int = 2):
+    def __init__(self, name: str, *sources: Element | CallableSegment, ports: int = 2):
         self.place = caller()
+        sources = tuple(each.begins() if isinstance(each, CallableSegment) else each for each in sources)
         self.name, self.sources, self.ports = check_name(name, self.place), sources, ports
         if not sources:
             raise FlowError(f"program `{name}` has no source", self.place, "give it a FromNet")
@@ -93,6 +95,7 @@ class Program:
                 self._check_types(port, to, element)
                 check_borders(port, to)
         self._check_segments()
+        one_only(self.elements)
         for element in self.elements:
             self._check_cycle(element, [])
 

@@ -75,7 +75,7 @@ class Struct(Type):
 class Table:
     """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements that list it use it.
 
-    Kinds are hash, lru, array, lpm and ternary, as in C.
+    Kinds are hash, lru, array, lpm and ternary, as in C. `bytes`: each entry has a byte string of so many beside its value.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Table:
     key: Type
     value: Type
     capacity: int
+    bytes: int = 0
     place: Place = dataclasses.field(default_factory=caller, compare=False)
 
     def __post_init__(self):
@@ -92,7 +93,12 @@ class Table:
             raise FlowError(f"table `{self.name}` is of no kind `{self.kind}`", self.place, f"the kinds are {kinds}")
         if not isinstance(self.capacity, int) or self.capacity < 1:
             raise FlowError(f"table `{self.name}` needs room for at least 1 entry", self.place)
+        if not isinstance(self.bytes, int) or self.bytes < 0:
+            raise FlowError(f"table `{self.name}` has byte strings of {self.bytes} bytes", self.place)
 
     def definition(self) -> str:
         """Its C definition."""
-        return f"NF_TABLE({self.kind}, {self.name}, {self.key.c}, {self.value.c}, {self.capacity});"
+        words = [self.kind, self.name, self.key.c, self.value.c, str(self.capacity)]
+        if self.bytes:
+            return f"NF_BUF_TABLE({', '.join([*words, str(self.bytes)])});"
+        return f"NF_TABLE({', '.join(words)});"

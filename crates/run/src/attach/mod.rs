@@ -200,7 +200,10 @@ impl HostSocket {
     fn introduce(&self, stream: &UnixStream) -> std::io::Result<()> {
         stream.set_nonblocking(true)?;
         let file: OwnedFd = self.memory.0.file()?;
-        pass(stream, &[0], &file).map(|_| ())
+        // The second byte makes it look at the queue, where something may have waited for it.
+        pass(stream, &[0], &file)?;
+        let mut stream = stream;
+        stream.write_all(&[0])
     }
 
     /// Takes what woke us off the socket; lets go of who is gone.
