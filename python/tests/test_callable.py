@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-
 from nicforge.flow import CallableSegment, Discard, Element, FlowError, FromNet, In, Out, Program, Struct, packet, u32
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/flow/phonebook"
@@ -60,7 +59,11 @@ def test_mistakes_have_a_place(make, message):
 
 
 def test_two_that_receive_are_too_many():
-    first, second, network = CallableSegment(receives=Ask, name="first"), CallableSegment(receives=Ask, name="second"), FromNet()
+    first, second, network = (
+        CallableSegment(receives=Ask, name="first"),
+        CallableSegment(receives=Ask, name="second"),
+        FromNet(),
+    )
     one, two = Asks(), Asks()
     one.ask >> first
     two.ask >> second

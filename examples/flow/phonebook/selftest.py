@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 
-from phonebook import PORT, program
 from nicforge.flow.tool import find  # noqa: I001
+from phonebook import PORT, program
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -80,7 +80,18 @@ def ask(sock: socket.socket, number: int, name: str, patience: float = PATIENCE)
 
 
 def start_run(source: pathlib.Path, place: pathlib.Path) -> subprocess.Popen:
-    words = [find(), "run", str(source), "--target", "xdp", "--dev", "nf0", "--json", "--host-socket", str(place / "run.sock")]
+    words = [
+        find(),
+        "run",
+        str(source),
+        "--target",
+        "xdp",
+        "--dev",
+        "nf0",
+        "--json",
+        "--host-socket",
+        str(place / "run.sock"),
+    ]
     process = subprocess.Popen([*ENDS_WITH_US, *words], stdout=subprocess.PIPE, text=True)
     namespace.until_attached("nf0")
     return process

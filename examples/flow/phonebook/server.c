@@ -5,8 +5,8 @@
  *     set NAME NUMBER  ->  ok            get NAME  ->  NUMBER, or "unknown"           quit ends it
  *
  * Its event loop is epoll's. With RUN.sock, the host socket of a run of phonebook.py, questions of the network are one
- * more source of events: `phonebook_receive` and `phonebook_send` (marked below) are all that was added. If the run ends,
- * the server goes on without it, and attaches to the next one.
+ * more source of events: `phonebook_receive` and `phonebook_send` (marked below) are all that was added. If the run
+ * ends, the server goes on without it, and attaches to the next one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     strcpy(address.sun_path, argv[1]);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), poll = epoll_create1(EPOLL_CLOEXEC);
     unlink(argv[1]);
-    if (listener < 0 || poll < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) || listen(listener, 8)) {
+    if (listener < 0 || poll < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) ||
+        listen(listener, 8)) {
         perror(argv[1]);
         return 1;
     }

@@ -50,7 +50,9 @@ class CallableSegment(Composite):
     def begins(self) -> FromHost:
         """Where a program begins that it sends to."""
         if self.source is None:
-            raise FlowError(f"{self} sends nothing", caller(), "it is no source: leave it out, or say CallableSegment(sends=…)")
+            raise FlowError(
+                f"{self} sends nothing", caller(), "it is no source: leave it out, or say CallableSegment(sends=…)"
+            )
         return self.source
 
 
@@ -60,5 +62,7 @@ def one_only(elements: list[Element]) -> None:
     if len(receiving) > 1:
         first, second = (element.composites[-1] for element in receiving[:2])
         raise FlowError(
-            f"{first} and {second} both receive", second.place, "one program attaches at a time: let one receive a struct for both"
+            f"{first} and {second} both receive",
+            second.place,
+            "one program attaches at a time: let one receive a struct for both",
         )
