@@ -3,14 +3,16 @@
     python3 analytics.py --self-test                  # two nodes in a network namespace, both variants
     python3 analytics.py --node 0 --variant bypass run --dev eth1 --host-socket run.sock
 
-A node is this program and a worker of plain C (`worker.c`) attached to it. Workers say which task a tuple is for; a task's lowest bit is its
-node. What is for the other node goes into a window of unacknowledged tuples and leaves as a packet; what is for this node comes back to the
-worker: `bypass` hands it over on the host side, `queue` lets it take the way of all others, to the NIC side and back.
+A node is this program and a worker of plain C (`worker.c`) attached to it. Workers say which task a tuple is for; a task's
+lowest bit is its node. What is for the other node goes into a window of unacknowledged tuples and leaves as a packet; what
+is for this node comes back to the worker: `bypass` hands it over on the host side, `queue` lets it take the way of all
+others, to the NIC side and back.
 
-**Flow control.** Tuples are numbered per sender; every one that arrives is acknowledged on the NIC side, with nothing of the host. The sender sends while
-fewer than `window` are under way and grows the window by one with each acknowledgement; one that skips numbers halves it (some
-were lost), and so does silence: after TIMEOUT all that is under way counts as lost. The worker hears of every acknowledgement how many
-tuples it may have sent by now, so it need not lose any; a tuple beyond the window is given up.
+**Flow control.** Tuples are numbered per sender; every one that arrives is acknowledged on the NIC side, with nothing of
+the host. The sender sends while fewer than `window` are under way and grows the window by one with each acknowledgement;
+one that skips numbers halves it (some were lost), and so does silence: after TIMEOUT all that is under way counts as lost.
+The worker hears of every acknowledgement how many tuples it may have sent by now, so it need not lose any; a tuple beyond
+the window is given up.
 """
 
 import argparse
@@ -50,8 +52,8 @@ Heard = Struct("heard", kind=u32, task=u32, room=u32, sender=u32, count=u64, wor
 #: On the wire behind UDP: type 2 are data, type 3 acknowledgements.
 Head = Struct("head", kind=be16, node=be16, number=be32)
 Body = Struct("body", task=be32, count=be32, word=Word)
-#: Tuples sent to the other node, those that are acknowledged or given up, how many may be under way, how many the worker was promised to
-#: be sent: that never becomes less, or what is on its way here would find no room.
+#: Tuples sent to the other node, those that are acknowledged or given up, how many may be under way, how many the worker
+#: was promised to be sent: that never becomes less, or what is on its way here would find no room.
 Peer = Struct("peer", sent=u32, done=u32, window=u32, promised=u32, heard=u64)
 
 peers = Table("peers", "array", u32, Peer, 2)

@@ -1,7 +1,8 @@
-"""Two nodes on a veth pair in a network namespace without a name, with a worker each; what they rank is compared with counting.
+"""Two nodes on a veth pair in a network namespace without a name, with a worker each; what they rank is compared with
+counting.
 
-Both variants are run, and the CPU time that a tuple costs the runs' own threads is printed; what the kernel does with packets in between is
-not among it.
+Both variants are run, and the CPU time that a tuple costs the runs' own threads is printed; what the kernel does with
+packets in between is not among it.
 """
 
 import collections

@@ -2,9 +2,9 @@
  *
  *     worker NODE RUN.sock TUPLES TOP      ends when the stream is over; node 1 prints the TOP words of both nodes
  *
- * Node 0 has the spout, which makes TUPLES words. Words go to the counter of a node by their hash. A counter counts over
- * a window of SLOTS slots of so many words each that slides by a slot, and sends its node's ranker what changed in a
- * slot; rankers keep the most frequent and send them to node 1's global ranker at the end of the stream. A task's
+ * Node 0 has the spout, which makes TUPLES words. Words go to the counter of a node by their hash. A counter counts
+ * over a window of SLOTS slots of so many words each that slides by a slot, and sends its node's ranker what changed in
+ * a slot; rankers keep the most frequent and send them to node 1's global ranker at the end of the stream. A task's
  * lowest bit is its node; the stream's end is a tuple with the count 0.
  */
 #include <inttypes.h>

@@ -5,9 +5,10 @@
     service.sent >> Queue("answers", side="host") >> Finish()
     Program("phonebook", network, service)
 
-`python prog.py build --emit host -o DIR` writes `phonebook_host.h`: C structs of both, and `phonebook_attach`, `phonebook_receive` and
-`phonebook_send` for an existing program with an event loop of its own. `python prog.py run --dev IF --host-socket PATH` is where it attaches
-(runtime/host/nf_attach.h). A program has one such segment: all messages to a host side have one type, and so have those from there.
+`python prog.py build --emit host -o DIR` writes `phonebook_host.h`: C structs of both, and `phonebook_attach`,
+`phonebook_receive` and `phonebook_send` for an existing program with an event loop of its own. `python prog.py run --dev IF
+--host-socket PATH` is where it attaches (runtime/host/nf_attach.h). A program has one such segment: all messages to a host
+side have one type, and so have those from there.
 """
 
 from __future__ import annotations
@@ -16,28 +17,29 @@ from .composite import Composite
 from .element import Element, In
 from .errors import FlowError, caller
 from .library import FromHost
-from .types import Struct
+from .types import Struct, Type, packet
 
 
 class _Receive(Element):
-    body = "nf_host_msg(message);"
-
-    def __init__(self, message: Struct):
+    def __init__(self, message: Type):
         self.inp = In(message=message)
+        self.body = "nf_to_host(message);" if message is packet else "nf_host_msg(message);"
         super().__init__("receive")
 
 
 class CallableSegment(Composite):
     """A program of one's own.
 
-    receives  the struct that its function for receiving gives, and this segment's input takes; None: it receives nothing.
-    sends     the struct that its function for sending takes, and the output `sent` gives; None: it sends nothing.
+    receives  the struct, or `packet`, that its function for receiving gives and this segment's input takes, if any.
+    sends     the struct that its function for sending takes, and the output `sent` gives, if any.
     """
 
-    def configure(self, receives: Struct | None = None, sends: Struct | None = None) -> None:
+    def configure(self, receives: Type | None = None, sends: Struct | None = None) -> None:
         for what, ty in (("receives", receives), ("sends", sends)):
-            if ty is not None and not isinstance(ty, Struct):
-                raise FlowError(f"{self} {what} no struct", self.place, "all that crosses at a time is one struct")
+            if ty is not None and not isinstance(ty, Struct) and (ty is not packet or what == "sends"):
+                raise FlowError(
+                    f"{self} {what} no struct", self.place, "what crosses is a struct at a time, or a packet to it"
+                )
         if receives is None and sends is None:
             raise FlowError(f"{self} neither receives nor sends", self.place, "say CallableSegment(receives=…, sends=…)")
         self.source: FromHost | None = None

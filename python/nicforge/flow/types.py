@@ -37,6 +37,12 @@ packet = Type("nf_pkt")
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
+#: Words that no name in C can be (C11, 6.4.1).
+KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()
+)
+
 
 def check_name(name: str, place: Place) -> str:
     """A name that C can have.
@@ -45,6 +51,8 @@ def check_name(name: str, place: Place) -> str:
     """
     if not NAME.match(name):
         raise FlowError(f"`{name}` is no name in C", place, "take letters, digits and underscores")
+    if name in KEYWORDS:
+        raise FlowError(f"`{name}` is a word of C", place, "take another name")
     return name
 
 
