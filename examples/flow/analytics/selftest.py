@@ -111,7 +111,8 @@ def main() -> int:
         same = "as counted" if ranking == right else f"not as counted, which is {right}"
         wrong |= ranking != right
         print(
-            f"{variant}: {', '.join(ranking)}: {same}; {tuples} tuples of both workers, {lost} lost, {spent / tuples:,.0f} ns of the runs' CPU a tuple"
+            f"{variant}: {', '.join(ranking)}: {same}; {tuples} tuples of both workers, {lost} lost, "
+            f"{spent / tuples:,.0f} ns of the runs' CPU a tuple"
         )
     print(f"a tuple past the NIC side costs {times['bypass'] / times['queue']:.2f} of one that goes round")
     return 1 if wrong else 0

@@ -14,13 +14,12 @@ import sys
 import tempfile
 import time
 
-from nicforge.flow.tool import find  # noqa: I001
 from phonebook import PORT, program
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import namespace  # noqa: E402
-from namespace import ADDRESS, ENDS_WITH_US, PATIENCE  # noqa: E402
+from namespace import ADDRESS, ENDS_WITH_US, PATIENCE, find  # noqa: E402
 
 NAMES = 40
 
@@ -150,7 +149,8 @@ def serve() -> int:
     said = "as the server's own socket" if not wrong else f"{len(wrong)} answers are not the server's"
     print(
         f"{asked} questions answered {said}; server and run killed once each; "
-        f"last run: {attached['given']} questions given, {attached['taken']} answers taken, {bad} malformed dropped on the NIC side"
+        f"last run: {attached['given']} questions given, {attached['taken']} answers taken, "
+        f"{bad} malformed dropped on the NIC side"
     )
     return 1 if wrong or bad != 1 or attached["taken"] < NAMES + 1 else 0
 
