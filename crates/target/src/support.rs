@@ -73,13 +73,7 @@ fn offers(target: &Target, event: &str, direction: EventDirection) -> bool {
     target.events.get(event).is_some_and(|spec| spec.direction == direction)
 }
 
-fn lacking(
-    program: &Program,
-    body: &Body,
-    op: &Op,
-    target: &Target,
-    features: &[Feature],
-) -> Option<String> {
+fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &[Feature]) -> Option<String> {
     let need = |feature: Feature, what: &str| (!features.contains(&feature)).then(|| what.to_string());
     match op {
         Op::Now => need(Feature::Time, "the time (nf_now)"),
