@@ -667,6 +667,8 @@ pub enum Suite {
     Spin,
     /// Load shared between NIC and host: throughput, p99 and power
     Balance,
+    /// Cache hit rates of a key-value store divided between NIC and host
+    Flow,
     /// Estimated area of the examples on the target u280, beside what yosys says
     Fpga,
 }

@@ -28,6 +28,7 @@ mod trace;
 mod validate;
 mod validate_alkali;
 mod validate_balance;
+mod validate_flow;
 mod validate_fpga;
 mod validate_search;
 mod validate_spin;

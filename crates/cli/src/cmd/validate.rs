@@ -15,7 +15,7 @@ use nicforge_bound::unroll::UnrollError;
 use nicforge_isa::nfp::cost;
 use serde_json::json;
 
-use super::{validate_alkali, validate_balance, validate_fpga, validate_spin};
+use super::{validate_alkali, validate_balance, validate_flow, validate_fpga, validate_spin};
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
@@ -60,6 +60,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Alkali => validate_alkali::rows()?,
         Suite::Spin => validate_spin::rows()?,
         Suite::Balance => validate_balance::rows()?,
+        Suite::Flow => validate_flow::rows()?,
         Suite::Fpga => validate_fpga::rows()?,
     };
     let suite = match args.suite {
@@ -67,6 +68,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Alkali => "alkali",
         Suite::Spin => "spin",
         Suite::Balance => "balance",
+        Suite::Flow => "flow",
         Suite::Fpga => "fpga",
     };
     if args.json {
