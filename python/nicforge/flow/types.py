@@ -91,8 +91,8 @@ class Table:
     key: Type
     value: Type
     capacity: int
-    bytes: int = 0
     place: Place = dataclasses.field(default_factory=caller, compare=False)
+    bytes: int = 0
 
     def __post_init__(self):
         check_name(self.name, self.place)
