@@ -17,6 +17,7 @@ use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_target::area::Handlers;
 
 pub use build::{Simulator, Verilator};
 pub use held::Held;
@@ -127,12 +128,32 @@ impl RtlProgram {
     /// # Errors
     /// What hardware cannot do.
     pub fn new(program: &Verified<Program>, wanted: Wanted) -> Result<RtlProgram, RtlError> {
-        let artifact = generate(program, wanted).map_err(RtlError::Unsupported)?;
+        RtlProgram::replicated(program, wanted, 1)
+    }
+
+    /// The same with so many replicas, if it is an engine.
+    ///
+    /// # Errors
+    /// What hardware cannot do.
+    pub fn replicated(
+        program: &Verified<Program>,
+        wanted: Wanted,
+        replicas: u32,
+    ) -> Result<RtlProgram, RtlError> {
+        let artifact = generate(program, wanted, replicas).map_err(RtlError::Unsupported)?;
         Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
     }
 
     pub fn artifact(&self) -> &RtlArtifact {
         &self.artifact
+    }
+
+    /// What the handlers became, in terms of what they take.
+    pub fn handlers(&self) -> Handlers {
+        match self.artifact.form {
+            Form::Pipe { .. } => Handlers::Pipe,
+            Form::Engine { replicas, .. } => Handlers::Engines(replicas),
+        }
     }
 
     /// Writes the generated files and the library modules they use into a folder.
