@@ -17,6 +17,7 @@ mod leave;
 pub mod length;
 mod packet;
 pub mod top;
+mod unit;
 
 use nicforge_ir::{
     Body, BufSource, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type, ValueId,
