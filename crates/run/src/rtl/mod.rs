@@ -249,13 +249,17 @@ impl RtlProgram {
         let read =
             |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
         let outputs = files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
-        // Engines evict what the interpreter does; pipes what their rows leave them.
-        let evicted = matches!(self.artifact.form, Form::Pipe { .. }).then_some(outputs.evicted);
+        // Engines evict and refuse what the interpreter does; pipes what their rows leave them.
+        let pipe = matches!(self.artifact.form, Form::Pipe { .. });
+        let (evicted, refused) = (pipe.then_some(outputs.evicted), pipe.then_some(outputs.refused));
         let (outputs, departures) = (outputs.by_event, outputs.departures);
         let tables =
             files::tables(&read("tables")?, &self.program, &self.artifact).map_err(RtlError::Results)?;
         let stats = files::stats(&read("stats")?, &self.artifact).map_err(RtlError::Results)?;
-        Ok(RtlRun { run: DpdkRun { outputs, departures, evicted, tables, ..DpdkRun::default() }, stats })
+        Ok(RtlRun {
+            run: DpdkRun { outputs, departures, evicted, refused, tables, ..DpdkRun::default() },
+            stats,
+        })
     }
 
     /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.
