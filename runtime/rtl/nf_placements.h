@@ -56,9 +56,6 @@ extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal 
         placements.keys.erase(at);
 }
 
-extern "C" void nf_refused(int table)
-{
-    placements.refusals.push_back({placements.cycle, (uint32_t)table});
-}
+extern "C" void nf_refused(int table) { placements.refusals.push_back({placements.cycle, (uint32_t)table}); }
 
 #endif
