@@ -38,6 +38,8 @@ module nf_egress #(
     input  wire  [    15:0] c_rest,
     input  wire             c_free,
     input  wire  [  SW-1:0] c_slot,
+    // a command is inside whose lines are not all asked for
+    output logic            reading,
     // lines of memory number r_mem, on r_data two cycles after r_en without r_stall
     output logic            r_en,
     output logic [     3:0] r_mem,
@@ -107,6 +109,7 @@ module nf_egress #(
   assign go = n_valid && has_room && !(reads && r_stall);
   assign taken = go && is_last;
   assign c_take = c_valid && (!n_valid || taken);
+  assign reading = n_valid;
   assign r_en = n_valid && has_room && reads;
   assign r_mem = n_mem;
   assign r_addr = n_line + AW'(wanted);

@@ -257,7 +257,8 @@ module nf_pipe_hash #(
     any  = 1'b0;
     seen = 3'd0;
     for (e = 7; e >= 0; e = e - 1)
-      if (3'(e) >= scan_from && (scan_row[R] ? stash_used[e] : row_q[ENTRY*e+ENTRY-1])) begin
+      // Behind the stash, which is one row, there is nothing.
+      if (3'(e) >= scan_from && (scan_row[R] ? stash_used[e] && scan_row[R-1:0] == '0 : row_q[ENTRY*e+ENTRY-1])) begin
         any  = 1'b1;
         seen = 3'(e);
       end

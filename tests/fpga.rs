@@ -152,6 +152,51 @@ fn divisions_of_pipes() {
     assert!(found.is_empty(), "{:?}", found[0]);
 }
 
+/// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.
+#[test]
+fn engines_take_turns() {
+    if verilator_is_missing() {
+        return;
+    }
+    for (folder, replicas) in [("tests/programs/every_table", 3), ("examples/rpc_reassembly", 2)] {
+        let example = Example::load(root().join(folder));
+        let name = &example.name;
+        let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
+        let design = RtlProgram::replicated(&compiled, Wanted::Best, replicas).unwrap();
+        assert!(matches!(design.artifact().form, Form::Engine { replicas: made, .. } if made == replicas));
+        assert_eq!(design.lint().unwrap(), "", "{name}");
+        let events: Vec<InputEvent> =
+            example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+        for pressure in [0, 1, 2] {
+            let drive = Drive { pressure, ..Drive::default() };
+            let (_, found) = design
+                .verify(&example.program, &example.entries, &events, &drive)
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(found.is_empty(), "{name}, pressure {pressure}: {:?}", found[0]);
+        }
+    }
+}
+
+/// Four engines that share nothing but the order of what leaves are more than two and a half times as fast as one: packets take different
+/// times, and the quick ones wait for their turn.
+#[test]
+fn engines_run_side_by_side() {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join("examples/quic_lb"));
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
+    let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
+    let cycles = [1, 4].map(|replicas| {
+        let design = RtlProgram::replicated(&compiled, Wanted::Best, replicas).unwrap();
+        let (run, found) =
+            design.verify(&example.program, &example.entries, &events, &Drive::default()).unwrap();
+        assert!(found.is_empty(), "{replicas} engines: {:?}", found[0]);
+        run.stats.busy_cycles
+    });
+    assert!(cycles[0] as f64 > 2.5 * cycles[1] as f64, "{cycles:?} cycles with 1 and 4 engines");
+}
+
 /// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages to the developer.
 #[test]
 fn random_programs_on_engines() {
@@ -173,7 +218,7 @@ fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::
         let program = generate_from(&decisions(seed), options);
         let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
         let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
-        let design = match RtlProgram::new(&compiled, wanted) {
+        let design = match RtlProgram::replicated(&compiled, wanted, 1 + seed as u32 % 3) {
             Ok(design) => design,
             // More headers, or larger tables, than there is room for.
             Err(RtlError::Unsupported(_)) => continue,

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     uint64_t cycles = design.cycle - start;
 
     Writer out, contents, stats;
-    traffic.results(out, shape, placements.evictions);
+    traffic.results(out, shape, placements);
     out.save(arguments.outputs);
     tables.dump(contents);
     contents.save(arguments.tables);

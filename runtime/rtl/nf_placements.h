@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Where a design's LRU tables put entries, as they report it (rtl/nf_pipe_hash.sv): an entry that is put where another
- * one is evicts it.
+ * What tables of a pipe choose for themselves, as designs report it: where LRU tables put entries (rtl/nf_pipe_hash.sv;
+ * an entry that is put where another one is evicts it), and which insertions were refused (nf_top).
  */
 #ifndef NF_PLACEMENTS_H
 #define NF_PLACEMENTS_H
@@ -20,9 +20,15 @@ struct Eviction {
     std::string key;
 };
 
+struct Refusal {
+    uint64_t cycle;
+    uint32_t table;
+};
+
 struct Placements {
     std::map<std::pair<int, int>, std::string> keys; /* by table and place */
     std::vector<Eviction> evictions;
+    std::vector<Refusal> refusals;
     uint64_t cycle = 0; /* which it is now */
 
     /* The tables are empty. */
@@ -30,6 +36,7 @@ struct Placements {
     {
         keys.clear();
         evictions.clear();
+        refusals.clear();
     }
 };
 
@@ -48,5 +55,7 @@ extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal 
     else
         placements.keys.erase(at);
 }
+
+extern "C" void nf_refused(int table) { placements.refusals.push_back({placements.cycle, (uint32_t)table}); }
 
 #endif

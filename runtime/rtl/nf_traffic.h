@@ -199,12 +199,13 @@ class Traffic
             last_progress = cycle;
     }
 
-    /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0 what was evicted: the
-     * table, and the key. Fills `latencies`, in cycles. */
-    void results(Writer &out, const Shape &shape, const std::vector<Eviction> &evictions)
+    /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0 what tables chose: the
+     * table, and the key that was evicted, or none if an insertion was refused. Fills `latencies`, in cycles. */
+    void results(Writer &out, const Shape &shape, const Placements &chosen)
     {
+        const std::vector<Eviction> &evictions = chosen.evictions;
         uint64_t event = 0;
-        size_t evicted = 0;
+        size_t evicted = 0, refused = 0;
         for (const Record &record : records) {
             uint32_t kind = record.kind & 15;
             uint64_t number = lossy ? event : taken.at(event);
@@ -220,6 +221,13 @@ class Traffic
                 out.u32(0);
                 out.u32(size);
                 out.raw(one.key.data(), size);
+            }
+            /* They are told with the record. */
+            for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= record.cycle; refused++) {
+                out.u64(number);
+                out.u64(chosen.refusals[refused].table);
+                out.u32(0);
+                out.u32(0);
             }
             if (kind == END)
                 continue;

@@ -148,12 +148,9 @@ pub fn instance(
             group.count = group.count.max(pinned.min(spec.count));
         }
     }
-    if let Some(area) = &target.area {
-        // Units of logic are as many as fit. Whether one does is for its memories to say.
-        let most = area.copies(program).max(1);
-        for group in groups.iter_mut().filter(|group| group.codegen == Generator::Rtl) {
-            group.count = group.count.min(most);
-        }
+    // A design has one pipe. Whether handlers are engines instead, of which there may be several, their generator says afterwards.
+    for group in groups.iter_mut().filter(|group| group.codegen == Generator::Rtl) {
+        group.count = group.count.min(1);
     }
     let groups = groups;
     let costs = handler_costs(program, &groups, target, config.traffic);

@@ -8,6 +8,8 @@
 //! examples (`nicforge validate fpga` shows how well). Block memory is counted from what tables store: rows of slots, `slots` per entry where keys
 //! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits, unless by a constant, take DSP blocks.
 
+use std::collections::BTreeSet;
+
 use nicforge_ir::{BinOp, Body, Op, Program, Table, TableId, TableKind};
 use serde::Deserialize;
 
@@ -25,6 +27,8 @@ pub struct Linear {
     pub table_bit: f64,
     /// The same of an array.
     pub array_bit: f64,
+    /// An engine, beside what its program takes: its access to bytes.
+    pub engine: f64,
 }
 
 /// `[area]`: what the device has and what designs take of it.
@@ -38,7 +42,7 @@ pub struct AreaCosts {
     pub device_dsps: f64,
     pub luts: Linear,
     pub flip_flops: Linear,
-    /// Of the packet path.
+    /// Of the packet path, and of each engine: the packet buffer.
     pub base_half_brams: f64,
     /// Slots of a table that hashes, per entry.
     pub slots: f64,
@@ -112,6 +116,16 @@ fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
     }
 }
 
+/// Tables that handlers change.
+fn changed(program: &Program) -> BTreeSet<TableId> {
+    let mut list = BTreeSet::new();
+    for handler in program.handlers.values() {
+        let body = &handler.body;
+        body.for_each_inst(body.entry(), &mut |inst| list.extend(body.insts[inst].op.effects().table_write));
+    }
+    list
+}
+
 /// Block memories of 18 Kbit behind a table whose hashed entries have `slots` places each.
 fn half_brams(program: &Program, table: &Table, slots: f64) -> f64 {
     let (key, value) = (program.size_of(table.key), program.size_of(table.value));
@@ -123,6 +137,15 @@ fn half_brams(program: &Program, table: &Table, slots: f64) -> f64 {
     // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
     let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
     rows + (8.0 * bytes / 18432.0).ceil()
+}
+
+/// What handlers become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handlers {
+    /// A pipe, of which a design has one.
+    Pipe,
+    /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
+    Engines(u32),
 }
 
 /// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
@@ -138,22 +161,36 @@ pub struct TooLarge {
 
 impl AreaCosts {
     /// What a program whose calls are inlined takes.
-    pub fn estimate(&self, program: &Program) -> Estimate {
+    pub fn estimate(&self, program: &Program, handlers: Handlers) -> Estimate {
         let sizes = sizes(program);
+        let (each, slots) = match handlers {
+            Handlers::Pipe => (1.0, self.slots),
+            Handlers::Engines(count) => (f64::from(count), 1.0),
+        };
         let linear = |c: &Linear| {
-            c.base
-                + c.op_bit * sizes.op_bits
+            let own = c.op_bit * sizes.op_bits
                 + c.header_bit * sizes.header_bits
                 + c.table_bit * sizes.table_bits
                 + c.array_bit * sizes.array_bits
+                + if handlers == Handlers::Pipe { 0.0 } else { c.engine };
+            c.base + each * own
+        };
+        let changed = changed(program);
+        let memory = |(id, table): (TableId, &Table)| {
+            half_brams(program, table, slots) * if changed.contains(&id) { 1.0 } else { each }
         };
         Estimate {
             luts: linear(&self.luts),
             flip_flops: linear(&self.flip_flops),
-            half_brams: self.base_half_brams
-                + program.tables.values().map(|table| half_brams(program, table, self.slots)).sum::<f64>(),
-            dsps: sizes.multiplications * self.multiplication_dsps,
+            half_brams: self.base_half_brams * each + program.tables.iter().map(memory).sum::<f64>(),
+            dsps: each * sizes.multiplications * self.multiplication_dsps,
         }
+    }
+
+    /// How many engines fit, at most so many; 0 if not even one does.
+    pub fn engines(&self, program: &Program, most: u32) -> u32 {
+        let fits = |count: &u32| self.fullest(&self.estimate(program, Handlers::Engines(*count))).1 <= 1.0;
+        (1..=most).take_while(fits).last().unwrap_or(0)
     }
 
     /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
@@ -184,12 +221,6 @@ impl AreaCosts {
         ];
         shares.into_iter().fold(("LUTs", 0.0), |most, next| if next.1 > most.1 { next } else { most })
     }
-
-    /// How many copies of a program fit; 0 if not even one does.
-    pub fn copies(&self, program: &Program) -> u32 {
-        let (_, share) = self.fullest(&self.estimate(program));
-        (1.0 / share.max(1e-6)).floor() as u32
-    }
 }
 
 #[cfg(test)]
@@ -202,18 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn larger_tables_take_more_memory_and_fewer_copies_fit() {
+    fn larger_tables_take_more_memory_and_so_many_engines_fit() {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let (a, b) = (area.estimate(&small), area.estimate(&large));
+        let (a, b) = (area.estimate(&small, Handlers::Pipe), area.estimate(&large, Handlers::Pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
-        assert!(area.copies(&small) > area.copies(&large));
+        assert!((2..200).contains(&area.engines(&small, 200)));
         assert_eq!(area.fullest(&b).0, "block memory");
         assert_eq!(area.too_large(&small, area.slots), []);
         let huge = program(40_000_000);
         let [found] = area.too_large(&huge, 1.0)[..] else { panic!("one table is too large") };
+        assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
         assert!(sizes(&small).table_bits > 0.0 && sizes(&small).header_bits > 0.0);
     }

@@ -1,9 +1,9 @@
 //! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
 
 use nicforge_codegen::Unsupported;
-use nicforge_codegen::rtl::{Form, Wanted};
+use nicforge_codegen::rtl::{Form, MOST_ENGINES, Wanted};
 use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId, Verified};
-use nicforge_plan::Plan;
+use nicforge_plan::{Plan, Replication, Steering};
 use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
 use nicforge_target::Target;
 use nicforge_target::area::{AreaCosts, TooLarge};
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::run::control;
 use super::run::summary::{Summary, TableSize};
-use super::{compare, synth, verify_dpdk};
-use crate::args::{Build, Emit, Run, Verify};
+use super::{compare, plan, synth, verify_dpdk};
+use crate::args::{Build, Emit, Planned, Run, Verify};
 use crate::context::Failure;
 use crate::program::{self, Loaded};
 use crate::{events, interrupt, out, text};
@@ -29,16 +29,60 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
     }
 }
 
-pub(super) fn design(source: &Verified<Program>) -> Result<RtlProgram, Failure> {
-    let compiled = program::lower(source)?;
+/// The design of a program, with as many engines as its plan says, or as are worth it and fit.
+pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<RtlProgram, Failure> {
+    let target = target()?;
+    if planned.plan.is_none() && planned.candidate.is_none() {
+        let compiled = program::lower(source)?;
+        let one = sized(&compiled, 1)?;
+        let replicas = engines(&compiled, &one, &target)?;
+        return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas) };
+    }
+    let source = program::to_plan(source, &target)?;
+    with(&source, &plan::chosen(planned, &source, &target)?)
+}
+
+/// The design of a plan.
+pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram, Failure> {
+    let [stage] = &plan.stages[..] else {
+        return Err(Failure::user(format!("the plan has {} stages; a design has one", plan.stages.len())));
+    };
+    if stage.replicas > MOST_ENGINES {
+        let message =
+            format!("the plan has {} replicas; a design has at most {MOST_ENGINES}", stage.replicas);
+        return Err(Failure::user(message));
+    }
+    sized(&program::lower(source)?, stage.replicas)
+}
+
+fn target() -> Result<Target, Failure> {
+    nicforge_target::find("u280").map_err(|e| Failure::of(nicforge_run::fault::Fault::User, e))
+}
+
+/// The design with so many engines, if it is not a pipe, checked against the device.
+fn sized(compiled: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
     let area = synth::costs()?;
     // Engines keep one place for an entry; a design that does not fit like that never does.
-    fits(&compiled, &area, 1.0)?;
-    let design = RtlProgram::new(&compiled, Wanted::Best).map_err(|e| failure(&compiled, e))?;
+    fits(compiled, &area, 1.0)?;
+    let design =
+        RtlProgram::replicated(compiled, Wanted::Best, replicas).map_err(|e| failure(compiled, e))?;
     if matches!(design.artifact().form, Form::Pipe { .. }) {
-        fits(&compiled, &area, area.slots)?;
+        fits(compiled, &area, area.slots)?;
     }
     Ok(design)
+}
+
+/// How many engines are worth it: as many as leave nothing but turns, or reach the ports' rate of shortest frames, and fit on the device.
+fn engines(compiled: &Program, one: &RtlProgram, target: &Target) -> Result<u32, Failure> {
+    let Form::Engine { length, .. } = &one.artifact().form else { return Ok(1) };
+    let clock = target.units.iter().map(|group| group.clock.value).fold(1.0, f64::max);
+    let bits = f64::from(target.ports.min_frame + target.ports.overhead_bytes) * 8.0;
+    let line = bits / target.ports.rate.value * clock;
+    let worth = f64::from(length.cycles) / f64::from(length.in_turn).max(line);
+    let asked = compiled.handlers.values().filter_map(|handler| handler.max_replicas);
+    let asked = asked.chain(compiled.tables.values().filter_map(|table| table.max_replicas)).min();
+    let most = (worth.ceil() as u32).min(MOST_ENGINES).min(asked.unwrap_or(u32::MAX)).max(1);
+    Ok(synth::costs()?.engines(compiled, most).max(1))
 }
 
 /// Refuses tables that are too large for the device.
@@ -59,7 +103,7 @@ fn fits(program: &Program, area: &AreaCosts, slots: f64) -> Result<(), Failure> 
 
 /// The folder of a design, or its text.
 pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
-    let design = design(&loaded.program)?;
+    let design = design(&loaded.program, &args.planned)?;
     if args.emit == Emit::C {
         let files = design.artifact().files.iter();
         let text: String = files.map(|(name, text)| format!("// ---- {name}\n{text}\n")).collect();
@@ -68,22 +112,29 @@ pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
     }
     let path = args.output.clone().unwrap_or_else(|| loaded.program.name.clone().into());
     design.write(&path).map_err(|e| failure(&loaded.program, e))?;
-    outln!("wrote {}: {}", path.display(), form(&loaded.program, &design));
+    outln!("wrote {}: {}", path.display(), form_of(&loaded.program, &design.artifact().form));
     Ok(())
 }
 
 /// What the handlers became, and why if it is not the fast form.
-fn form(program: &Program, design: &RtlProgram) -> String {
-    match &design.artifact().form {
+fn form_of(program: &Program, form: &Form) -> String {
+    match form {
         Form::Pipe { stages, interval: 1 } => format!("a pipe of {stages} stages, a packet every cycle"),
         Form::Pipe { stages, interval } => {
             format!("a pipe of {stages} stages, a packet every {interval} cycles")
         }
-        Form::Engine { states, why } => format!(
-            "an engine of {states} states, one packet at a time; no pipe, since at {}: {}",
-            program.place(why.span),
-            why.reason
-        ),
+        Form::Engine { replicas, length, why } => {
+            let many = match replicas {
+                1 => "an engine".to_string(),
+                _ => format!("{replicas} engines"),
+            };
+            let states = length.states;
+            let place = program.place(why.span);
+            format!(
+                "{many} of {states} states, each one packet at a time; no pipe, since at {place}: {}",
+                why.reason
+            )
+        }
     }
 }
 
@@ -93,20 +144,39 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
     let [stage] = &mut plan.stages[..] else { return Ok(()) };
     let group = target.units.iter().find(|group| group.name == stage.group);
     let Some(group) = group.filter(|group| group.codegen == Generator::Rtl) else { return Ok(()) };
-    let (cycles, what) = match &design(source)?.artifact().form {
-        Form::Pipe { stages, interval } => (f64::from(*interval), format!("a pipe of {stages} stages")),
+    let design = design(source, &Planned::default())?;
+    let form = &design.artifact().form;
+    let what = form_of(source, form);
+    let (cycles, between) = match form {
+        Form::Pipe { interval, .. } => (f64::from(*interval), f64::from(*interval)),
         // Its longest way: most packets leave earlier.
-        Form::Engine { states, why } => {
-            let place = source.place(why.span);
-            (
-                *states as f64,
-                format!("an engine of {states} states, no pipe since at {place}: {}", why.reason),
-            )
+        Form::Engine { replicas, length, .. } => {
+            let cycles = f64::from(length.cycles);
+            (cycles, (cycles / f64::from(*replicas)).max(f64::from(length.in_turn)))
         }
     };
+    if let Form::Engine { replicas: replicas @ 2.., .. } = form {
+        stage.replicas = *replicas;
+        stage.units = (0..*replicas).map(|unit| format!("{}.{unit}", group.name)).collect();
+        let changed: Vec<String> =
+            plan.tables.iter().filter(|table| !table.read_only).map(|table| table.name.clone()).collect();
+        stage.replication = if changed.is_empty() {
+            Replication::Free
+        } else {
+            // Events use them one behind the other, in their order.
+            Replication::Locked { tables: changed }
+        };
+        for table in plan.tables.iter_mut().filter(|table| table.read_only) {
+            table.per_replica = true;
+        }
+        for edge in plan.edges.iter_mut().filter(|edge| edge.to == stage.name) {
+            edge.steering = Steering::RoundRobin;
+            edge.reorder = Some("hardware".to_string());
+        }
+    }
     stage.cycles = cycles;
     stage.busy_cycles = cycles;
-    stage.rate_pps = group.clock.value * f64::from(stage.replicas) / cycles;
+    stage.rate_pps = group.clock.value / between;
     let predicted = &mut plan.predicted;
     predicted.unlimited_pps = stage.rate_pps / stage.share.max(f64::MIN_POSITIVE);
     if predicted.unlimited_pps < predicted.rate_pps {
@@ -126,7 +196,7 @@ pub fn verify(
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design(source)?;
+    let design = design(source, &args.planned)?;
     let drive = Drive { pressure: 1, ..Drive::default() };
     let (_, differences) = design.verify(source, entries, &taken, &drive).map_err(|e| failure(source, e))?;
     verify_dpdk::finish(args, source, None, taken.len(), events.len() - taken.len(), differences)
@@ -137,7 +207,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design(&loaded.program)?;
+    let design = design(&loaded.program, &args.planned)?;
     let drive = Drive { trace: args.trace.clone(), ..Drive::default() };
     let fail = |e| failure(&loaded.program, e);
     let (run, mut held) = if args.hold {
@@ -163,7 +233,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     } else if args.json {
         outln!("{:#}", report(loaded, &run.stats, left_out));
     } else {
-        outln!("{}: {}", loaded.program.name, form(&loaded.program, &design));
+        outln!("{}: {}", loaded.program.name, form_of(&loaded.program, &design.artifact().form));
         print(loaded, &run.stats, left_out);
     }
     if let Some(held) = &mut held {

@@ -46,7 +46,7 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
                 }
                 print(&plan, target);
                 if let Some(area) = &target.area {
-                    print_area(area, &loaded.program)?;
+                    print_area(area, &loaded.program, &plan)?;
                 }
                 if let Some(line) = guarantee {
                     outln!("{line}");
@@ -75,19 +75,18 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one copy of the program takes of the device, and how many fit.
-fn print_area(area: &AreaCosts, source: &Verified<Program>) -> Result<(), Failure> {
+/// What the design takes of the device.
+fn print_area(area: &AreaCosts, source: &Verified<Program>, plan: &Plan) -> Result<(), Failure> {
     let program = program::lower(source)?;
-    let estimate = area.estimate(&program);
+    let estimate = area.estimate(&program, fpga::with(source, plan)?.handlers());
     let (fullest, share) = area.fullest(&estimate);
     outln!(
-        "area, estimated: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP; {:.2} % of the {fullest}, so {} copies fit",
+        "area, estimated: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP; {:.2} % of the {fullest}",
         estimate.luts,
         estimate.flip_flops,
         estimate.half_brams / 2.0,
         estimate.dsps,
-        100.0 * share,
-        area.copies(&program)
+        100.0 * share
     );
     Ok(())
 }

@@ -37,11 +37,11 @@ pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
     if args.target != Target::U280 {
         return Err(Failure::usage("--synth is for designs: add --target u280"));
     }
-    let design = fpga::design(&loaded.program)?;
+    let design = fpga::design(&loaded.program, &args.planned)?;
     if let Some(path) = &args.output {
         design.write(path).map_err(|e| fpga::failure(&loaded.program, e))?;
     }
-    let estimate = estimate(&loaded.program)?;
+    let estimate = estimate(&loaded.program, &design)?;
     let area = area(&design, None)?;
     if args.json {
         outln!(
@@ -71,10 +71,10 @@ pub fn costs() -> Result<AreaCosts, Failure> {
     target.area.ok_or_else(|| Failure::user("target u280 has no [area]"))
 }
 
-/// What the spec expects a program to take.
-pub fn estimate(program: &Verified<Program>) -> Result<Estimate, Failure> {
+/// What the spec expects a program's design to take.
+pub fn estimate(program: &Verified<Program>, design: &RtlProgram) -> Result<Estimate, Failure> {
     let lowered = program::lower(program)?;
-    Ok(costs()?.estimate(&lowered))
+    Ok(costs()?.estimate(&lowered, design.handlers()))
 }
 
 fn print(area: &Area) {

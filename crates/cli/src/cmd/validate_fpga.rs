@@ -6,7 +6,7 @@ use nicforge_run::synth::Area;
 
 use super::validate::{Row, records};
 use super::{fpga, synth};
-use crate::args::Source;
+use crate::args::{Planned, Source};
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
 
@@ -76,7 +76,8 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
         };
         let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) else { continue };
         let loaded = load(name, text, &runtime)?;
-        let estimate = synth::estimate(&loaded.program)?;
+        let design = fpga::design(&loaded.program, &Planned::default())?;
+        let estimate = synth::estimate(&loaded.program, &design)?;
         let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
         let mut row = |metric, published, ours| {
             let calibrated = FACTORS.contains(&metric) && FITTED.contains(&name);
@@ -156,7 +157,7 @@ pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
 fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, Failure> {
     if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) {
         let loaded = load(name, text, runtime)?;
-        return synth::area(&fpga::design(&loaded.program)?, limit);
+        return synth::area(&fpga::design(&loaded.program, &Planned::default())?, limit);
     }
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;

@@ -3,10 +3,21 @@
 //! Everything that hardware can express runs on an engine: decisions and loops are ways between states, accesses of tables and of the
 //! packet's bytes are states that wait. Only what goes through [`super::state`] is scheduled; values live in registers from the state
 //! that makes them on if another one uses them.
+//!
+//! # Several engines
+//!
+//! A packet goes to an engine that waits (`top`). Reading and computing is done by all at the same time; whatever another event could notice
+//! (accesses of tables that handlers change, what leaves, records) waits for the event's *turn*, which comes when all older events have
+//! ended. So the design does what one engine does, in the same order, for every program; how much faster depends on how early handlers begin to
+//! wait for their turn (`length`).
 
+pub mod design;
 mod entries;
 mod leave;
+pub mod length;
 mod packet;
+pub mod top;
+mod unit;
 
 use nicforge_ir::{
     Body, BufSource, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type, ValueId,
@@ -213,9 +224,9 @@ impl<'a> Engine<'a, '_> {
             Op::Drop { reason, .. } => {
                 let record = ("rec_data", number(64, u64::from(reason.as_u32())));
                 let outputs =
-                    vec![("frees", "1'b1".to_string()), ("rec_kind", number(5, kind::DROP + 8)), record];
+                    vec![("frees", "turn".to_string()), ("rec_kind", number(5, kind::DROP + 8)), record];
                 self.states.note("drop");
-                self.states.wait("1'b1".to_string(), outputs, Vec::new());
+                self.states.wait("turn && free_ok".to_string(), outputs, Vec::new());
             }
             Op::Generate { event, args } => self.generate(inst.span, *event, args),
             Op::Log { format, args } => self.log(format, args),

@@ -41,12 +41,30 @@ pub struct TableForm {
     /// Length of the byte string, above the value.
     pub extra_bits: u32,
     pub bytes: Option<ByteStore>,
+    /// Handlers change it, so events use it in their order.
+    pub changed: bool,
+}
+
+/// Tables that handlers change: an LRU table also by looking something up.
+fn changed(program: &Program) -> Vec<bool> {
+    let mut list: Vec<bool> =
+        program.tables.values().map(|table| table.kind == TableKind::Lru || table.buf.is_some()).collect();
+    for handler in program.handlers.values() {
+        let body = &handler.body;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            if let Some(table) = body.insts[inst].op.effects().table_write {
+                list[table.as_u32() as usize] = true;
+            }
+        });
+    }
+    list
 }
 
 /// The tables of a program.
 pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
     let mut names = Names::new(Vec::new());
     let mut memory = 0;
+    let changed = changed(program);
     let form = |(number, table): (usize, &nicforge_ir::Table)| {
         let bytes = table.buf.map(|capacity| {
             memory += 1;
@@ -61,6 +79,7 @@ pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
             value_bits: 8 * bits.bytes(table.value),
             extra_bits: if bytes.is_some() { 32 } else { 0 },
             bytes,
+            changed: changed[number],
         }
     };
     program.tables.values().enumerate().map(form).collect()

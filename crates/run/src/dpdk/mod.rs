@@ -165,6 +165,8 @@ pub struct DpdkRun {
     pub departures: Vec<Departure>,
     /// By input event what its LRU tables evicted, where that is for the target to choose and to say.
     pub evicted: Option<Vec<Vec<Eviction>>>,
+    /// By input event which of its hash tables refused new keys, where a table may do that before it is full.
+    pub refused: Option<Vec<Vec<TableId>>>,
     /// Contents of all tables, shards merged.
     pub tables: BTreeMap<TableId, Vec<Entry>>,
     pub stats: DpdkStats,

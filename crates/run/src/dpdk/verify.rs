@@ -140,6 +140,33 @@ fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
     }
 }
 
+/// Places that a pipe's hash table looks at for a key, and those of its stash (rtl/nf_pipe_hash.sv): with fewer entries it has room.
+const LEAST_TO_REFUSE: usize = 16;
+
+/// A refusal of a table that must have had room.
+fn unfounded(program: &Program, interp: &Interp, refused: &[TableId], event: usize) -> Option<Difference> {
+    refused.iter().find_map(|table| {
+        let entries = interp.dump(*table).map_or(0, |entries| entries.len());
+        let def = &program.tables[*table];
+        (entries < LEAST_TO_REFUSE.min(def.capacity as usize)).then(|| Difference::Interpreter {
+            event,
+            message: format!("`{}` refused a key with {entries} entries", def.name),
+        })
+    })
+}
+
+/// Places where a program inserts into a table: what an event tries after a refusal is refused too, since a pipe's events use one key.
+fn insertions(program: &Program, table: TableId) -> usize {
+    let mut count = 0;
+    for handler in program.handlers.values() {
+        let body = &handler.body;
+        body.for_each_inst(body.entry(), &mut |inst| {
+            count += usize::from(body.insts[inst].op.effects().table_write == Some(table));
+        });
+    }
+    count
+}
+
 /// What of a run is not as the interpreter says. `program` is the interpreter's, `compiled` what ran in the pipeline.
 pub fn compare(
     run: &DpdkRun,
@@ -161,6 +188,12 @@ pub fn compare(
         keys.event = i;
         if let Some(evicted) = &run.evicted {
             interp.evict_next(&evicted[i]);
+        }
+        if let Some(refused) = &run.refused {
+            found.extend(unfounded(program, &interp, &refused[i], i));
+            let all =
+                refused[i].iter().flat_map(|table| std::iter::repeat_n(*table, insertions(compiled, *table)));
+            interp.refuse_next(&all.collect::<Vec<_>>());
         }
         let mut want = match interp.run_traced(event, &mut keys) {
             Ok(want) => want,

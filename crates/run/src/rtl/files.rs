@@ -106,12 +106,15 @@ pub struct Outputs {
     pub departures: Vec<Departure>,
     /// What LRU tables of a pipe evicted, by event.
     pub evicted: Vec<Vec<Eviction>>,
+    /// Tables of a pipe that refused an insertion, by event.
+    pub refused: Vec<Vec<TableId>>,
 }
 
 /// Reads what events led to.
 pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Outputs, String> {
     let mut found = vec![Vec::new(); events];
     let mut evicted = vec![Vec::new(); events];
+    let mut refused = vec![Vec::new(); events];
     let mut departures = Vec::new();
     let mut file = Reader(file);
     while !file.0.is_empty() {
@@ -119,8 +122,13 @@ pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Out
         let (what, size) = (u64::from(file.u32()?), file.u32()? as usize);
         let bytes = file.bytes(size)?.to_vec();
         if what == 0 {
-            let eviction = Eviction { table: TableId::from_u32(number as u32), key: bytes };
-            evicted.get_mut(event).ok_or("an eviction by an unknown event")?.push(eviction);
+            let table = TableId::from_u32(number as u32);
+            if bytes.is_empty() {
+                refused.get_mut(event).ok_or("a refusal of an unknown event")?.push(table);
+            } else {
+                let eviction = Eviction { table, key: bytes };
+                evicted.get_mut(event).ok_or("an eviction by an unknown event")?.push(eviction);
+            }
             continue;
         }
         // The driver counts kinds from 1.
@@ -147,7 +155,7 @@ pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Out
         };
         found.get_mut(event).ok_or("an output of an unknown event")?.push(output);
     }
-    Ok(Outputs { by_event: found, departures, evicted })
+    Ok(Outputs { by_event: found, departures, evicted, refused })
 }
 
 /// Contents of all tables, each sorted.

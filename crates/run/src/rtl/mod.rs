@@ -17,6 +17,7 @@ use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_target::area::Handlers;
 
 pub use build::{Simulator, Verilator};
 pub use held::Held;
@@ -127,12 +128,32 @@ impl RtlProgram {
     /// # Errors
     /// What hardware cannot do.
     pub fn new(program: &Verified<Program>, wanted: Wanted) -> Result<RtlProgram, RtlError> {
-        let artifact = generate(program, wanted).map_err(RtlError::Unsupported)?;
+        RtlProgram::replicated(program, wanted, 1)
+    }
+
+    /// The same with so many replicas, if it is an engine.
+    ///
+    /// # Errors
+    /// What hardware cannot do.
+    pub fn replicated(
+        program: &Verified<Program>,
+        wanted: Wanted,
+        replicas: u32,
+    ) -> Result<RtlProgram, RtlError> {
+        let artifact = generate(program, wanted, replicas).map_err(RtlError::Unsupported)?;
         Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
     }
 
     pub fn artifact(&self) -> &RtlArtifact {
         &self.artifact
+    }
+
+    /// What the handlers became, in terms of what they take.
+    pub fn handlers(&self) -> Handlers {
+        match self.artifact.form {
+            Form::Pipe { .. } => Handlers::Pipe,
+            Form::Engine { replicas, .. } => Handlers::Engines(replicas),
+        }
     }
 
     /// Writes the generated files and the library modules they use into a folder.
@@ -228,13 +249,17 @@ impl RtlProgram {
         let read =
             |name: &str| std::fs::read(at(name)).map_err(|source| RtlError::Io { path: at(name), source });
         let outputs = files::outputs(&read("outputs")?, events, &self.artifact).map_err(RtlError::Results)?;
-        // Engines evict what the interpreter does; pipes what their rows leave them.
-        let evicted = matches!(self.artifact.form, Form::Pipe { .. }).then_some(outputs.evicted);
+        // Engines evict and refuse what the interpreter does; pipes what their rows leave them.
+        let pipe = matches!(self.artifact.form, Form::Pipe { .. });
+        let (evicted, refused) = (pipe.then_some(outputs.evicted), pipe.then_some(outputs.refused));
         let (outputs, departures) = (outputs.by_event, outputs.departures);
         let tables =
             files::tables(&read("tables")?, &self.program, &self.artifact).map_err(RtlError::Results)?;
         let stats = files::stats(&read("stats")?, &self.artifact).map_err(RtlError::Results)?;
-        Ok(RtlRun { run: DpdkRun { outputs, departures, evicted, tables, ..DpdkRun::default() }, stats })
+        Ok(RtlRun {
+            run: DpdkRun { outputs, departures, evicted, refused, tables, ..DpdkRun::default() },
+            stats,
+        })
     }
 
     /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.

@@ -173,6 +173,8 @@ impl<'a> Engine<'a, '_> {
                     ("rec_data", format!("{{32'h0, {port}}}")),
                 ];
                 self.states.wait(format!("(!{hit} || c_ready)"), outputs, Vec::new());
+                // The entry may change when its bytes have been asked for.
+                self.states.wait("c_done".to_string(), Vec::new(), Vec::new());
                 let value = format!("{{{}, {value}}}", number(extra, 0));
                 self.table(table, op::WRITE, Some(hit), vec![("value", value), ("index", place)], Vec::new());
             }
@@ -240,12 +242,9 @@ impl<'a> Engine<'a, '_> {
             }
             at += bytes;
         }
-        let outputs = vec![
-            ("a_line", "slot_line".to_string()),
-            ("a_length", number(16, u64::from(size))),
-            ("frees", "1'b1".to_string()),
-        ];
+        let outputs = vec![("a_line", "slot_line".to_string()), ("a_length", number(16, u64::from(size)))];
         self.states.note("the message");
         self.access(outputs, results);
+        self.states.wait("free_ok".to_string(), vec![("frees", "1'b1".to_string())], Vec::new());
     }
 }

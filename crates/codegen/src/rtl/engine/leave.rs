@@ -3,7 +3,7 @@
 use super::*;
 
 impl<'a> Engine<'a, '_> {
-    /// A command to the deparser, recorded. It ends when the deparser has asked for all lines it needs.
+    /// A command to the deparser, recorded. It ends when the deparser takes it.
     pub(super) fn command(&mut self, kind: u64, fields: Vec<(&'static str, String)>, record: String) {
         let mut outputs = vec![
             ("c_valid", "1'b1".to_string()),
@@ -78,6 +78,8 @@ impl<'a> Engine<'a, '_> {
                     ("c_line", "slot_line".to_string()),
                 ];
                 self.command(kind::DMA_WRITE, fields, addr);
+                // The packet may change when its bytes have been asked for.
+                self.states.wait("c_done".to_string(), Vec::new(), Vec::new());
             }
             name => self.refuse(
                 span,

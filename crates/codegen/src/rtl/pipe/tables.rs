@@ -13,6 +13,23 @@ use super::schedule::Pipe;
 /// The tables' modules. One that nothing changes is there once for every lookup; the host writes all of them and reads the first.
 pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- tables\n");
+    // Hash tables of a pipe may refuse before they are full: simulators repeat it.
+    let refuses: Vec<usize> = pipe.commits.iter().map(|commit| commit.table).collect();
+    let refuses: Vec<usize> =
+        refuses.into_iter().filter(|table| tables[*table].kind == TableKind::Hash).collect();
+    if !refuses.is_empty() {
+        out.push_str(
+            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_refused(input int table_number);\n",
+        );
+        for table in refuses {
+            let _ = writeln!(
+                out,
+                "  always_ff @(posedge clk) if ({}_refused && !rst) nf_refused({table});",
+                tables[table].signals
+            );
+        }
+        out.push_str("`endif\n");
+    }
     let (key, value) = (control_key(tables), control_value(tables));
     let (mut done, mut ok) = ("1'b0".to_string(), "1'b0".to_string());
     let mut results = ["'0", "'0", "32'd0", "32'd0"].map(String::from);

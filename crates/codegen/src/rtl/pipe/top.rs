@@ -65,7 +65,10 @@ fn buffer(out: &mut String, pipe: &Pipe) {
     out.push_str("\n  // ---- out\n");
     let rows = SLOTS * SLOT_LINES;
     let low = super::super::tables::bits_below(rows) - 1;
-    wires(out, &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_data", 512)]);
+    wires(
+        out,
+        &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_data", 512), ("e_reading", 1)],
+    );
     let _ = writeln!(
         out,
         "  nf_line_ram #(\n      .LINES({rows})\n  ) u_packets (\n      .clk(clk),\n      .w_en(in_w_en),\n      .w_addr(in_w_addr),\n      \
@@ -91,6 +94,7 @@ fn buffer(out: &mut String, pipe: &Pipe) {
             "c_rest",
             "c_free=1'b1",
             "c_slot",
+            "reading=e_reading",
             "r_en=e_r_en",
             "r_mem=e_r_mem",
             "r_addr=e_r_addr",

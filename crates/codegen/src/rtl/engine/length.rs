@@ -1,0 +1,133 @@
+//! Turns of an engine, and how many cycles an event takes on it: what deciding on the number of engines needs.
+//!
+//! An event uses a table that is changed, or sends something, in its turn, which begins when all older events are done with that. Its turn at
+//! a table ends where no way leads to another use; its turn to send ends with the event. So engines follow one another from table to table.
+//!
+//! Cycles are estimated: the longest way through the states, loops taken once, with what states wait if nobody is in their way. From its
+//! first use to its last one is what engines cannot do at the same time.
+
+use super::super::shape::number;
+use super::super::state::{State, StateId, States};
+use super::super::tables::TableForm;
+
+/// Cycles of an event on its longest way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    pub states: u32,
+    pub cycles: u32,
+    /// Of these, the longest in which no other engine can have the same turn.
+    pub in_turn: u32,
+}
+
+/// Cycles a state waits: a read of bytes (nf_access), a table's answer (nf_table_hash), a division (nf_divider).
+fn cycles(state: &State) -> u32 {
+    match state.until.as_deref() {
+        Some("a_done") => 7,
+        Some("div_done") => 66,
+        Some(until) if until.contains("_done") && until.contains("t_") => 5,
+        _ => 1,
+    }
+}
+
+/// Whether a state uses a table or its byte strings.
+fn uses(state: &State, form: &TableForm) -> bool {
+    let asked = format!("{}_req", form.signals);
+    let memory = form.bytes.as_ref().map(|store| number(4, store.memory));
+    state.outputs.iter().any(|(name, value)| {
+        *name == asked
+            || (matches!(name.as_str(), "a_mem" | "a_to_mem" | "c_mem") && Some(value) == memory.as_ref())
+    })
+}
+
+/// States from which a way leads to one of these, themselves included.
+fn before(states: &States, wanted: &[bool]) -> Vec<bool> {
+    let mut list = wanted.to_vec();
+    loop {
+        let leads = |at: &StateId| !list[*at] && states.list[*at].arms.iter().any(|arm| list[arm.to]);
+        // Waiting for the next event, the first state, is no part of a way.
+        let more: Vec<StateId> = (1..list.len()).filter(leads).collect();
+        if more.is_empty() {
+            return list;
+        }
+        more.into_iter().for_each(|at| list[at] = true);
+    }
+}
+
+/// States in which an event may still use a table.
+fn turn(states: &States, form: &TableForm) -> Vec<bool> {
+    let used: Vec<bool> = states.list.iter().map(|state| uses(state, form)).collect();
+    before(states, &used)
+}
+
+/// Has every state say which turns are over.
+pub fn passed(states: &mut States, tables: &[TableForm]) {
+    for form in tables.iter().filter(|form| form.changed) {
+        let within = turn(states, form);
+        for (state, within) in states.list.iter_mut().zip(within).skip(1) {
+            if !within {
+                state.outputs.push((format!("{}_passed", form.signals), "1'b1".to_string()));
+            }
+        }
+    }
+}
+
+/// Cycles from states to the end of the event or of a turn, by depth first search; ways back are loops and end there.
+struct Ways<'a> {
+    states: &'a States,
+    /// States that count.
+    within: &'a [bool],
+    /// Of the cycles of all ways on, which.
+    choose: fn(u32, u32) -> u32,
+    known: Vec<Option<u32>>,
+    open: Vec<bool>,
+}
+
+impl Ways<'_> {
+    fn from(&mut self, at: StateId) -> u32 {
+        if let Some(known) = self.known[at] {
+            return known;
+        }
+        self.open[at] = true;
+        let state = &self.states.list[at];
+        let goes = |to: &StateId| !self.open[*to] && self.within[*to];
+        let next: Vec<StateId> = state.arms.iter().map(|arm| arm.to).filter(goes).collect();
+        let choose = self.choose;
+        let rest = next.into_iter().map(|to| self.from(to)).reduce(choose).unwrap_or(0);
+        self.open[at] = false;
+        let all = cycles(state) + rest;
+        self.known[at] = Some(all);
+        all
+    }
+}
+
+/// Cycles from each of these states on.
+fn ways(
+    states: &States,
+    from: impl Fn(&State) -> bool,
+    within: &[bool],
+    choose: fn(u32, u32) -> u32,
+) -> Vec<u32> {
+    let count = states.list.len();
+    let mut ways = Ways { states, within, choose, known: vec![None; count], open: vec![false; count] };
+    let list = (0..count).filter(|at| from(&states.list[*at]));
+    list.map(|at| ways.from(at)).collect()
+}
+
+/// Of states whose first one waits for events.
+pub fn length(states: &States, tables: &[TableForm]) -> Length {
+    // The end leads to the beginning.
+    let mut all = vec![true; states.list.len()];
+    all[0] = false;
+    let leaves =
+        |state: &State| state.outputs.iter().any(|(name, _)| name == "c_valid" || name == "rec_kind");
+    // Behind what leaves ways join others that begin with something else, so of these the mean of the shortest.
+    let leaving = ways(states, leaves, &all, u32::min);
+    let mut in_turn = leaving.iter().sum::<u32>().div_ceil(leaving.len().max(1) as u32);
+    for form in tables.iter().filter(|form| form.changed) {
+        let using = ways(states, |state| uses(state, form), &turn(states, form), u32::max);
+        in_turn = using.into_iter().fold(in_turn, u32::max);
+    }
+    let waits = |state: &State| state.outputs.iter().any(|(name, _)| name == "idle");
+    let cycles = ways(states, waits, &all, u32::max).into_iter().max().unwrap_or(0);
+    Length { states: states.list.len() as u32, cycles, in_turn }
+}
