@@ -2,6 +2,7 @@
 //! too, or those of cores behind a scheduler.
 
 mod build;
+pub mod datapath;
 mod image;
 mod lines;
 pub mod live;
