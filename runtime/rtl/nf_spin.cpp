@@ -429,7 +429,7 @@ struct Spin {
         stuck = t.x_stuck;
         t.clk = 1;
         t.eval();
-        if (active || random)
+        if (active)
             last_active = now;
         now++;
     }
