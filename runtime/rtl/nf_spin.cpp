@@ -88,7 +88,7 @@ struct Packet {
 struct Spin {
     VerilatedContext context;
     std::unique_ptr<Vnf_spin_top> top;
-    uint64_t now = 0, last_active = 0, random = 0;
+    uint64_t now = QUIET + 1, last_active = 0, random = 0;
     bool stuck = false;
     size_t told = 0; // events that the last run gave
     std::vector<Event> events;
@@ -114,7 +114,8 @@ struct Spin {
     std::deque<Task> picked;
     // What the scheduler did in the cycle before, to be told behind its pick.
     std::vector<Event> held;
-    Range matching = {}, ingress = {}, scheduling = {};
+    Range matching = {}, ingress = {}, scheduling = {}, bridging = {};
+    uint64_t burst_at = 0;
     std::map<uint32_t, uint64_t> arrived_at;
 
     Spin() : top(new Vnf_spin_top(&context))
@@ -193,6 +194,7 @@ struct Spin {
             t.s_axis_sync_rx_tkeep = ones(count);
             t.s_axis_sync_rx_tlast = at + count == frame.data.size();
             offering = true;
+            last_active = now;
         }
         t.s_axis_sync_rx_tvalid = offering;
         t.m_axis_sync_rx_tready = !stall();
@@ -438,7 +440,7 @@ struct Spin {
     {
         Vnf_spin_top &t = *top;
         if (t.aw_valid && t.aw_ready)
-            write_state = 1, active = true;
+            write_state = 1, burst_at = now, active = true;
         if (t.w_valid && t.w_ready) {
             HostWrite &write = writes.front();
             write.done += (size_t)__builtin_popcountll(t.w_strobe);
@@ -457,6 +459,7 @@ struct Spin {
             write.refused = write.refused || t.dma_bad || t.dma_address != expected || t.dma_bytes != hosting.size();
             write.came.insert(write.came.end(), hosting.begin(), hosting.end());
             hosting.clear();
+            bridging.add(now - burst_at);
             active = true;
         }
         if (t.b_valid && t.b_ready) {
@@ -496,7 +499,6 @@ void nf_spin_write(void *handle, uint32_t address, uint32_t value)
     spin.step();
     t.s_axil_app_ctrl_awvalid = t.s_axil_app_ctrl_wvalid = 0;
     spin.step();
-    spin.last_active = spin.now;
 }
 
 uint32_t nf_spin_read(void *handle, uint32_t address)
@@ -576,7 +578,7 @@ uint64_t nf_spin_next(void *handle)
     return ~0ull;
 }
 
-/// Runs from a cycle until another, or until something has happened; gives how many events there are.
+/// Runs from a cycle until another, until something has happened or nothing will; gives how many events there are.
 uint32_t nf_spin_run(void *handle, uint64_t from, uint64_t until)
 {
     Spin &spin = *(Spin *)handle;
@@ -590,7 +592,7 @@ uint32_t nf_spin_run(void *handle, uint64_t from, uint64_t until)
     if (spin.events.empty()) {
         do
             spin.step();
-        while (spin.events.empty() && spin.now < until);
+        while (spin.events.empty() && spin.now < until && nf_spin_next(handle) == spin.now);
     }
     spin.told = spin.events.size();
     return (uint32_t)spin.told;
@@ -598,12 +600,12 @@ uint32_t nf_spin_run(void *handle, uint64_t from, uint64_t until)
 
 const Event *nf_spin_events(void *handle) { return ((Spin *)handle)->events.data(); }
 
-/// Least, most, sum and number of cycles: a frame in the matcher, from there to the scheduler, from there to its first
-/// task.
+/// Least, most, sum and number of cycles, the last those of a burst in the bridge to the host: a frame in the matcher,
+/// from there to the scheduler, from there to its first task.
 void nf_spin_latencies(void *handle, uint64_t *into)
 {
     Spin &spin = *(Spin *)handle;
-    for (const Range &range : {spin.matching, spin.ingress, spin.scheduling})
+    for (const Range &range : {spin.matching, spin.ingress, spin.scheduling, spin.bridging})
         *into++ = range.least, *into++ = range.most, *into++ = range.sum, *into++ = range.count;
 }
 }

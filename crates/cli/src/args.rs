@@ -662,6 +662,8 @@ pub enum Suite {
     Spin,
     /// Load shared between NIC and host: throughput, p99 and power
     Balance,
+    /// The sPIN datapath in hardware: cycles and area of its modules
+    SpinRtl,
     /// Estimated area of the examples on the target u280, beside what yosys says
     Fpga,
 }

@@ -101,6 +101,8 @@ pub struct Latencies {
     pub ingress: Cycles,
     /// From there to its first task.
     pub scheduler: Cycles,
+    /// From a write burst's address to the descriptor for the host's DMA engine, if there was one.
+    pub host: Cycles,
 }
 
 type Handle = *mut c_void;
@@ -252,14 +254,14 @@ impl Model {
     }
 
     pub fn latencies(&self) -> Latencies {
-        let mut raw = [0u64; 12];
-        // SAFETY: as above; twelve numbers are written.
+        let mut raw = [0u64; 16];
+        // SAFETY: as above; sixteen numbers are written.
         unsafe { (self.functions.latencies)(self.handle, raw.as_mut_ptr()) }
         let cycles = |at: usize| Cycles {
             least: raw[at],
             most: raw[at + 1],
             mean: raw[at + 2] as f64 / raw[at + 3].max(1) as f64,
         };
-        Latencies { matching: cycles(0), ingress: cycles(4), scheduler: cycles(8) }
+        Latencies { matching: cycles(0), ingress: cycles(4), scheduler: cycles(8), host: cycles(12) }
     }
 }
