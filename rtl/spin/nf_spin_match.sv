@@ -94,8 +94,8 @@ module nf_spin_match #(
         end
     end
 
-    // The frame's beginning with the first byte highest: byte p is at FIRST - 8 p and below. Behind it are zeros.
-    localparam FIRST = 1151;
+    // The frame's beginning with the first byte highest: byte p is at FIRST - 8 p and below.
+    localparam FIRST = 1023;
     logic [FIRST:0] front, middle;
     integer j;
     always_comb begin
@@ -137,42 +137,40 @@ module nf_spin_match #(
     wire [16:0]  total6 = {1'b0, ip[287:272]} + 17'd40;
     wire [7:0]   end6 = total6 < {9'd0, ip_bytes} ? ip_at + total6[7:0] : seen;
 
-    // The chain of extension headers: where it stands, what comes next, whether the transport header or nothing was found.
-    logic [7:0]  at, next, protocol6, link_bytes;
-    logic [11:0] skip;
-    logic [31:0] link;
-    logic        found, lost, inner6, options, more;
-    integer      e;
-    always_comb begin
-        at = ip_at + 8'd40;
-        next = ip[271:264];
-        {found, lost, inner6} = 3'b000;
-        protocol6 = 0;
-        {link, skip, link_bytes, options, more} = 0;
-        for (e = 0; e <= EXTENSIONS; e = e + 1) begin
-            link = front[FIRST - 8*at[6:0] -: 32];
-            link_bytes = end6 < at ? 8'd0 : end6 - at;
-            options = next == 0 || next == 43 || next == 60 || next == 135 || next == 139 || next == 140;
-            more = options || next == 44 || next == 51;
-            skip = next == 44 ? 12'd8 : next == 51 ? {2'b0, link[23:16], 2'b0} + 12'd8 : {1'b0, link[23:16], 3'b0} + 12'd8;
-            if (!found && !lost) begin
-                if (!more) begin
-                    {found, inner6} = 2'b11;
-                    protocol6 = next;
-                end else if (link_bytes < 2 || (next == 44 && link_bytes < 4)) begin
-                    lost = 1;
-                end else if (next == 44 && link[15:3] != 0) begin
-                    found = 1;      // data of a later fragment
-                    protocol6 = link[31:24];
-                end else if (skip > {4'd0, link_bytes}) begin
-                    lost = 1;
-                end else begin
-                    at = at + skip[7:0];
-                    next = link[31:24];
-                end
-            end
+    // The chain of extension headers: where each stands, what it is, and whether the transport header, or nothing, was found before it.
+    wire [8*EXTENSIONS+15:0] places, kinds, protocols;
+    wire [EXTENSIONS+1:0]    founds, losts, inners;
+    assign places[7:0] = ip_at + 8'd40;
+    assign kinds[7:0] = ip[271:264];
+    assign protocols[7:0] = 0;
+    assign {founds[0], losts[0], inners[0]} = 0;
+    genvar h;
+    generate
+        for (h = 0; h <= EXTENSIONS; h = h + 1) begin : link_
+            wire [7:0]  place = places[8*h +: 8], kind = kinds[8*h +: 8];
+            wire [31:0] link;
+            nf_spin_word read (.front(front), .at(place[6:1]), .word(link));
+            wire [7:0]  bytes = end6 < place ? 8'd0 : end6 - place;
+            wire        options = kind == 0 || kind == 43 || kind == 60 || kind == 135 || kind == 139 || kind == 140;
+            wire        fragment = kind == 44, authentic = kind == 51;
+            wire [11:0] size = fragment ? 12'd8 : {1'b0, link[23:16], 3'b0} + 12'd8;
+            wire [11:0] skip = authentic ? {2'b0, link[23:16], 2'b0} + 12'd8 : size;
+            wire        open = !founds[h] && !losts[h];
+            wire        last = !options && !fragment && !authentic;
+            wire        cut = bytes < 2 || (fragment && bytes < 4);
+            wire        later = fragment && link[15:3] != 0;    // data of a later fragment
+            assign founds[h + 1] = founds[h] || (open && (last || (!cut && later)));
+            assign inners[h + 1] = inners[h] || (open && last);
+            assign losts[h + 1] = losts[h] || (open && !last && (cut || (!later && skip > {4'd0, bytes})));
+            assign protocols[8*h + 8 +: 8] = !open ? protocols[8*h +: 8] : last ? kind : link[31:24];
+            assign places[8*h + 8 +: 8] = open && !last && !later ? place + skip[7:0] : place;
+            assign kinds[8*h + 8 +: 8] = link[31:24];
+            wire unused = &{1'b0, link[2:0], place[7], place[0]};
         end
-    end
+    endgenerate
+    wire [7:0] at = places[8*EXTENSIONS + 8 +: 8], protocol6 = protocols[8*EXTENSIONS + 8 +: 8];
+    wire       found = founds[EXTENSIONS + 1] && !losts[EXTENSIONS + 1], inner6 = inners[EXTENSIONS + 1];
+    wire       unused_kind = &{1'b0, kinds[8*EXTENSIONS + 8 +: 8]};
 
     // The transport header.
     wire         inner = inner4 || (is6 && inner6);
@@ -180,7 +178,8 @@ module nf_spin_match #(
     wire [7:0]   tp_end = is6 ? end6 : end4;
     wire [7:0]   tp_bytes = tp_end < tp ? 8'd0 : tp_end - tp;
     wire [7:0]   protocol = is6 ? protocol6 : ip[247:240];
-    wire [127:0] segment = front[FIRST - 8*tp[6:0] -: 128];
+    wire [127:0] segment;
+    nf_spin_word #(.BITS(128)) transport (.front(front), .at(tp[6:1]), .word(segment));
     wire         udp = protocol == 17, tcp = protocol == 6;
     wire         has_ports = inner && tp_bytes >= 4 && (udp || tcp || protocol == 132);
     wire [15:0]  udp_length = segment[95:80];
@@ -229,7 +228,9 @@ module nf_spin_match #(
             wire [31:0] start = rule[128*r + 64 +: 32], stop = rule[128*r + 96 +: 32];
             wire        in_payload = select[3:0] == 6;
             wire [16:0] place = {1'b0, select[31:16]} + (in_payload ? {9'd0, payload} : 17'd0);
-            wire [31:0] word = place >= 128 ? 32'd0 : middle[FIRST - 16*place[6:1] -: 32];
+            wire [31:0] read;
+            nf_spin_word reader (.front(middle), .at(place[6:1]), .word(read));
+            wire [31:0] word = place >= 128 ? 32'd0 : read;
             wire [31:0] address = select[2] ? destination[127 - 32*select[1:0] -: 32] : source[127 - 32*select[1:0] -: 32];
             wire        narrow = (select[2] ? destination[127:32] : source[127:32]) == 0;
             wire [3:0]  kind = select[3:0];
@@ -269,7 +270,9 @@ module nf_spin_match #(
             wire [31:0] control = set[32*r +: 32];
             wire        in_payload = control[2];
             wire [16:0] place = {1'b0, control[31:16]} + (in_payload ? {9'd0, payload} : 17'd0);
-            wire [31:0] word = place >= 128 ? 32'd0 : middle[FIRST - 16*place[6:1] -: 32];
+            wire [31:0] read;
+            nf_spin_word reader (.front(middle), .at(place[6:1]), .word(read));
+            wire [31:0] word = place >= 128 ? 32'd0 : read;
             // Numbers are little-endian; where the payload ends there are zeros.
             wire [16:0] left = has_payload && place < {9'd0, payload_end} ? {9'd0, payload_end} - place : 17'd0;
             wire [3:0]  is_there = in_payload ? {left > 3, left > 2, left > 1, left > 0} : 4'b1111;
@@ -301,6 +304,6 @@ module nf_spin_match #(
             end
         end
     end
-    wire unused = &{1'b0, ip, segment, link};
+    wire unused = &{1'b0, ip, segment};
 endmodule
 `default_nettype wire

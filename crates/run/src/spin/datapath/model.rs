@@ -18,6 +18,7 @@ macro_rules! sources {
 pub const SOURCES: &[(&str, &str)] = sources!(
     "spin/nf_spin_top.sv",
     "spin/nf_spin_match.sv",
+    "spin/nf_spin_word.sv",
     "spin/nf_spin_ingress.sv",
     "spin/nf_spin_alloc.sv",
     "spin/nf_spin_memory.sv",
