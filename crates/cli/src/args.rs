@@ -669,6 +669,8 @@ pub enum Suite {
     Balance,
     /// Cache hit rates of a key-value store divided between NIC and host
     Flow,
+    /// The sPIN datapath in hardware: cycles and area of its modules
+    SpinRtl,
     /// Estimated area of the examples on the target u280, beside what yosys says
     Fpga,
 }

@@ -19,6 +19,7 @@ use super::{validate_alkali, validate_balance, validate_flow, validate_fpga, val
 use crate::args::{Suite, Validate};
 use crate::cmd::bound;
 use crate::cmd::bound::load::{self, Subject};
+use crate::cmd::spin::datapath;
 use crate::context::Failure;
 use crate::text::table;
 use crate::{interrupt, out};
@@ -52,7 +53,8 @@ pub fn run(args: Validate) -> Result<(), Failure> {
     if args.remake {
         return match args.suite {
             Suite::Fpga => validate_fpga::remake(&args.only, args.limit),
-            _ => Err(Failure::usage("--remake is for the suite fpga")),
+            Suite::SpinRtl => datapath::remake(&args.only, args.limit),
+            _ => Err(Failure::usage("--remake is for the suites fpga and spin-rtl")),
         };
     }
     let rows = match args.suite {
@@ -62,6 +64,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Balance => validate_balance::rows()?,
         Suite::Flow => validate_flow::rows()?,
         Suite::Fpga => validate_fpga::rows()?,
+        Suite::SpinRtl => datapath::rows()?,
     };
     let suite = match args.suite {
         Suite::Nfp => "nfp",
@@ -70,6 +73,7 @@ pub fn run(args: Validate) -> Result<(), Failure> {
         Suite::Balance => "balance",
         Suite::Flow => "flow",
         Suite::Fpga => "fpga",
+        Suite::SpinRtl => "spin-rtl",
     };
     if args.json {
         let list: Vec<_> = rows

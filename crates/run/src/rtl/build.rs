@@ -44,6 +44,20 @@ macro_rules! driver {
 
 const DRIVER: &[(&str, &str)] =
     &driver!("nf_driver.cpp", "nf_tables.h", "nf_design.h", "nf_traffic.h", "nf_placements.h", "nf_files.h");
+/// How models are made.
+const VERILATE: [&str; 11] = [
+    "--cc",
+    "--Mdir",
+    "cc",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "--noassert",
+    "-Wno-fatal",
+    "--quiet",
+];
 const GXX: &str = "g++";
 /// What Verilator's writer of waveforms needs.
 const LZ4: &str = "/usr/include/lz4.h";
@@ -146,19 +160,7 @@ impl Verilator {
         let dir = temporary()?;
         write(artifact, dir.path())?;
         let mut command = self.command(dir.path());
-        command.args([
-            "--cc",
-            "--Mdir",
-            "cc",
-            "-O3",
-            "--x-assign",
-            "fast",
-            "--x-initial",
-            "fast",
-            "--noassert",
-            "-Wno-fatal",
-            "--quiet",
-        ]);
+        command.args(VERILATE);
         if trace {
             command.arg("--trace-fst");
         }
@@ -166,21 +168,8 @@ impl Verilator {
             command.arg("-GDROP_WHEN_FULL=1");
         }
         checked("verilator", command.args(sources(artifact)).output())?;
-        // One translation unit: the headers are most of the work.
         let cc = dir.path().join("cc");
-        let mut all = String::new();
-        let listed = std::fs::read_dir(&cc).map_err(|source| RtlError::Io { path: cc.clone(), source })?;
-        let mut names: Vec<String> =
-            listed.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        for name in names.iter().filter(|name| name.ends_with(".cpp")) {
-            all.push_str(&format!("#include \"{name}\"\n"));
-        }
-        all.push_str("#include \"nf_driver.cpp\"\n");
-        for (name, text) in DRIVER.iter().copied().chain([("all.cpp", all.as_str())]) {
-            let path = cc.join(name);
-            std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
-        }
+        all_in_one(&cc, DRIVER)?;
         let made = dir.path().join("driver");
         let mut gxx = self.compiler(trace);
         gxx.current_dir(&cc).args(["-I.", "-o"]).arg(&made).arg("all.cpp").args(&runtime);
@@ -188,6 +177,47 @@ impl Verilator {
         if trace {
             gxx.args(["-llz4", "-lz"]);
         }
+        checked(GXX, gxx.output())?;
+        install(&made, &path)?;
+        Ok(path)
+    }
+
+    /// A module as a shared library: its model and a C++ file around it. `constants` are macros for that.
+    pub fn shared(
+        &self,
+        top: &str,
+        sources: &[(&str, &str)],
+        around: (&str, &str),
+        constants: &[String],
+    ) -> Result<PathBuf, RtlError> {
+        let cache = cache()?;
+        let mut hash = DefaultHasher::new();
+        (top, sources, around, constants, FLAGS, &self.root).hash(&mut hash);
+        let (first, _) = (hash.finish(), 0u64.hash(&mut hash));
+        let path = cache.join(format!("{top}-{first:016x}{:016x}.so", hash.finish()));
+        if path.is_file() {
+            return Ok(path);
+        }
+        let dir = temporary()?;
+        for (name, text) in sources {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
+        }
+        let mut command = Command::new(&self.program);
+        command.current_dir(dir.path()).env("VERILATOR_ROOT", &self.root).args(["--top-module", top]);
+        command.args(VERILATE).args(sources.iter().map(|(name, _)| *name));
+        checked("verilator", command.output())?;
+        let cc = dir.path().join("cc");
+        all_in_one(&cc, &[around])?;
+        let made = dir.path().join("made.so");
+        let mut gxx = self.compiler(false);
+        gxx.current_dir(&cc)
+            .args(["-fPIC", "-shared", "-I.", "-o"])
+            .arg(&made)
+            .arg("all.cpp")
+            .args(constants);
+        let runtime = ["verilated.cpp", "verilated_threads.cpp"];
+        gxx.args(runtime.map(|name| self.root.join("include").join(name))).args(["-lpthread", "-lm"]);
         checked(GXX, gxx.output())?;
         install(&made, &path)?;
         Ok(path)
@@ -227,6 +257,24 @@ impl Verilator {
         }
         Ok(objects)
     }
+}
+
+/// Puts the files of a driver beside a model, and into `all.cpp` what includes all: the headers are most of the work.
+fn all_in_one(cc: &Path, driver: &[(&str, &str)]) -> Result<(), RtlError> {
+    let mut all = String::new();
+    let listed = std::fs::read_dir(cc).map_err(|source| RtlError::Io { path: cc.into(), source })?;
+    let mut names: Vec<String> =
+        listed.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names.extend(driver.iter().map(|(name, _)| name.to_string()));
+    for name in names.iter().filter(|name| name.ends_with(".cpp")) {
+        all.push_str(&format!("#include \"{name}\"\n"));
+    }
+    for (name, text) in driver.iter().copied().chain([("all.cpp", all.as_str())]) {
+        let path = cc.join(name);
+        std::fs::write(&path, text).map_err(|source| RtlError::Io { path, source })?;
+    }
+    Ok(())
 }
 
 fn sources(artifact: &RtlArtifact) -> Vec<&str> {

@@ -42,6 +42,8 @@ pub enum RtlError {
     Tool { tool: &'static str, message: String },
     #[error("internal error: the simulated design failed: {0}")]
     Failed(String),
+    #[error("the simulated design cannot be loaded: {0}")]
+    Load(#[from] libloading::Error),
     #[error("internal error: the simulation's results make no sense: {0}")]
     Results(String),
     #[error("{path}: {source}")]
@@ -52,9 +54,11 @@ impl RtlError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
-            RtlError::NoVerilator | RtlError::NoLz4 | RtlError::NoTool { .. } | RtlError::Io { .. } => {
-                Fault::Environment
-            }
+            RtlError::NoVerilator
+            | RtlError::NoLz4
+            | RtlError::NoTool { .. }
+            | RtlError::Load(_)
+            | RtlError::Io { .. } => Fault::Environment,
             _ => Fault::User,
         }
     }

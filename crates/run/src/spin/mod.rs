@@ -2,6 +2,7 @@
 //! too, or those of cores behind a scheduler.
 
 mod build;
+pub mod datapath;
 mod image;
 mod lines;
 pub mod live;
@@ -23,7 +24,8 @@ pub use native::{Native, NativeError, NativeImage};
 pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};
 pub use serve::{ServeError, serve};
 pub use simulate::{
-    Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_with, throughput,
+    Freed, HOST, HostProgram, Simulated, Simulation, handlers_of, simulate, simulate_on, simulate_with,
+    throughput,
 };
 pub use traffic::{Load, TraceError, Traffic, generate, read_trace};
 pub use verify::roomy_capacities;

@@ -111,7 +111,19 @@ pub fn simulate_with(
     arrivals: Vec<Arrival>,
 ) -> Result<Simulated, NicError> {
     let host = Box::new(SparseMemory::default());
-    let mut nic = Nic::with_engine(simulation.machine, simulation.options.clone(), host, engine);
+    let nic = Nic::with_engine(simulation.machine, simulation.options.clone(), host, engine);
+    simulate_on(simulation, nic, arrivals)
+}
+
+/// The same on a NIC that has no contexts yet.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_on(
+    simulation: &Simulation,
+    mut nic: Nic,
+    arrivals: Vec<Arrival>,
+) -> Result<Simulated, NicError> {
     let mut context = Context::new(simulation.image, simulation.handlers.clone());
     context.ruleset = simulation.ruleset;
     context.host = HOST;

@@ -12,9 +12,12 @@ use crate::machine::{Machine, map};
 
 /// What a command does when it is done.
 #[derive(Debug)]
-enum Work {
-    /// Frames go onto the line, with times.
-    Send(Vec<Vec<u8>>),
+pub(super) enum Work {
+    /// Frames go onto the line; where the bytes lie.
+    Send {
+        address: u32,
+        frames: Vec<Vec<u8>>,
+    },
     HostWrite {
         address: u64,
         bytes: Vec<u8>,
@@ -64,6 +67,18 @@ impl Links {
             from_host_free: 0,
             pending: Vec::with_capacity(commands),
             free: Vec::new(),
+        }
+    }
+
+    /// What a command under way does.
+    pub fn work(&self, at: usize) -> Option<&Work> {
+        self.pending.get(at)?.as_ref().map(|pending| &pending.work)
+    }
+
+    /// What a command did, as a datapath saw it.
+    pub fn replace(&mut self, at: usize, work: Work, sent: u64) {
+        if let Some(pending) = self.pending.get_mut(at).and_then(Option::as_mut) {
+            (pending.work, pending.sent) = (work, sent);
         }
     }
 
@@ -223,7 +238,7 @@ impl Nic {
                     None => vec![data.to_vec()],
                     Some(header) => pieces(data, words[0], header, most),
                 };
-                Ok(Work::Send(frames))
+                Ok(Work::Send { address: from, frames })
             }
             HOST_WRITE => {
                 let [low, high, kind, first, second, ..] = words;
@@ -251,6 +266,9 @@ impl Nic {
 
     /// A command gets its turn on its path.
     pub(super) fn command_starts(&mut self, at: usize) {
+        if self.command_at_datapath(at) {
+            return;
+        }
         let now = self.now;
         let machine = &self.world.machine;
         let links = &mut self.links;
@@ -261,7 +279,7 @@ impl Nic {
             start
         };
         let done = match &pending.work {
-            Work::Send(frames) => {
+            Work::Send { frames, .. } => {
                 let bytes: u64 = frames.iter().map(|frame| frame.len() as u64).sum();
                 let overhead = u64::from(machine.line_overhead) * frames.len() as u64;
                 let beats = machine.beats(bytes as u32);
@@ -308,7 +326,7 @@ impl Nic {
             driver.retire(id);
         }
         match work {
-            Work::Send(frames) => {
+            Work::Send { frames, .. } => {
                 for frame in frames {
                     self.stats.sent += 1;
                     self.stats.sent_bytes += frame.len() as u64;

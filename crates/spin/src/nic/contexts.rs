@@ -21,6 +21,7 @@ pub(super) struct Tenant {
     /// Offset in every cluster's memory.
     pub scratchpad: Range<u32>,
     pub watchdog: Option<u64>,
+    pub serial: bool,
     pub image: usize,
 }
 
@@ -97,12 +98,16 @@ impl Nic {
             host: context.host,
             scratchpad,
             watchdog,
+            serial: context.serial,
             image,
         });
         if let Some(place) = self.matcher.rulesets.get_mut(number) {
             *place = context.ruleset;
         }
         self.scheduler.add_context(handlers);
+        if let Err(reason) = self.set_up_datapath(number) {
+            return Err(NicError::Datapath(reason));
+        }
         // What was printed while the image started.
         let now = self.now;
         self.world.requests.iter_mut().for_each(|request| request.time = now);
@@ -119,7 +124,7 @@ impl Nic {
             return Err(NicError::NoContext(context));
         }
         *self.matcher.rulesets.get_mut(context).ok_or(NicError::TooMany(context))? = ruleset;
-        Ok(())
+        self.set_up_datapath(context).map_err(NicError::Datapath)
     }
 
     /// Handler memory of a context, as addresses.

@@ -34,6 +34,13 @@ pub(super) struct Packet {
     pub times: Times,
 }
 
+impl Packet {
+    /// One that a datapath has written.
+    pub fn written(user: u64, bytes: u32, copied: u32, matched: Matched, times: Times) -> Packet {
+        Packet { user, bytes, copied, matched, frame: Vec::new(), times }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Ingress {
     /// By time.
@@ -50,7 +57,7 @@ impl Nic {
         self.options.full == Full::Wait || self.options.compat.bugs
     }
 
-    fn drop_frame(&mut self, user: u64, why: Dropped) {
+    pub(super) fn drop_frame(&mut self, user: u64, why: Dropped) {
         self.stats.drop_counted(why);
         self.out.push(Out::Dropped { time: self.now, user, why });
     }
@@ -60,6 +67,9 @@ impl Nic {
         let (now, bytes) = (self.now, arrival.frame.len() as u32);
         self.stats.frames += 1;
         self.stats.frame_bytes += u64::from(bytes);
+        if self.datapath.is_some() {
+            return self.arrive_at_datapath(arrival.user, arrival.frame, arrival.copied);
+        }
         let machine = &self.world.machine;
         let mut from = now;
         let matched = arrival.matched.or_else(|| {
@@ -192,7 +202,7 @@ impl Nic {
         self.room_made();
     }
 
-    fn want_expire(&mut self) {
+    pub(super) fn want_expire(&mut self) {
         if let Some(timeout) = self.options.end_timeout
             && !std::mem::replace(&mut self.expiring, true)
         {

@@ -12,6 +12,7 @@ mod bus;
 mod cache;
 mod commands;
 mod contexts;
+mod datapath;
 mod driver;
 mod engine;
 mod events;
@@ -37,6 +38,7 @@ use crate::matching::{Engine as Matcher, Faults};
 use crate::memory::{NotTaken, Refused, Ring, Slots, Use};
 use crate::messages::{self, Scheduler};
 
+pub use datapath::{Datapath, Handed, NoDatapath, Range32, Setup, Step, suits};
 pub use driver::{Assigned, Command, Failure, NotYet};
 pub use engine::{Backing, BootError, Engine, Stacks};
 pub use host::{HostMemory, SparseMemory};
@@ -48,6 +50,7 @@ pub use world::World;
 
 use commands::Links;
 use contexts::{Tenant, config};
+use datapath::Frames;
 use events::Events;
 use ingress::{Ingress, Packet};
 use tasks::{Cluster, Flight};
@@ -119,6 +122,9 @@ pub struct Nic {
     options: Options,
     world: World,
     engine: Box<dyn Engine>,
+    /// Another's, instead of `matcher`, `scheduler`, `packet_memory`, `ingress` and what `links` does of sends and writes to the host.
+    datapath: Option<Box<dyn Datapath>>,
+    frames: Frames,
     host: Box<dyn HostMemory>,
     now: u64,
     events: Events,
@@ -168,6 +174,8 @@ impl Nic {
         Nic {
             world: World::new(machine, bugs, engine.backing()),
             engine,
+            datapath: None,
+            frames: Frames::default(),
             host,
             now: 0,
             events: Events::new(),
@@ -193,6 +201,11 @@ impl Nic {
         }
     }
 
+    /// The same with another datapath, before there are contexts. Rules then decide about all frames.
+    pub fn with_datapath(self, datapath: Box<dyn Datapath>) -> Nic {
+        Nic { datapath: Some(datapath), ..self }
+    }
+
     /// Gives the NIC a frame. Frames arrive in the order of their times.
     pub fn arrive(&mut self, arrival: Arrival) {
         let time = arrival.time.max(self.now).min(LAST);
@@ -210,17 +223,21 @@ impl Nic {
         loop {
             let event = self.events.next().unwrap_or(u64::MAX);
             let core = self.engine.next().unwrap_or(u64::MAX);
-            let first = event.min(core);
+            let path = self.datapath_next().unwrap_or(u64::MAX);
+            let first = event.min(core).min(path);
             if first == u64::MAX || first >= end {
                 break;
             }
             self.now = self.now.max(first);
-            if event <= core {
+            if path < event && path <= core {
+                self.run_datapath(event.min(core).min(end));
+            } else if event <= core {
                 if let Some(event) = self.events.take() {
                     self.handle(event);
                 }
             } else {
-                self.engine.run(&mut self.world, event.min(end));
+                let until = event.min(end).min(path.saturating_add(self.options.slice));
+                self.engine.run(&mut self.world, until);
             }
             self.serve();
         }
@@ -232,11 +249,17 @@ impl Nic {
         (self.stats.restarts, self.stats.cache_misses) = self.engine.counts();
         self.stats.stalls = self.world.drivers.iter().map(|driver| driver.stalls).sum();
         self.stats.packet_memory_most = self.packet_memory.usage().most_bytes;
+        if let Some(path) = &mut self.datapath {
+            if path.next().is_none() {
+                self.frames.counts = path.counts();
+            }
+            self.stats.packet_memory_most = self.frames.counts.1;
+        }
     }
 
     /// Nothing is under way: only another frame, or the host, makes something happen.
     pub fn is_idle(&mut self) -> bool {
-        self.events.is_empty() && self.engine.next().is_none()
+        self.events.is_empty() && self.engine.next().is_none() && self.datapath_next().is_none()
     }
 
     /// What has come out since the last call, in the order in which it became known.
@@ -250,7 +273,7 @@ impl Nic {
 
     /// What the message scheduler counts.
     pub fn message_counts(&self) -> messages::Counts {
-        self.scheduler.counts()
+        if self.datapath.is_some() { self.frames.counts.0 } else { self.scheduler.counts() }
     }
 
     /// How much of packet memory is in use.

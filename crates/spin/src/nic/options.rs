@@ -141,6 +141,8 @@ pub enum NicError {
     TooMany(usize),
     #[error("scratchpads of {wanted} bytes, with those of other contexts; a cluster has room for {room}")]
     Scratchpad { wanted: u32, room: u32 },
+    #[error("{0}")]
+    Datapath(String),
     #[error("{bytes} bytes at {address:#010x} are not in NIC memory")]
     Memory { address: u32, bytes: u32 },
 }

@@ -83,7 +83,7 @@ impl Cluster {
 
 impl Nic {
     pub(super) fn want_schedule(&mut self) {
-        if !std::mem::replace(&mut self.picking, true) {
+        if self.datapath.is_none() && !std::mem::replace(&mut self.picking, true) {
             self.at(self.next_pick.max(self.now), Event::Schedule);
         }
     }
@@ -97,15 +97,24 @@ impl Nic {
             self.clusters.iter().map(|cluster| most.saturating_sub(cluster.buffered)).collect();
         let Some(task) = self.scheduler.next(now, &room) else { return };
         self.next_pick = now + 1;
+        let from = now + self.world.machine.task_cycles;
+        self.launch(task, from);
+        self.want_schedule();
+        self.room_made();
+    }
+
+    /// Puts a task into its cluster's queue, from where it may be copied from a cycle on; false if there is nothing to run, and the packet
+    /// goes straight back.
+    pub(super) fn launch(&mut self, task: Task, from: u64) -> bool {
         let function = self.tenants[task.context].functions[task.handler as usize];
-        let Some(packet) = self.packets.get(&task.address) else { return };
+        let Some(packet) = self.packets.get(&task.address) else { return false };
         let flight = Flight {
             task,
             user: packet.user,
             bytes: packet.bytes,
             copied: packet.copied,
             copy: None,
-            from: now + self.world.machine.task_cycles,
+            from,
             hpu: None,
             times: packet.times,
             outstanding: 0,
@@ -113,7 +122,6 @@ impl Nic {
             failed: false,
             instructions: 0,
         };
-        let from = flight.from;
         self.tasks.insert(task.number, flight);
         if function.is_some() {
             let cluster = &mut self.clusters[task.cluster];
@@ -121,11 +129,9 @@ impl Nic {
             cluster.queue.push_back(task.number);
             self.at(from, Event::Copy(task.cluster));
         } else {
-            // Nothing to run: the packet goes straight back.
             self.finish(task.number);
         }
-        self.want_schedule();
-        self.room_made();
+        function.is_some()
     }
 
     /// Starts the copy of a cluster's next packet, if the engine and buffers are free.
@@ -180,6 +186,9 @@ impl Nic {
             let core = cluster.idle.trailing_zeros() as usize;
             cluster.idle &= !(1 << core);
             cluster.buffered -= 1;
+            if let Some(path) = &mut self.datapath {
+                path.room(at);
+            }
             let hpu = at * self.world.machine.cores + core;
             if let Some(flight) = self.tasks.get_mut(&number) {
                 flight.hpu = Some(hpu);
@@ -361,11 +370,21 @@ impl Nic {
     /// The scheduler hears of it, and the packet may be freed.
     pub(super) fn free(&mut self, number: u64) {
         let Some(flight) = self.tasks.remove(&number) else { return };
-        if let Ok(Some(address)) = self.scheduler.done(self.now, number)
-            && let Some(packet) = self.packets.remove(&address)
-        {
+        if self.datapath.is_some() {
+            return self.end_at_datapath(number, flight.times);
+        }
+        if let Ok(Some(address)) = self.scheduler.done(self.now, number) {
             // It was taken when the packet came in.
             let _ = self.packet_memory.free(address);
+            self.give_back(address, flight.times);
+        }
+        self.want_schedule();
+        self.room_made();
+    }
+
+    /// A packet's memory is free.
+    pub(super) fn give_back(&mut self, address: u32, times: Times) {
+        if let Some(packet) = self.packets.remove(&address) {
             self.stats.feedback += 1;
             self.stats.feedback_bytes += u64::from(packet.bytes);
             self.out.push(Out::Feedback {
@@ -373,10 +392,8 @@ impl Nic {
                 context: packet.matched.context,
                 message: packet.matched.message,
                 bytes: packet.bytes,
-                times: flight.times,
+                times,
             });
         }
-        self.want_schedule();
-        self.room_made();
     }
 }

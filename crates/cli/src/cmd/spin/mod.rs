@@ -1,6 +1,7 @@
 //! `nicforge spin`: sPIN handlers, from C to a NIC of RISC-V handler units.
 
 mod build;
+pub mod datapath;
 mod rules;
 mod run;
 mod sdk;

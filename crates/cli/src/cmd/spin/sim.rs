@@ -6,16 +6,28 @@ use clap::{Args, ValueEnum};
 use nicforge_isa::object::riscv::{self, Image};
 use nicforge_run::Fault;
 use nicforge_run::pcap;
+use nicforge_run::spin::datapath::Rtl;
 use nicforge_run::spin::{
-    Api, HostProgram, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, read_trace, simulate,
-    simulate_with,
+    Api, HostProgram, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, read_trace,
+    simulate_on,
 };
 use nicforge_spin::machine::Machine;
-use nicforge_spin::nic::{Arrival, Compat, Full, Handlers, NicError, Options};
+use nicforge_spin::nic::{
+    Arrival, Compat, Engine, Full, Handlers, Iss, Nic, NicError, Options, SparseMemory,
+};
 
 use super::build::{self, ApiArg, EngineArg};
-use super::{rules, table};
+use super::{datapath, rules, table};
 use crate::context::Failure;
+
+/// What matches, stores and schedules packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DatapathArg {
+    /// As part of the simulated NIC
+    Software,
+    /// The modules of rtl/spin, simulated cycle by cycle by Verilator
+    Rtl,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TrafficArg {
@@ -36,6 +48,12 @@ pub struct Sim {
     /// What runs handlers
     #[arg(long, value_enum, default_value = "iss")]
     engine: EngineArg,
+    /// What matches, stores and schedules packets; rtl is hardware (of fpspin), prints its latencies and sizes, and takes rules for all packets
+    #[arg(long, value_enum, default_value = "software")]
+    datapath: DatapathArg,
+    /// Let the hardware's streams wait at random, the same way for the same number
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "datapath")]
+    stalls: u64,
     /// Packets of each message
     #[arg(short = 'p', long, default_value_t = 32, value_name = "N")]
     packets: u32,
@@ -60,9 +78,10 @@ pub struct Sim {
     /// Take packets, messages and gaps from a trace as PsPIN's drivers replay
     #[arg(long, value_name = "FILE", conflicts_with = "pcap")]
     trace: Option<PathBuf>,
-    /// Packets of the capture that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp
-    #[arg(long = "match", default_value = "all", value_name = "RULE")]
-    matching: String,
+    /// Packets that are for handlers: all, ipv4, icmp, udp[:PORT], tcp[:PORT], slmp [default: all of a capture; made-up packets come with
+    /// their message, with --datapath rtl as --traffic says]
+    #[arg(long = "match", value_name = "RULE")]
+    matching: Option<String>,
     /// Handlers by name [default: the functions that end in _hh, _ph, _th]
     #[arg(long, value_name = "NAME")]
     hh: Option<String>,
@@ -107,6 +126,20 @@ pub struct Sim {
     flags: Vec<String>,
 }
 
+impl Sim {
+    /// Which packets are for handlers, where they do not come with their message.
+    fn matching(&self) -> &str {
+        match (&self.matching, self.traffic, self.pcap.is_some() || self.trace.is_some()) {
+            (Some(rule), ..) => rule,
+            (None, _, true) => "all",
+            (None, Some(TrafficArg::Icmp), _) => "icmp",
+            (None, Some(TrafficArg::Slmp), _) => "slmp",
+            (None, Some(TrafficArg::Udp) | None, _) => "udp",
+            (None, Some(TrafficArg::Pspin), _) => "all",
+        }
+    }
+}
+
 /// Simulates and reports.
 pub fn run(args: Sim) -> Result<(), Failure> {
     let api = Api::from(args.machine);
@@ -138,12 +171,15 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         Some(path) => std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
         None => Vec::new(),
     };
-    let (arrivals, what) = arrivals(&args, api, &machine)?;
+    let (mut arrivals, what) = arrivals(&args, api, &machine)?;
+    if args.matching.is_some() || args.datapath == DatapathArg::Rtl {
+        arrivals.iter_mut().for_each(|arrival| arrival.matched = None);
+    }
     let simulation = Simulation {
         machine: &machine,
         image: &image,
         handlers,
-        ruleset: Some(rules::parse(&args.matching).map_err(Failure::usage)?),
+        ruleset: Some(rules::parse(args.matching()).map_err(Failure::usage)?),
         options: Options {
             compat: Compat { bugs: args.bugs },
             full: if args.wait { Full::Wait } else { Full::Drop },
@@ -157,13 +193,22 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         },
         memory: &memory,
     };
-    let simulated = match &native {
+    let engine: Box<dyn Engine> = match &native {
         Some(native) => {
-            let engine = Native::new(&machine, native).map_err(|e| Failure::of(Fault::Environment, e))?;
-            simulate_with(&simulation, Box::new(engine), arrivals)
+            Box::new(Native::new(&machine, native).map_err(|e| Failure::of(Fault::Environment, e))?)
         }
-        None => simulate(&simulation, arrivals),
+        None => Box::new(Iss::new(&machine, simulation.options.slice)),
     };
+    let host = Box::new(SparseMemory::default());
+    let mut nic = Nic::with_engine(&machine, simulation.options.clone(), host, engine);
+    let mut latencies = None;
+    if args.datapath == DatapathArg::Rtl {
+        let path = Rtl::new(&machine, &simulation.options, args.stalls);
+        let path = path.map_err(|e| Failure::of(e.fault(), e))?;
+        latencies = Some(path.latencies());
+        nic = nic.with_datapath(Box::new(path));
+    }
+    let simulated = simulate_on(&simulation, nic, arrivals);
     let mut simulated = simulated.map_err(|e| refused(&args.file, &e))?;
     simulated.faults.iter_mut().for_each(|fault| lines.explain(fault));
     if let Some(path) = &args.timeline {
@@ -184,10 +229,18 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         pcap::write(&mut std::fs::File::create(path).map_err(fail)?, &frames).map_err(fail)?;
     }
     if args.json {
-        outln!("{:#}", table::json(&simulated, &machine, native.is_none()));
+        let mut shown = table::json(&simulated, &machine, native.is_none());
+        if let Some(latencies) = latencies {
+            shown["datapath"] = datapath::json(&latencies.lock().map(|l| *l).unwrap_or_default());
+        }
+        outln!("{shown:#}");
     } else {
         let name = args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         crate::out::text(&table::text(&simulated, &machine, &name, &what, native.is_none()));
+        if let Some(latencies) = latencies {
+            let latencies = latencies.lock().map(|l| *l).unwrap_or_default();
+            crate::out::text(&format!("\n{}", datapath::text(&latencies, &machine)));
+        }
     }
     Ok(())
 }

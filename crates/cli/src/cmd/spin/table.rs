@@ -229,6 +229,7 @@ fn all(simulated: &Simulated, machine: &Machine) -> Value {
         "handlers": simulated.handlers.iter().map(|record| json!({
             "handler": name_of(record.handler),
             "message": record.message,
+            "packet": record.user,
             "unit": record.hpu,
             "start": record.times.started,
             "cycles": cycles(record),
