@@ -55,7 +55,14 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
     let row = |(case, buckets, ways, policy, published): (&str, u32, u32, &str, f64)| {
         let ours = hits(place.path(), &runtime, &load, buckets, ways, policy)?;
         let case = case.to_string();
-        Ok(Row { source: "Floem", case, metric: "answered by the NIC, %", published, ours, calibrated: false })
+        Ok(Row {
+            source: "Floem",
+            case,
+            metric: "answered by the NIC, %",
+            published,
+            ours,
+            calibrated: false,
+        })
     };
     CONFIGURATIONS.into_iter().map(row).collect()
 }
@@ -72,7 +79,8 @@ fn hits(
     let mut python = Command::new("python3");
     python.arg(place.join("hits.py")).args([&buckets.to_string(), &ways.to_string(), policy]);
     let made = python.env("PYTHONPATH", place).stdin(Stdio::null()).output();
-    let made = made.map_err(|e| Failure::environment(format!("python3: {e}; install it: apt install python3")))?;
+    let made =
+        made.map_err(|e| Failure::environment(format!("python3: {e}; install it: apt install python3")))?;
     if !made.status.success() {
         return Err(Failure::environment(String::from_utf8_lossy(&made.stderr).trim().to_string()));
     }

@@ -138,3 +138,32 @@ impl Consumer {
         Some(((head >> 48) as u8, bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The other side may write anything at any time.
+    #[test]
+    fn garbage_in_the_memory_is_never_more_than_a_wrong_message() {
+        let (count, entry_bytes) = (8, 40);
+        let all = bytes(count, entry_bytes);
+        let memory = Memory(SharedFile::new(c"garbage", 2 * all).unwrap());
+        let (mut up, mut down) =
+            (Producer::new(0, count, entry_bytes), Consumer::new(all, count, entry_bytes));
+        let mut taken = 0;
+        for turn in 0..200_000u64 {
+            let random = |n| nicforge_ir::io::random(turn, n);
+            // Small numbers are turns and lengths that could be true.
+            let value = if random(0).is_multiple_of(2) { random(1) } else { random(1) % 64 };
+            memory.word(random(2) as usize % (2 * all / 4) * 4).store(value, Ordering::Relaxed);
+            up.put(&memory, 1, &[7; 32]);
+            if let Some((_, bytes)) = down.take(&memory) {
+                assert!(bytes.len() <= 32);
+                taken += 1;
+            }
+            down.ready(&memory);
+        }
+        assert!(taken > 0, "some garbage looks like an entry");
+    }
+}
