@@ -22,7 +22,7 @@ pub fn header(program: &Program) -> Option<String> {
     if message.is_none() && answer.is_none() && !packets {
         return None;
     }
-    let name = &program.name;
+    let name = &prefix(program);
     let guard = format!("{}_HOST_H", name.to_uppercase());
     let mut out = format!(
         "/* The host side of `{name}`: `nicforge run` listens with --host-socket PATH. Errors are those of nf_attach.h. */\n\
@@ -60,10 +60,10 @@ pub fn header(program: &Program) -> Option<String> {
         _ => {
             let _ = write!(
                 out,
-                "/* The next packet, or message{}: its length, or a negative errno. */\n\
+                "/* The next packet{}: its length, or a negative errno. */\n\
                  static inline int {name}_receive(struct nf_attach *from, enum nf_attach_kind *kind, void *bytes, uint32_t room)\n{{\n\
                  \x20   return nf_attach_receive(from, kind, bytes, room);\n}}\n\n",
-                message.map_or(String::new(), |id| format!(" (struct {})", tag(program, id)))
+                message.map_or(String::new(), |id| format!(", or message (struct {})", tag(program, id)))
             );
         }
     }
@@ -82,7 +82,12 @@ pub fn header(program: &Program) -> Option<String> {
 
 /// A struct's C tag: other headers may have one of the same name.
 fn tag(program: &Program, id: StructId) -> String {
-    format!("{}_{}", program.name, program.structs[id].name)
+    format!("{}_{}", prefix(program), program.structs[id].name)
+}
+
+/// The program's name as C can have it.
+fn prefix(program: &Program) -> String {
+    program.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 /// Defines a struct behind those of its members.
