@@ -37,7 +37,7 @@ module nf_spin_align (
     assign l_ready = busy && !flush && (out || !makes);
     wire line = l_valid && l_ready;
     wire beat = (line && makes) || (flush && out);
-    wire [1023:0] joined = first || offset == 0 ? {512'd0, l_data} : {l_data, kept};
+    wire [1023:0] joined = first || offset == 0 ? {512'd0, l_data} : {flush ? 512'd0 : l_data, kept};
     wire [511:0]  moved = joined[8*offset +: 512];
     wire          ends = left <= 64;
     assign j_ready = !busy;

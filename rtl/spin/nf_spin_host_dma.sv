@@ -98,7 +98,7 @@ module nf_spin_host_dma #(
             bytes <= bytes + {9'd0, count};
             if (first) offset <= lowest[5:0];
         end
-        b_error <= hole;
+        if (told) b_error <= hole;
         if (rst) begin
             state <= IDLE;
             start <= 0;

@@ -1,6 +1,8 @@
-// Registers of nf_spin_top behind AXI4-Lite: nf_axil_registers with names. Made by registers.py; nf_spin_registers.h says what is where.
+// Registers of nf_spin_top behind AXI4-Lite: nf_axil_registers with names.
+// Made by registers.py; nf_spin_registers.h says what is where.
 //
-// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for each it reads. `apply`: it was written.
+// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for each it reads;
+//             `apply` pulses when it is written.
 // Latency     a read is answered the cycle after its address, a write the cycle after address and data are both there.
 // Throughput  one read and one write every two cycles.
 // Reset       synchronous; all words are zero.
@@ -57,7 +59,9 @@ module nf_spin_registers (
     localparam CONTROL = 113, STATUS = 20;
     wire [CONTROL*32-1:0] control;
     wire [CONTROL-1:0]    written;
-    nf_axil_registers #(.CONTROL(CONTROL), .STATUS(STATUS), .READABLE(31), .STROBES(0), .ADDRESS(10)) words (
+    nf_axil_registers #(
+        .CONTROL(CONTROL), .STATUS(STATUS), .READABLE(31), .STROBES(0), .ADDRESS(10)
+    ) words (
         .clk(clk), .rst(rst),
         .s_axil_awaddr(s_axil_awaddr),
         .s_axil_awvalid(s_axil_awvalid),

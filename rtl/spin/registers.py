@@ -1,4 +1,4 @@
-"""The registers of nf_spin_top, in one place: makes nf_spin_registers.sv, .h and .json beside this file. Run it after a change."""
+"""The registers of nf_spin_top, in one place; run, it makes nf_spin_registers.sv, .h and .json beside this file."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,11 @@ CONTEXTS, RULES = 4, 4
 # Words the host writes: name, how many, what. Only the first READABLE words can be read back.
 CONTROL = [
     ("apply", 1, "writing it makes rules take effect, between two packets"),
-    ("options", 1, "[0] ranges of words reversed, [1] lossy: drop where there is no room, [2] slots only while both classes have one"),
+    (
+        "options",
+        1,
+        "[0] ranges of words reversed, [1] drop where there is no room, [2] slots while both sizes have one",
+    ),
     ("contexts", 1, "[3:0] set up, [11:8] payload handlers of a message one at a time"),
     ("home_limit", 1, "tasks in the home cluster from which on others are asked"),
     ("patience", 1, "cycles after which a silent message may lose its queue"),
@@ -57,7 +61,8 @@ def addresses():
 
 def as_json():
     registers = [
-        {"name": name, "address": at, "words": words, "write": write, "what": what} for name, at, words, write, what in addresses()
+        {"name": name, "address": at, "words": words, "write": write, "what": what}
+        for name, at, words, write, what in addresses()
     ]
     return json.dumps({"contexts": CONTEXTS, "registers": registers}, indent=1) + "\n"
 
@@ -108,9 +113,11 @@ def as_verilog():
     joined = [f".{name}({name})" for name in names]
     status_words = ", ".join(name for name, _ in reversed(STATUS))
     newline = "\n"
-    return f"""// Registers of nf_spin_top behind AXI4-Lite: nf_axil_registers with names. Made by registers.py; nf_spin_registers.h says what is where.
+    return f"""// Registers of nf_spin_top behind AXI4-Lite: nf_axil_registers with names.
+// Made by registers.py; nf_spin_registers.h says what is where.
 //
-// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for each it reads. `apply`: it was written.
+// Ports       s_axil_*: the bus; an output for each register that the host writes, an input for each it reads;
+//             `apply` pulses when it is written.
 // Latency     a read is answered the cycle after its address, a write the cycle after address and data are both there.
 // Throughput  one read and one write every two cycles.
 // Reset       synchronous; all words are zero.
@@ -126,7 +133,9 @@ module nf_spin_registers (
     localparam CONTROL = {control}, STATUS = {status};
     wire [CONTROL*32-1:0] control;
     wire [CONTROL-1:0]    written;
-    nf_axil_registers #(.CONTROL(CONTROL), .STATUS(STATUS), .READABLE({(1 << READABLE) - 1}), .STROBES(0), .ADDRESS({width})) words (
+    nf_axil_registers #(
+        .CONTROL(CONTROL), .STATUS(STATUS), .READABLE({(1 << READABLE) - 1}), .STROBES(0), .ADDRESS({width})
+    ) words (
         .clk(clk), .rst(rst),
         {("," + newline + "        ").join(joined)},
         .control(control), .written(written),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -61,6 +62,14 @@ SIMULATED = [
     ("nf_control", "cocotb_control", {"TABLES": 3, "COUNTERS": 5, "KEY": 48, "VALUE": 200}),
     ("nf_mac_loopback", "cocotb_wrappers", {"DEPTH": 32}),
     ("nf_corundum_app", "cocotb_wrappers", {"DEPTH": 8}),
+    ("nf_spin_match", "cocotb_spin", {}),
+    ("nf_spin_alloc", "cocotb_spin", {"SMALL": 8, "LARGE": 4}),
+    ("nf_spin_ingress", "cocotb_spin", {}),
+    ("nf_spin_memory", "cocotb_spin", {"LINES": 8}),
+    ("nf_spin_align", "cocotb_spin", {}),
+    ("nf_spin_egress", "cocotb_spin", {}),
+    ("nf_spin_host_dma", "cocotb_spin", {}),
+    ("nf_spin_her", "cocotb_spin", {}),
     ("nf_axil_registers", "cocotb_axil_registers", {"CONTROL": 3, "STATUS": 2, "PAIRS": 1, "ADDRESS": 8}),
 ]
 
@@ -79,11 +88,22 @@ SYNTHESIZED = {
     "nf_ternary": {"ENTRIES": 8},
     "nf_toeplitz": {"IN": 32},
     "nf_checksum": {"BYTES": 32},
+    "nf_spin_alloc": {"SMALL": 8, "LARGE": 4},
 }
 
 
+# Simulated inside nf_spin_top, which crates/run/tests/spin_datapath.rs compares with crates/spin packet by packet.
+IN_SPIN = {"nf_spin_top", "nf_spin_scheduler", "nf_spin_registers", "nf_spin_word"}
+# What takes yosys minutes; `nicforge validate spin-rtl --remake` maps it.
+SIZED = {"nf_spin_top", "nf_spin_word", "nf_spin_registers", "nf_spin_match", "nf_spin_scheduler", "nf_spin_memory"}
+
+
 def modules():
-    return sorted(path.stem for path in RTL.glob("*.sv"))
+    return sorted(path.stem for folder in (RTL, RTL / "spin") for path in folder.glob("*.sv"))
+
+
+def file_of(module):
+    return RTL / ("spin" if module.startswith("nf_spin_") else "") / f"{module}.sv"
 
 
 def named(case):
@@ -96,7 +116,7 @@ def sources(module, design=TESTS):
     found, open_ = [], [module]
     while open_:
         name = open_.pop()
-        path = design / f"{name}.sv" if name in ("nf_top", "nf_handlers") else RTL / f"{name}.sv"
+        path = design / f"{name}.sv" if name in ("nf_top", "nf_handlers") else file_of(name)
         if path in found or not path.exists():
             continue
         found.append(path)
@@ -173,14 +193,21 @@ def test_balance():
 
 
 def test_every_module_is_simulated():
-    inside_others = {source.stem for source in sources("nf_balance")} | {"nf_pipe_hash_port"}
+    inside_others = {source.stem for source in sources("nf_balance")} | {"nf_pipe_hash_port"} | IN_SPIN
     assert set(modules()) - {module for module, _, _ in SIMULATED} - inside_others == set()
+
+
+def test_registers_of_spin_are_as_described():
+    """What registers.py makes is what is committed."""
+    made = runpy.run_path(str(RTL / "spin" / "registers.py"))
+    for name, make in made["FILES"].items():
+        assert (RTL / "spin" / name).read_text() == make(), f"run rtl/spin/registers.py: {name} is older"
 
 
 @pytest.mark.parametrize("module", modules())
 def test_header(module):
     """A page in front of the module says what it does and costs."""
-    header = (RTL / f"{module}.sv").read_text().split("`default_nettype none")[0]
+    header = file_of(module).read_text().split("`default_nettype none")[0]
     assert all(line.startswith("//") for line in header.strip().splitlines())
     missing = [word for word in ("latency", "throughput") if word not in header.lower()]
     assert not missing, f"the head of {module} does not say its {missing}"
@@ -193,7 +220,7 @@ def test_lint(module):
 
 
 @pytest.mark.parametrize(
-    "module", [module for module in modules() if module not in IN_DESIGNS and "nf_balance" not in module]
+    "module", [module for module in modules() if module not in IN_DESIGNS | SIZED and "nf_balance" not in module]
 )
 def test_synthesized(module):
     """Up to the mapping of logic to LUTs, which takes most of the time and finds nothing."""
