@@ -8,6 +8,9 @@ export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
 as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test simulated --test plans -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
 
+# A million packets through the sPIN datapath in hardware, each compared.
+as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored --nocapture
+
 # Objects, instructions and listings with random damage, by a plain loop that needs no cargo-fuzz.
 export NICFORGE_FUZZ_SECONDS=${SOAK_FUZZ_SECONDS:-600} NICFORGE_FUZZ_SEED=${SOAK_SEED:-$RANDOM}
 cargo test --release -p nicforge-bound --test garbage -- --nocapture

@@ -47,19 +47,23 @@ module nf_spin_alloc #(
     wire [LINE-1:0] large_line = {{(LINE - L){1'b0}}, large_slot} * LARGE_LINES[LINE-1:0] + BORDER;
     assign a_line = is_small ? small_line : large_line;
 
-    // The slot of an address: sizes are constants, so the division is by one.
+    // The slot of an address: divided by multiplying with the reciprocal, rounded up, which is exact for so few bits (Granlund, Montgomery,
+    // PLDI 1994): the error is less than LINES / 2^(2 LINE) of an address below 2^LINE.
+    localparam [63:0] SCALE = 64'd1 << (2 * LINE);
+    localparam [63:0] SMALL_INVERSE = (SCALE + SMALL_LINES - 1) / SMALL_LINES, LARGE_INVERSE = (SCALE + LARGE_LINES - 1) / LARGE_LINES;
+    wire [LINE-1:0] large_line_back = f_line - BORDER;
+    wire [3*LINE:0] small_product = {{(2*LINE + 1){1'b0}}, f_line} * SMALL_INVERSE[3*LINE:0];
+    wire [3*LINE:0] large_product = {{(2*LINE + 1){1'b0}}, large_line_back} * LARGE_INVERSE[3*LINE:0];
     wire back_small = f_valid && f_line < BORDER, back_large = f_valid && f_line >= BORDER;
-    wire [LINE-1:0] small_back = f_line / SMALL_LINES[LINE-1:0];
-    wire [LINE-1:0] large_back = (f_line - BORDER) / LARGE_LINES[LINE-1:0];
-    wire unused = &{1'b0, small_back, large_back};
+    wire unused = &{1'b0, small_product, large_product};
 
     nf_slots #(.SLOTS(SMALL)) small_slots (
         .clk(clk), .rst(rst), .f_valid(small_free), .f_slot(small_slot), .f_take(take_small),
-        .b_valid(back_small), .b_slot(small_back[S-1:0])
+        .b_valid(back_small), .b_slot(small_product[2*LINE +: S])
     );
     nf_slots #(.SLOTS(LARGE)) large_slots (
         .clk(clk), .rst(rst), .f_valid(large_free), .f_slot(large_slot), .f_take(take_large),
-        .b_valid(back_large), .b_slot(large_back[L-1:0])
+        .b_valid(back_large), .b_slot(large_product[2*LINE +: L])
     );
 
     // A slot taken counts before one that comes back in the same cycle.

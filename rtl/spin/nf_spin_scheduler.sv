@@ -157,24 +157,41 @@ module nf_spin_scheduler #(
     wire [QW-1:0]     preferred = a_message[QW-1:0];
     logic [QW:0]      frees;
     logic [CW:0]      reserved;
-    logic [QW-1:0]    hit_queue, free_queue, oldest;
-    logic [TIME-1:0]  oldest_age;
+    logic [QW-1:0]    hit_queue, free_queue;
     always_comb begin
         {frees, reserved} = 0;
-        {hit_queue, free_queue, oldest} = 0;
-        oldest_age = 0;
+        {hit_queue, free_queue} = 0;
         for (n = 0; n < CONTEXTS; n = n + 1)
             reserved = reserved + {{CW{1'b0}}, contexts[n] && !has_queue[n] && a_context != n[CW-1:0]};
         for (y = QUEUES - 1; y >= 0; y = y - 1) begin
             frees = frees + {{QW{1'b0}}, free[y]};
             if (hit[y]) hit_queue = hit_queue | y[QW-1:0];
             if (first_free[y]) free_queue = free_queue | y[QW-1:0];
-            if (candidate[y] && ages[y*TIME +: TIME] >= oldest_age) begin
-                oldest_age = ages[y*TIME +: TIME];
-                oldest = y[QW-1:0];
-            end
         end
     end
+    // The message for which nothing happened for longest, by a tree: node n has the older of 2n and 2n + 1, the former if both are as old.
+    wire [2*QUEUES-1:0]      may;
+    wire [2*QUEUES*TIME-1:0] since;
+    wire [2*QUEUES*QW-1:0]   who;
+    assign may[2*QUEUES-1:QUEUES] = candidate;
+    assign since[2*QUEUES*TIME-1:QUEUES*TIME] = ages;
+    assign {may[0], since[TIME-1:0], who[QW-1:0]} = 0;
+    genvar node;
+    generate
+        for (node = 1; node < 2 * QUEUES; node = node + 1) begin : oldest_
+            if (node >= QUEUES) begin : leaf
+                localparam [31:0] NUMBER = node - QUEUES;
+                assign who[node*QW +: QW] = NUMBER[QW-1:0];
+            end else begin : inner
+                wire other = may[2*node+1] && !(may[2*node] && since[2*node*TIME +: TIME] >= since[(2*node+1)*TIME +: TIME]);
+                assign may[node] = may[2*node] || may[2*node+1];
+                assign since[node*TIME +: TIME] = other ? since[(2*node+1)*TIME +: TIME] : since[2*node*TIME +: TIME];
+                assign who[node*QW +: QW] = other ? who[(2*node+1)*QW +: QW] : who[2*node*QW +: QW];
+            end
+        end
+    endgenerate
+    wire [QW-1:0] oldest = who[QW +: QW];
+    wire unused_root = &{1'b0, may[1:0], since[2*TIME-1:0], who[QW-1:0]};
     wire known = hit != 0;
     wire may_take = {{(CW + 1){1'b0}}, frees} > {{(QW + 1){1'b0}}, reserved};
     assign gives_way = !known && !may_take && candidate != 0;

@@ -192,6 +192,42 @@ def test_balance():
     assert "no bad packet" in done.stdout
 
 
+# Module, macros of the walk, parameters; runs: steps (0: until there is no new state) and packets.
+SMALL_SCHEDULER = "-GQUEUES=2 -GCONTEXTS=2 -GCELLS=2 -GROOM=1 -GLINE=3 -GTIME=12"
+WALKS = [
+    ("nf_spin_alloc", "-DALLOC", "-GSMALL=4 -GLARGE=2", [(0, 0)]),
+    ("nf_spin_scheduler", "", SMALL_SCHEDULER, [(10, 2), (7, 3)]),
+]
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk[0])
+def test_every_state_of_small_ones(walk):
+    """No buffer is lost or freed twice, no packet overtakes another of its message: see spin_walk.cpp."""
+    module, macros, parameters, runs = walk
+    folder = BUILD / f"walk-{module}"
+    built = verilator(
+        *(
+            "--cc",
+            "--exe",
+            "--build",
+            "-j",
+            "2",
+            "-O3",
+            "-Wno-fatal",
+            "-CFLAGS",
+            f"-O1 -std=c++17 {macros}",
+            *parameters.split(),
+        ),
+        *("--top-module", module, "--Mdir", folder, *sources(module), TESTS / "spin_walk.cpp"),
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    for steps, packets in runs:
+        command = [folder / f"V{module}", str(steps), str(packets)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert (f"depth {steps}," if steps else "all of them") in done.stdout
+
+
 def test_every_module_is_simulated():
     inside_others = {source.stem for source in sources("nf_balance")} | {"nf_pipe_hash_port"} | IN_SPIN
     assert set(modules()) - {module for module, _, _ in SIMULATED} - inside_others == set()

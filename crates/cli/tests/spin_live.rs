@@ -10,7 +10,8 @@ set -eu
 ip link set lo up
 until_so() { for _ in $(seq 200); do if eval "$1" 2>/dev/null; then return 0; fi; sleep 0.05; done; echo "not so: $1"; cat nic.err; exit 9; }
 start_nic() {
-    "$NICFORGE" spin run "$@" --engine "$ENGINE" --tap spin0 --address 10.9.0.1/24 > nic.out 2> nic.err & NIC=$!
+    case $ENGINE in hardware) set -- "$@" --datapath rtl ;; *) set -- "$@" --engine "$ENGINE" ;; esac
+    "$NICFORGE" spin run "$@" --tap spin0 --address 10.9.0.1/24 > nic.out 2> nic.err & NIC=$!
     until_so 'grep -q "on spin0" nic.err'
 }
 end_nic() { kill -INT $NIC; wait $NIC || true; cat nic.out; }
@@ -140,8 +141,23 @@ fn programs_on_the_host_take_part_in_native_handlers() {
     programs("native");
 }
 
+/// The same programs, with the calls of the same library, and the datapath in hardware.
+#[test]
+fn programs_on_the_host_take_part_behind_hardware() {
+    programs("hardware");
+}
+
+/// Whether Verilator is there; says so if not.
+fn has_hardware() -> bool {
+    let has = std::env::var_os("NICFORGE_VERILATOR").is_some_and(|path| !path.is_empty());
+    if !has {
+        println!("skipped: Verilator is missing: run scripts/bootstrap.sh");
+    }
+    has
+}
+
 fn programs(engine: &str) {
-    if !can_load() {
+    if !can_load() || (engine == "hardware" && !has_hardware()) {
         return;
     }
     let place = Place::new();
@@ -186,8 +202,13 @@ fn files_arrive_intact_over_a_line_that_loses_doubles_and_reorders_with_native_h
     files("native");
 }
 
+#[test]
+fn files_arrive_intact_over_a_line_that_loses_doubles_and_reorders_behind_hardware() {
+    files("hardware");
+}
+
 fn files(engine: &str) {
-    if !can_load() {
+    if !can_load() || (engine == "hardware" && !has_hardware()) {
         return;
     }
     let place = Place::new();

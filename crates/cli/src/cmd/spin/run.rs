@@ -9,6 +9,7 @@ use nicforge_run::spin::{Api, Lines, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
 
 use super::build::{ApiArg, EngineArg};
+use super::sim::DatapathArg;
 use super::{build, rules, sim};
 use crate::context::Failure;
 use crate::interrupt;
@@ -41,6 +42,9 @@ pub struct Run {
     /// What runs handlers
     #[arg(long, value_enum, default_value = "iss")]
     engine: EngineArg,
+    /// What matches, stores and schedules packets; rtl is hardware (of fpspin), simulated cycle by cycle by Verilator
+    #[arg(long, value_enum, default_value = "software")]
+    datapath: DatapathArg,
     /// Bytes of host memory that the handlers reach
     #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
     host_memory: u32,
@@ -111,6 +115,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
             ..Options::default()
         },
         native: args.engine == EngineArg::Native,
+        rtl: args.datapath == DatapathArg::Rtl,
         setup,
         tap: args.tap.clone(),
         address: args.address.clone(),

@@ -22,7 +22,7 @@ use crate::context::Failure;
 
 /// What matches, stores and schedules packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DatapathArg {
+pub enum DatapathArg {
     /// As part of the simulated NIC
     Software,
     /// The modules of rtl/spin, simulated cycle by cycle by Verilator

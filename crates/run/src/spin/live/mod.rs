@@ -23,6 +23,7 @@ use nicforge_spin::nic::{
     Arrival, Context, Dropped, Fault, Handlers, HostRegion, Nic, NicError, Options, Out, Stats, Until,
 };
 
+use super::datapath::{DatapathError, Rtl};
 use super::lines::Lines;
 use super::native::{Native, NativeError, NativeImage};
 pub use crate::unix::ListenError;
@@ -56,6 +57,8 @@ pub enum LiveError {
     Nic(#[from] NicError),
     #[error(transparent)]
     Native(#[from] NativeError),
+    #[error(transparent)]
+    Datapath(#[from] DatapathError),
     #[error("waiting for frames: {0}")]
     Wait(std::io::Error),
 }
@@ -63,6 +66,7 @@ pub enum LiveError {
 impl LiveError {
     pub fn fault(&self) -> crate::Fault {
         match self {
+            LiveError::Datapath(error) => error.fault(),
             LiveError::Nic(_) | LiveError::Tap(TapError::Name(_)) => crate::Fault::User,
             _ => crate::Fault::Environment,
         }
@@ -89,6 +93,8 @@ pub struct LiveOptions {
     pub nic: Options,
     /// Handlers run as code of this computer.
     pub native: bool,
+    /// The datapath is the one in hardware, simulated.
+    pub rtl: bool,
     /// Handlers from the beginning, as context 0.
     pub setup: Setup,
     pub tap: Option<String>,
@@ -114,6 +120,7 @@ impl LiveOptions {
             machine,
             nic: Options::default(),
             native: false,
+            rtl: false,
             setup: Setup::default(),
             tap: None,
             address: None,
@@ -263,6 +270,9 @@ impl Live {
             }
             None => Nic::new(machine, options.clone(), host()),
         };
+        if self.options.rtl {
+            nic = nic.with_datapath(Box::new(Rtl::new(machine, options, 0)?));
+        }
         self.numbers = vec![None; self.setups.len()];
         for (setup, number) in self.setups.iter().zip(&mut self.numbers) {
             let Some(image) = &setup.image else { continue };
