@@ -126,6 +126,26 @@ fn files_arrive() {
     }
 }
 
+/// No module takes more cycles than FPsPIN's, and every module has its area.
+#[test]
+fn the_tables_of_cycles_and_areas_are_shown() {
+    if std::env::var_os("NICFORGE_VERILATOR").is_none_or(|path| path.is_empty()) {
+        println!("skipped: Verilator is missing: run scripts/bootstrap.sh");
+        return;
+    }
+    let place = Place::new();
+    let said: Value = serde_json::from_str(place.run(&["validate", "spin-rtl", "--json"]).ok()).unwrap();
+    let rows = said["rows"].as_array().unwrap();
+    let cycles: Vec<&Value> =
+        rows.iter().filter(|row| row["source"] == "FPsPIN Tab. II" && !row["published"].is_null()).collect();
+    assert_eq!(cycles.len(), 4);
+    assert!(cycles.iter().all(|row| row["ours"].as_f64() <= row["published"].as_f64()), "{cycles:?}");
+    assert_eq!(rows.iter().filter(|row| row["metric"] == "LUTs").count(), 10);
+    place
+        .run(&["validate", "spin-rtl", "--remake", "--only", "nf_x"])
+        .fails(2, &["`nf_x` is none of nf_spin_match, nf_spin_alloc"]);
+}
+
 #[test]
 fn what_hardware_cannot_do_is_refused() {
     let place = Place::new();
