@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, TableId, Type};
+use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, Side, TableId, Type};
 use nicforge_target::{Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
@@ -92,7 +92,32 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
         merged.0.push(handler);
         groups.insert(at.unwrap_or(groups.len()), merged);
     }
-    groups.into_iter().map(|(handlers, _)| handlers).collect()
+    forward(program, groups.into_iter().map(|(handlers, _)| handlers).collect())
+}
+
+/// Stages so that events go to later ones, which merging may have undone; ways back from the host do not count. Where events go
+/// round on one side there is no such order, and the rest stays as it is.
+fn forward(program: &Program, mut stages: Vec<Vec<HandlerId>>) -> Vec<Vec<HandlerId>> {
+    let on_host = |stage: &[HandlerId]| stage.iter().all(|h| program.handlers[*h].side == Some(Side::Host));
+    let leads = |from: &[HandlerId], to: &[HandlerId]| {
+        let events: BTreeSet<_> = to.iter().map(|handler| program.handlers[*handler].event).collect();
+        let mut found = false;
+        for handler in from {
+            let body = &program.handlers[*handler].body;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                found |= matches!(&body.insts[inst].op, Op::Generate { event, .. } if events.contains(event));
+            });
+        }
+        let back = on_host(from) && !on_host(to);
+        found && !back
+    };
+    let mut ordered = Vec::with_capacity(stages.len());
+    while !stages.is_empty() {
+        let first = (0..stages.len())
+            .find(|to| (0..stages.len()).all(|from| from == *to || !leads(&stages[from], &stages[*to])));
+        ordered.push(stages.remove(first.unwrap_or(0)));
+    }
+    ordered
 }
 
 /// Handlers so that senders come before receivers; those of outside events in program order.
