@@ -173,7 +173,7 @@ def test_values_go_to_several_elements_and_elements_have_names_of_their_own(capt
 
 def test_graphs_are_drawn():
     network = FromNet()
-    network >> Pass("first") >> Queue("crossing", side="host", replicas=2) >> Reply()
+    network >> Pass("first") >> Queue("crossing", side="host", instances=2) >> Reply()
     program = Program("drawn", network)
     assert 'crossing [shape=cylinder, label="crossing\\non the host"];' in program.draw()
     assert "first -> crossing;" in program.draw()

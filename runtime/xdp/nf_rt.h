@@ -36,6 +36,8 @@ typedef __s32 s32;
 typedef __s64 s64;
 
 #define NF_INLINE static __attribute__((always_inline, unused))
+/* A handler of a stage that has several: a function of its own for the verifier, with a stack of its own. */
+#define NF_APART __attribute__((noinline))
 /* Locals whose address goes to the kernel are stored eight bytes at a time. */
 #define NF_LOCAL __attribute__((aligned(8)))
 /* How a struct is read where it lies in a packet or a map: with wide accesses, whatever its address. */
@@ -559,6 +561,26 @@ NF_INLINE int nf_counted(u32 stage, int verdict)
         if (bpf_xdp_adjust_meta((ctx), sizeof(event)))                                                                 \
             return XDP_ABORTED;                                                                                        \
     } while (0)
+
+#ifdef NF_ROOM
+/* A large event that was taken: the stack is for what a handler makes of it. */
+struct nf_event_bytes {
+    u64 words[32];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, u32);
+    __type(value, struct nf_event_bytes);
+} nf_event_rooms SEC(".maps");
+
+NF_INLINE void *nf_event_room(void)
+{
+    u32 zero = 0;
+    return bpf_map_lookup_elem(&nf_event_rooms, &zero);
+}
+#endif
 
 /* Which of its stage's events a packet carries. */
 NF_INLINE u32 nf_kind_of(struct xdp_md *ctx)

@@ -476,6 +476,9 @@ pub struct Run {
     /// Keep the program and its tables after the capture, until Ctrl-C
     #[arg(long, conflicts_with = "dev")]
     pub hold: bool,
+    /// Run queues in a random order that links allow (--target interp); the time is then the number of the step
+    #[arg(long, value_name = "SEED", conflicts_with = "dev")]
+    pub interleave: Option<u64>,
     /// Print every output event
     #[arg(long)]
     pub events: bool,

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, TableId, Type};
+use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, Side, TableId, Type};
 use nicforge_target::{Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
@@ -92,21 +92,32 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
         merged.0.push(handler);
         groups.insert(at.unwrap_or(groups.len()), merged);
     }
-    forwards(program, groups.into_iter().map(|(handlers, _)| handlers).collect())
+    forward(program, groups.into_iter().map(|(handlers, _)| handlers).collect())
 }
 
-/// Moves stages behind those that send to them, as far as they do not send in a circle; others stay as they are.
-fn forwards(program: &Program, mut stages: Vec<Vec<HandlerId>>) -> Vec<Vec<HandlerId>> {
-    let mut sorted: Vec<Vec<HandlerId>> = Vec::new();
+/// Stages so that events go to later ones, which merging may have undone; ways back from the host do not count. Where events go
+/// round on one side there is no such order, and the rest stays as it is.
+fn forward(program: &Program, mut stages: Vec<Vec<HandlerId>>) -> Vec<Vec<HandlerId>> {
+    let on_host = |stage: &[HandlerId]| stage.iter().all(|h| program.handlers[*h].side == Some(Side::Host));
+    let leads = |from: &[HandlerId], to: &[HandlerId]| {
+        let events: BTreeSet<_> = to.iter().map(|handler| program.handlers[*handler].event).collect();
+        let mut found = false;
+        for handler in from {
+            let body = &program.handlers[*handler].body;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                found |= matches!(&body.insts[inst].op, Op::Generate { event, .. } if events.contains(event));
+            });
+        }
+        let back = on_host(from) && !on_host(to);
+        found && !back
+    };
+    let mut ordered = Vec::with_capacity(stages.len());
     while !stages.is_empty() {
-        let waits = |at: &usize| {
-            let others = stages.iter().enumerate().filter(|(other, _)| other != at);
-            others.into_iter().any(|(_, other)| sends_to(program, other, &stages[*at]))
-        };
-        let next = (0..stages.len()).find(|at| !waits(at)).unwrap_or(0);
-        sorted.push(stages.remove(next));
+        let first = (0..stages.len())
+            .find(|to| (0..stages.len()).all(|from| from == *to || !leads(&stages[from], &stages[*to])));
+        ordered.push(stages.remove(first.unwrap_or(0)));
     }
-    sorted
+    ordered
 }
 
 /// Handlers so that senders come before receivers; those of outside events in program order.

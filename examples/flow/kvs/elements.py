@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
-from nicforge.flow import Element, In, Out, Struct, Table, be32, packet, u8, u32  # noqa: E402
+from nicforge.flow import Element, In, Out, Struct, Table, be32, packet, u8, u32, u64  # noqa: E402
 
 KEYS = 131072
 
@@ -31,7 +31,12 @@ Binary = Struct(
     cas=u8[8],
 )
 
+#: A whole value.
+Bytes = Struct("bytes", b=u8[64])
+
 items = Table("items", "hash", Key, Item, KEYS)
+#: Acknowledged items that found the store full.
+unwritten = Table("unwritten", "array", u32, u64, 1)
 
 
 class Classify(Element):
@@ -56,7 +61,7 @@ class Classify(Element):
     """
 
 
-class ParseBinary(Element):
+class ReadGet(Element):
     """Requests of the binary protocol that ask for a value; all others are for the full parser."""
 
     inp = In(pkt=packet)
@@ -94,71 +99,43 @@ class ParseBinary(Element):
     """
 
 
-class Parse(Element):
-    """Every request there is, of both protocols."""
+class ReadKey(Element):
+    """All other requests as far as their key: get KEY and set KEY of the text protocol, and SETs of the binary one."""
 
     inp = In(pkt=packet)
     get = Out(packet, Request)
-    set = Out(packet, Request, Item)
+    set = Out(packet, Request)
     other = Out(packet)
     structs = (Binary,)
     body = """
+        /* Where the request begins is known, but behind a queue only we know it. */
+        nf_reset(pkt);
+        if (!nf_strip(pkt, 14 + 20 + 8 + 8)) {
+            other(pkt);
+            return;
+        }
         struct request request = {0};
-        struct item item = {0};
         struct binary binary;
-        uint8_t c = 0;
-        nf_load(pkt, 0, &c);
-        if (c == 0x80) {
-            if (!nf_load(pkt, 0, &binary) || binary.data_type != 0 || binary.opcode > 1) {
-                other(pkt);
-                return;
-            }
-            uint32_t key = (uint32_t)binary.key_length[0] << 8 | binary.key_length[1];
-            uint32_t body = (uint32_t)binary.body_length[0] << 24 | (uint32_t)binary.body_length[1] << 16 |
-                            (uint32_t)binary.body_length[2] << 8 | binary.body_length[3];
-            uint32_t extras = binary.extras_length;
-            if (key == 0 || key > 32 || body > 1024 || nf_len(pkt) < 24 + body || key + extras > body ||
-                extras != (binary.opcode == 0 ? 0 : 8)) {
+        if (nf_load(pkt, 0, &binary) && binary.magic == 0x80) {
+            uint32_t length = (uint32_t)binary.key_length[0] << 8 | binary.key_length[1];
+            if (binary.opcode != 1 || length == 0 || length > 32) {
                 other(pkt);
                 return;
             }
             request.opaque = binary.opaque;
-            request.key.length = key;
+            request.key.length = length;
             for (uint32_t i = 0; i < 32; i++) {
-                if (i >= key)
-                    break;
-                nf_load(pkt, 24 + extras + i, &c);
-                request.key.b[i] = c;
-            }
-            if (binary.opcode == 0 && body == key) {
-                get(pkt, request);
-                return;
-            }
-            uint32_t expires = 1;
-            nf_be32 flags = 0;
-            nf_load(pkt, 24, &flags);
-            nf_load(pkt, 28, &expires);
-            uint8_t versions = 0;
-            for (uint32_t i = 0; i < 8; i++)
-                versions |= binary.cas[i];
-            uint32_t length = body - extras - key;
-            if (binary.opcode == 0 || expires != 0 || length > 64 || versions != 0) {
-                other(pkt);
-                return;
-            }
-            item.flags = nf_ntohl(flags);
-            item.length = length;
-            for (uint32_t i = 0; i < 64; i++) {
                 if (i >= length)
                     break;
-                nf_load(pkt, 24 + extras + key + i, &c);
-                item.b[i] = c;
+                uint8_t b;
+                nf_load(pkt, 24 + binary.extras_length + i, &b);
+                request.key.b[i] = b;
             }
-            set(pkt, request, item);
+            set(pkt, request);
             return;
         }
-        /* get KEY, or set KEY FLAGS 0 LENGTH and the value on a line of its own. */
-        uint8_t e = 0, t = 0, space = 0;
+        uint8_t c = 0, e = 0, t = 0, space = 0;
+        nf_load(pkt, 0, &c);
         nf_load(pkt, 1, &e);
         nf_load(pkt, 2, &t);
         nf_load(pkt, 3, &space);
@@ -168,68 +145,118 @@ class Parse(Element):
             return;
         }
         request.ascii = 1;
-        uint32_t at = 4;
+        /* What is added is 0 for all datagrams that hold a request. The verifier does not know, and so forgets from one byte
+         * to the next how long the packet is at least: what it has seen is then what it has seen before. */
+        uint32_t key = 0, begin = 4 + (nf_len(pkt) >> 14);
         for (uint32_t i = 0; i < 33; i++) {
-            if (!nf_load(pkt, at, &c) || c <= ' ')
+            if (!nf_load(pkt, begin + i, &c) || c <= ' ')
                 break;
             if (i < 32)
                 request.key.b[i] = c;
-            at = at + 1;
+            key = key + 1;
         }
-        uint32_t key = at - 4;
         request.key.length = key;
-        uint8_t line = 0;
         if (key == 0 || key > 32) {
             other(pkt);
             return;
         }
-        if (getting) {
-            nf_load(pkt, at, &c);
-            nf_load(pkt, at + 1, &line);
-            if (c == '\\r' && line == '\\n' && nf_len(pkt) == at + 2)
-                get(pkt, request);
-            else
-                other(pkt);
+        uint8_t line = 0;
+        nf_load(pkt, 4 + key, &c);
+        nf_load(pkt, 5 + key, &line);
+        if (setting)
+            set(pkt, request);
+        else if (c == '\\r' && line == '\\n' && nf_len(pkt) == key + 6)
+            get(pkt, request);
+        else
+            other(pkt);
+    """
+
+
+class ReadValue(Element):
+    """What a SET holds: its value, which is behind the key, and its flags."""
+
+    inp = In(pkt=packet, request=Request)
+    set = Out(packet, Request, Item)
+    other = Out(packet)
+    structs = (Binary, Bytes)
+    body = """
+        nf_reset(pkt);
+        if (!nf_strip(pkt, 14 + 20 + 8 + 8)) {
+            other(pkt);
             return;
         }
-        uint64_t numbers[3] = {0};
-        bool good = true;
-        for (uint32_t n = 0; n < 3; n++) {
-            nf_load(pkt, at, &c);
-            good = good && c == ' ';
-            at = at + 1;
+        struct item item = {0};
+        uint32_t key = request.key.length & 63, length = 0;
+        bool good = false;
+        if (request.ascii) {
+            /* KEY FLAGS 0 LENGTH, then the value on a line of its own. Items that expire are not stored. */
+            uint8_t c = 0, line = 0, zero = 0, space = 0, first = 0, second = 0;
+            nf_strip(pkt, 4 + key);
+            nf_load(pkt, 0, &c);
+            good = c == ' ';
+            uint64_t flags = 0;
             uint32_t digits = 0;
+            uint32_t start = 1 + (nf_len(pkt) >> 14);
             for (uint32_t i = 0; i < 10; i++) {
-                if (!nf_load(pkt, at, &c) || c < '0' || c > '9')
+                if (!nf_load(pkt, start + i, &c) || c < '0' || c > '9')
                     break;
-                numbers[n] = numbers[n] * 10 + (c - '0');
-                at = at + 1;
+                flags = flags * 10 + (c - '0');
                 digits = digits + 1;
             }
-            good = good && digits > 0;
+            nf_strip(pkt, 1 + digits);
+            nf_load(pkt, 0, &c);
+            nf_load(pkt, 1, &zero);
+            nf_load(pkt, 2, &space);
+            nf_load(pkt, 3, &first);
+            nf_load(pkt, 4, &second);
+            good = good && digits > 0 && flags <= 0xffffffff && c == ' ' && zero == '0' && space == ' ' && first >= '0' &&
+                   first <= '9';
+            bool two = second >= '0' && second <= '9';
+            length = two ? (first - '0') * 10 + (second - '0') : first - '0';
+            nf_strip(pkt, two ? 5 : 4);
+            nf_load(pkt, 0, &c);
+            nf_load(pkt, 1, &line);
+            good = good && c == '\\r' && line == '\\n';
+            nf_strip(pkt, 2);
+            nf_load(pkt, length & 127, &c);
+            nf_load(pkt, (length & 127) + 1, &line);
+            good = good && length <= 64 && nf_len(pkt) == length + 2 && c == '\\r' && line == '\\n';
+            item.flags = flags;
+        } else {
+            struct binary binary;
+            uint32_t expires = 1;
+            nf_be32 flags = 0;
+            uint8_t versions = 0;
+            nf_load(pkt, 0, &binary);
+            nf_load(pkt, 24, &flags);
+            nf_load(pkt, 28, &expires);
+            for (uint32_t i = 0; i < 8; i++)
+                versions |= binary.cas[i];
+            uint32_t body = (uint32_t)binary.body_length[2] << 8 | binary.body_length[3];
+            length = body - 8 - key;
+            good = binary.body_length[0] == 0 && binary.body_length[1] == 0 && binary.data_type == 0 &&
+                   binary.extras_length == 8 && key + 8 <= body && length <= 64 && nf_len(pkt) >= 24 + body &&
+                   expires == 0 && versions == 0;
+            item.flags = nf_ntohl(flags);
+            nf_strip(pkt, 32 + key);
         }
-        nf_load(pkt, at, &c);
-        nf_load(pkt, at + 1, &line);
-        good = good && c == '\\r' && line == '\\n' && numbers[0] <= 0xffffffff && numbers[1] == 0 && numbers[2] <= 64;
-        at = at + 2;
-        uint32_t length = numbers[2];
-        if (!good || nf_len(pkt) != at + length + 2) {
+        if (!good || !nf_trim(pkt, length & 127)) {
             other(pkt);
             return;
         }
-        nf_load(pkt, at + length, &c);
-        nf_load(pkt, at + length + 1, &line);
-        if (c != '\\r' || line != '\\n') {
-            other(pkt);
-            return;
-        }
-        item.flags = numbers[0];
         item.length = length;
-        for (uint32_t i = 0; i < 64; i++) {
-            if (i >= length)
-                break;
-            nf_load(pkt, at + i, &c);
-            item.b[i] = c;
+        /* What is behind the value was cut off, so that bytes there read zero. */
+        struct bytes bytes;
+        if (nf_load(pkt, 0, &bytes)) {
+            for (uint32_t i = 0; i < 64; i++)
+                item.b[i] = bytes.b[i];
+        } else {
+            uint32_t begin = nf_len(pkt) >> 14;
+            for (uint32_t i = 0; i < 63; i++) {
+                uint8_t c;
+                nf_load(pkt, begin + i, &c);
+                item.b[i] = c;
+            }
         }
         set(pkt, request, item);
     """
@@ -263,6 +290,19 @@ class Store(Element):
             stored(pkt, request, item);
         else
             full(pkt);
+    """
+
+
+class StoreDisplaced(Element):
+    """Stores what a write-back cache had to give up. Its writer was answered long ago, so what does not fit is counted."""
+
+    inp = In(key=Key, item=Item)
+    out = Out(Key)
+    tables = (items, unwritten)
+    body = """
+        if (!nf_update(&items, key, item))
+            nf_add_value(&unwritten, 0, 1);
+        out(key);
     """
 
 

@@ -1,23 +1,19 @@
-"""A memcached for small items, divided between NIC and host in three ways.
+"""A memcached for small items, divided between NIC and host in several ways.
 
-    python3 kvs.py --variant nic-cache --self-test        # served on XDP and AF_XDP, compared with a real memcached
-    python3 kvs.py --variant split plan --target xdp      # any command of nicforge
+    python3 kvs.py --variant nic-cache --self-test              # served on XDP and AF_XDP, compared with a real memcached
+    python3 kvs.py --variant nic-cache --policy write-back --self-test
+    python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
 
 cpu        the NIC side picks the store's packets out, the host does everything
-split      the NIC side reads and checks GETs of the binary protocol, the host reads the rest, stores and answers
-nic-cache  GETs of the binary protocol are answered on the NIC side from a table there; everything else goes to the host
+split      the NIC side reads and checks requests of the binary protocol, the host reads the rest, stores and answers
+nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says why nothing is stale):
+           write-through  GETs of the binary protocol are looked up; everything else goes to the host and passes the cache
+                          on its way back
+           write-back     requests of both protocols are read on the NIC side and pass the cache; it answers SETs, and the
+                          host gets items that have to make room
 
-**Why nic-cache never answers with something old.** The host handles requests one after the other, and whatever it answers
-goes back through one queue to one handler of the NIC side (`nicforge.flow.Cache`), which first changes the cache and then
-sends the answer. So the cache, key by key, is what the store was at some point of the host's order, and that point only
-moves on: fills and updates arrive in the order in which the host made them. A SET's answer leaves after its update is in
-the cache, so a GET that begins later finds that value or a newer one, here or on the host. A GET that missed was answered
-on the host; its answer too leaves after its fill, so no later GET is answered from a cache that is further back. A fill
-that races with a SET of the same key is in front of that SET's update or behind it, as the host handled them, never
-between with the wrong value. Evictions take entries away, never back. A lost event on the way back loses its answer with
-it: the client sees a request without an answer, which may or may not have happened, and what the cache keeps is still a
-value that nobody was told is gone.
-One thing is asked of the interface: the packets of one key are handled by one CPU at a time (one queue, or steering by key).
+With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). Write-back
+has a stage of its own for the cache, which one CPU works at.
 """
 
 import argparse
@@ -35,20 +31,24 @@ from elements import (  # noqa: E402
     Item,
     Key,
     Leave,
-    Parse,
-    ParseBinary,
+    ReadGet,
+    ReadKey,
+    ReadValue,
     Request,
     Store,
     Stored,
+    StoreDisplaced,
 )
 from nicforge.flow import Cache, Drop, Element, FromNet, In, Out, Program, Queue, Reply, ToSystem, packet  # noqa: E402
 
 VARIANTS = ("cpu", "split", "nic-cache")
-#: Entries of the cache on the NIC side.
-CACHED = 32768
+POLICIES = ("write-through", "write-back")
+#: Places of the cache on the NIC side.
+BUCKETS, WAYS = 8192, 4
+CARRIED = {"request": Request, "item": Item}
 
 
-class MissedBack(Element):
+class Again(Element):
     """The host reads the request again; nothing but the packet goes there."""
 
     inp = In(pkt=packet, request=Request)
@@ -56,59 +56,137 @@ class MissedBack(Element):
     body = "out(pkt);"
 
 
-def program(variant: str) -> Program:
+class Requests:
+    """Reads requests of both protocols: GETs of the binary one first, the rest in two steps; `gets`, `sets` come out."""
+
+    def __init__(self, steps: Queue | None = None):
+        """`steps`: a queue with channels `keys` and `values`, so that the kernel's verifier follows one step at a time."""
+        self.first, self.key, self.value = ReadGet(), ReadKey(), ReadValue()
+        self.gets, self.sets = (self.first.get, self.key.get), (self.value.set,)
+        unknown = Drop("not a request for this store", name="unknown")
+        self.key.other >> unknown
+        self.value.other >> unknown
+        if steps:
+            self.first.rest >> steps["keys"] >> self.key
+            self.key.set >> steps["values"] >> self.value
+        else:
+            self.key.set >> self.value
+
+
+def store(find: Find, put: Store | None) -> tuple:
+    """What is behind the state: elements whose answers may leave, as (values, stored, absent)."""
+    ways, text, binary, absent, stored = IsAscii(), AsciiValue(), BinaryValue(), Absent(), Stored()
+    find.hit >> ways
+    ways.ascii >> text
+    ways.binary >> binary
+    find.miss >> absent
+    if put is not None:
+        put.stored >> stored
+        put.full >> Drop("the store is full", name="full")
+    return (text, binary), stored, absent
+
+
+def on_the_host(classify: Classify, split: bool) -> None:
+    """Everything behind a queue to the host; with `split`, GETs of the binary protocol are read before it."""
+    find, put, requests, leave = Find(), Store(), Requests(), Leave()
+    up = Queue("up", side="host", channels=["requests", "gets"] if split else ["requests"])
+    if split:
+        classify.kv >> requests.first
+        requests.first.rest >> up["requests"] >> requests.key
+        requests.first.get >> up["gets"] >> find
+    else:
+        classify.kv >> up["requests"] >> requests.first
+        requests.first.rest >> requests.key
+        requests.first.get >> find
+    requests.key.get >> find
+    requests.value.set >> put
+    values, stored, absent = store(find, put)
+    for answer in (*values, stored, absent):
+        answer >> leave
+
+
+def write_through(classify: Classify, buckets: int, ways: int) -> None:
+    """GETs of the binary protocol are looked up before they go to the host, which reads all others."""
+    near = Cache("cache", Key, Item, buckets, ways, policy="write-through")
+    quick, requests, find, put = ReadGet(name="quick"), Requests(), Find(), Store()
+    up = Queue("requests", side="host")
+    classify.kv >> quick
+    get = near.get("request.key", request=Request)
+    quick.get >> get
+    get.hit >> BinaryValue(name="near_value") >> Leave(name="near_leave")
+    get.miss >> Again() >> up
+    quick.rest >> up
+    up >> requests.first
+    requests.first.rest >> requests.key
+    for each in requests.gets:
+        each >> find
+    requests.value.set >> put
+    values, stored, absent = store(find, put)
+    for value in values:
+        value >> near.fill("request.key", "item", **CARRIED)
+    stored >> near.update("request.key", "item", **CARRIED)
+    absent >> near.nothing(**CARRIED)
+    near.settled >> Reply()
+
+
+def write_back(classify: Classify, buckets: int, ways: int) -> None:
+    """Requests of both protocols pass the cache. The host writes texts that hold a value, which is much for the verifier."""
+    near = Cache("cache", Key, Item, buckets, ways, policy="write-back")
+    steps = Queue("steps", side="nic", ordered=False, channels=["keys", "values"])
+    cached = Queue("cached", side="nic", ordered=False, channels=["gets", "sets"])
+    up = Queue("up", side="host", ordered=False, channels=["gets", "displaced", "texts"])
+    requests, find, ways = Requests(steps=steps), Find(), IsAscii(name="near_ways")
+    get, set_ = near.get("request.key", request=Request), near.set("request.key", "item", **CARRIED)
+    classify.kv >> requests.first
+    for each in requests.gets:
+        each >> cached["gets"]
+    requests.value.set >> cached["sets"]
+    cached["gets"] >> get
+    cached["sets"] >> set_
+    get.hit >> ways
+    ways.binary >> BinaryValue(name="near_value") >> Leave(name="near_leave")
+    ways.ascii >> up["texts"] >> AsciiValue(name="near_text") >> Leave(name="text_leave")
+    get.miss >> up["gets"] >> find
+    values, _, absent = store(find, None)
+    for value in values:
+        value >> near.fill("request.key", "item", **CARRIED)
+    absent >> near.nothing(**CARRIED)
+    near.settled >> Reply()
+    set_.done >> Stored() >> Leave(name="stored_leave")
+    set_.busy >> Drop("the cache is busy", name="busy")
+    near.displaced >> up["displaced"] >> StoreDisplaced() >> near.written("key", key=Key)
+
+
+def program(variant: str, policy: str = "write-through", buckets: int = BUCKETS, ways: int = WAYS) -> Program:
     """The store in one of its variants."""
-    network, classify, parse, find, put = FromNet(), Classify(), Parse(), Find(), Store()
-    ways, ascii_value, binary_value, absent, stored = IsAscii(), AsciiValue(), BinaryValue(), Absent(), Stored()
+    network, classify = FromNet(), Classify()
     network >> classify
     classify.other >> ToSystem()
-    find.hit >> ways
-    find.miss >> absent
-    ways.ascii >> ascii_value
-    ways.binary >> binary_value
-    put.stored >> stored
-    put.full >> Drop("the store is full", name="full")
-    parse.other >> Drop("not a request for this store", name="unknown")
-    requests = Queue("requests", side="host")
-    requests >> parse
-    parse.get >> find
-    parse.set >> put
-    if variant == "cpu":
-        classify.kv >> requests
+    if variant != "nic-cache":
+        on_the_host(classify, split=variant == "split")
+    elif policy == "write-through":
+        write_through(classify, buckets, ways)
     else:
-        quick = ParseBinary()
-        classify.kv >> quick
-        quick.rest >> requests
-    if variant == "split":
-        quick.get >> Queue("gets", side="host") >> find
-    if variant == "nic-cache":
-        near, carried = Cache("cache", Key, Item, CACHED), {"request": Request, "item": Item}
-        get = near.get("request.key", request=Request)
-        quick.get >> get
-        get.hit >> BinaryValue(name="near_value") >> Leave(name="near_leave")
-        get.miss >> MissedBack() >> requests
-        for value in (ascii_value, binary_value):
-            value >> near.fill("request.key", "item", **carried)
-        stored >> near.update("request.key", "item", **carried)
-        absent >> near.nothing(**carried)
-        near.settled >> Reply()
-    else:
-        leave = Leave()
-        for answer in (ascii_value, binary_value, stored, absent):
-            answer >> leave
-    return Program("kvs_" + variant.replace("-", "_"), network, ports=1)
+        write_back(classify, buckets, ways)
+    name = variant if policy == "write-through" else f"{variant}-{policy}"
+    return Program("kvs_" + name.replace("-", "_"), network, ports=1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--variant", choices=VARIANTS, default="nic-cache")
+    parser.add_argument("--policy", choices=POLICIES, default="write-through", help="of nic-cache")
+    parser.add_argument("--buckets", type=int, default=BUCKETS, help="of the cache")
+    parser.add_argument("--ways", type=int, default=WAYS, help="places of a bucket")
     parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
     options, rest = parser.parse_known_args()
+    if options.policy != "write-through" and options.variant != "nic-cache":
+        parser.error("--policy is for --variant nic-cache")
     if options.self_test:
         from selftest import run
 
-        sys.exit(run(options.variant))
-    program(options.variant).main(rest)
+        sys.exit(run(options.variant, options.policy))
+    program(options.variant, options.policy, options.buckets, options.ways).main(rest)
 
 
 if __name__ == "__main__":

@@ -4,36 +4,44 @@ The namespace has no name and ends with the processes in it. The client's end ha
 whatever answers from there is the program. memcached runs without CAS numbers (`-C`), which the store does not have.
 """
 
+import collections
+import contextlib
 import json
 import os
 import pathlib
+import random
+import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 from kvs import program
-from load import PORT, binary_request, key_of, mixed, value_of
+from load import PORT, ascii_request, binary_request, key_of, mixed, value_of
 from nicforge.flow.tool import find
+from nicforge.linearizable import Operation, histories
 
 HERE = pathlib.Path(__file__).resolve().parent
 ADDRESS, REQUESTS, KEYS = "10.9.0.1", 3000, 150
+#: Of the race: requests, keys, requests under way, and the cache, which holds a few of the keys.
+RACES, RACED, AT_ONCE, BUCKETS, WAYS = 3000, 12, 12, 4, 2
 PATIENCE = 30.0
 #: In front of a command: it ends with the test, however that ends.
 ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
-def run(variant: str) -> int:
+def run(variant: str, policy: str) -> int:
     """Exit status: 0 if all answers are memcached's, 1 if not, 3 if something is missing here."""
     missing = [tool for tool in ("memcached", "ip", "ethtool", "unshare", "setpriv") if shutil.which(tool) is None]
     if os.geteuid() != 0 or missing:
         why = f"`{missing[0]}` is not installed" if missing else "it makes network namespaces"
         print(f"error: the self-test cannot run here: {why}; run it as root after scripts/bootstrap.sh", file=sys.stderr)
         return 3
-    words = ["unshare", "--net", sys.executable, str(HERE / "selftest.py"), variant]
+    words = ["unshare", "--net", sys.executable, str(HERE / "selftest.py"), variant, policy]
     return subprocess.call(words)
 
 
@@ -79,11 +87,11 @@ def answer(sock: socket.socket) -> bytes | None:
         return None
 
 
-def until_attached(name: str) -> None:
+def until_attached(name: str, there: bool) -> None:
     started = time.monotonic()
-    while "xdp" not in link(name):
+    while ("xdp" in link(name)) != there:
         if time.monotonic() - started > PATIENCE:
-            sys.exit(f"error: no program was attached to `{name}`")
+            sys.exit(f"error: no program was {'attached to' if there else 'taken off'} `{name}`")
         time.sleep(0.05)
 
 
@@ -94,50 +102,64 @@ def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
             sys.exit(f"error: {what} does not answer")
 
 
-def serve(variant: str) -> int:
+def serve(variant: str, policy: str) -> int:
     # What arrives is handled where it is sent: one CPU for all packets, the one that the store's NIC side begins with.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     network()
-    # As root: a change of user would make it outlive a test that is killed.
-    memcached = ["memcached", "-U", str(PORT), "-p", "0", "-l", "127.0.0.1", "-C", "-u", "root"]
-    folder = tempfile.TemporaryDirectory(prefix="nicforge-kvs-")
-    source = pathlib.Path(folder.name) / "kvs.c"
-    source.write_text(program(variant).source().text)
-    # veth takes what its peer's program sends back at once only if it has a program too.
-    listen = pathlib.Path(folder.name) / "listen.c"
-    listen.write_text("#include <nicforge.h>\nNF_PORTS(1);\nvoid net_recv(nf_pkt pkt) { nf_pass(pkt); }\n")
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    processes = [
-        subprocess.Popen([*ENDS_WITH_US, *words], **options)
-        for words, options in (
-            (memcached, quiet),
-            (
-                [find(), "run", str(source), "--target", "xdp", "--dev", "nf0", "--json"],
-                {"stdout": subprocess.PIPE, "text": True, "preexec_fn": all_cpus},
-            ),
-            ([find(), "run", str(listen), "--target", "xdp", "--dev", "client"], quiet),
-        )
-    ]
-    try:
-        until_attached("client")
-        until_attached("nf0")
-        until_answered("127.0.0.1", "memcached", processes[0])
-        until_answered(ADDRESS, f"the store ({variant})", processes[1])
-        wrong = compare()
-        wrong += read_your_writes()
-        processes[1].send_signal(signal.SIGINT)
-        report = json.loads(processes[1].communicate(timeout=PATIENCE)[0])
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-        folder.cleanup()
-    for line in wrong[:5]:
+    with tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder, contextlib.ExitStack() as ends:
+        # As root: a change of user would make it outlive a test that is killed.
+        memcached = start(ends, "memcached", "-U", str(PORT), "-p", "0", "-l", "127.0.0.1", "-C", "-u", "root")
+        # veth takes what its peer's program sends back at once only if it has a program too.
+        listen = pathlib.Path(folder) / "listen.c"
+        listen.write_text("#include <nicforge.h>\nNF_PORTS(1);\nvoid net_recv(nf_pkt pkt) { nf_pass(pkt); }\n")
+        start(ends, find(), "run", str(listen), "--target", "xdp", "--dev", "client")
+        until_attached("client", True)
+        until_answered("127.0.0.1", "memcached", memcached)
+        with store(folder, program(variant, policy)) as (_, report):
+            wrong = compare()
+        sizes = ", ".join(f"{table['entries']} in {table['table']}" for table in report["tables"] if table["kind"] == "hash")
+        said = "answers like memcached" if not wrong else f"{len(wrong)} answers are not memcached's"
+        with store(folder, program(variant, policy, BUCKETS, WAYS)) as (_, report):
+            raced, unanswered = race()
+        busy = dict(report["drops"]).get("the cache is busy", 0)
+        if unanswered != busy:
+            raced = [*raced, f"{unanswered} requests were not answered, and {busy} found the cache busy"]
+    for line in [*wrong[:5], *raced[:5]]:
         print(line)
-    sizes = ", ".join(f"{table['entries']} in {table['table']}" for table in report["tables"])
-    said = "answers like memcached" if not wrong else f"{len(wrong)} answers are not memcached's"
-    print(f"{variant}: {REQUESTS} requests of both protocols, {said}; {sizes}")
-    return 1 if wrong or processes[1].returncode != 0 else 0
+    print(f"{variant}, {policy}: {REQUESTS} requests of both protocols, {said}; {sizes}")
+    print(
+        f"{RACES} requests for {RACED} keys, {AT_ONCE} at once, {busy} refused: "
+        + ("the history is linearizable" if not raced else "nothing explains the history")
+    )
+    return 1 if wrong or raced else 0
+
+
+def start(ends: contextlib.ExitStack, *words: str, **options) -> subprocess.Popen:
+    """A process that ends with the test."""
+    options = options or {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([*ENDS_WITH_US, *words], **options)
+    ends.callback(process.wait)
+    ends.callback(process.kill)
+    return process
+
+
+@contextlib.contextmanager
+def store(folder: str, flow):
+    """The store on nf0; its report is there when it has ended."""
+    source, report = pathlib.Path(folder) / "kvs.c", {}
+    source.write_text(flow.source().text)
+    with contextlib.ExitStack() as ends:
+        # The program as it is, without a search for other pipelines: packets go to the process from one CPU.
+        words = [find(), "run", str(source), "--target", "xdp", "--dev", "nf0", "--json", "--candidate", "0"]
+        process = start(ends, *words, stdout=subprocess.PIPE, text=True, preexec_fn=all_cpus)
+        until_attached("nf0", True)
+        until_answered(ADDRESS, f"the store ({flow.name})", process)
+        yield process, report
+        process.send_signal(signal.SIGINT)
+        report.update(json.loads(process.communicate(timeout=PATIENCE)[0]))
+        if process.returncode != 0:
+            sys.exit(f"error: the store ended with {process.returncode}")
+    until_attached("nf0", False)
 
 
 def all_cpus() -> None:
@@ -156,30 +178,57 @@ def compare() -> list[str]:
     return wrong
 
 
-def read_your_writes() -> list[str]:
-    """SETs and GETs of few keys at once, from several sockets: what was stored is what is read, or something newer."""
-    wrong, acknowledged = [], {}
-    socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
-    for sock in socks:
+def race() -> tuple[list[str], int]:
+    """Random requests of both protocols, many at once: why what was answered cannot be, and how many were not answered.
+
+    Each write has a version of its own, so answers say what they read. Times are those before sending and after receiving.
+    """
+    chance, began = random.Random(3), {}
+    done: dict[int, list[Operation]] = collections.defaultdict(list)
+    wrong: list[str] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect((ADDRESS, PORT))
-    for turn in range(1, 500):
-        key = turn % 7
-        # A writer, and three readers that may meet the fill, the update or the cache.
-        socks[0].send(binary_request(turn, False, key_of(key), value_of(key, turn)))
-        for reader in socks[1:]:
-            reader.send(binary_request(turn, True, key_of(key)))
-        answers = [answer(sock) for sock in socks]
-        if None in answers:
-            return [*wrong, f"turn {turn}: no answer"]
-        for got in answers[1:]:
-            version = int(got[36:].split(b":")[1]) if len(got) == 100 else 0
-            if version < acknowledged.get(key, 0):
-                wrong.append(f"turn {turn}: key {key} is {version}, but {acknowledged[key]} was acknowledged")
-        acknowledged[key] = turn
-    for sock in socks:
-        sock.close()
-    return wrong
+
+        def receive(seconds: float) -> bool:
+            if not select.select([sock], [], [], seconds)[0]:
+                return False
+            got = sock.recv(4096)
+            now, number = time.monotonic_ns(), struct.unpack_from(">H", got)[0]
+            if number not in began:
+                wrong.append(f"request {number} was answered twice")
+                return True
+            key, since, write = began.pop(number)
+            done[key].append(Operation(since, now, write, number if write else version_in(got)))
+            return True
+
+        for number in range(1, RACES + 1):
+            key, write, text = chance.randrange(RACED), chance.random() < 0.5, chance.random() < 0.3
+            request = (ascii_request if text else binary_request)(
+                number, not write, key_of(key), value_of(key, number) if write else b""
+            )
+            # Requests that were refused never come back: they do not count as under way for long.
+            while sum(time.monotonic_ns() - since < 10**9 for _, since, _ in began.values()) >= AT_ONCE:
+                receive(0.05)
+            began[number] = (key, time.monotonic_ns(), write)
+            sock.send(request)
+            while receive(0):
+                pass
+        # The last ones: until all are there, or nothing came for a while.
+        while began and receive(3.0):
+            pass
+    for key, _, write in began.values():
+        if not write:
+            wrong.append(f"a read of key {key} was not answered")
+    impossible = histories(done)
+    return [*wrong, *([f"keys {impossible}: not linearizable"] if impossible else [])], len(began)
+
+
+def version_in(answer: bytes) -> int:
+    """Which write's value an answer to a GET has; 0 for none."""
+    text = answer[8:]
+    value = text[28:] if text[0] == 0x81 and len(answer) == 100 else text.split(b"\r\n")[1] if text[:5] == b"VALUE" else b""
+    return int(value.split(b":")[1]) if value else 0
 
 
 if __name__ == "__main__":
-    sys.exit(serve(sys.argv[1]))
+    sys.exit(serve(*sys.argv[1:]))

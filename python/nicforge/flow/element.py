@@ -97,6 +97,8 @@ class Element:
     #: Structs of the body that are no port's and no table's.
     structs: tuple[Struct, ...] = ()
     body: str = ""
+    #: Of a cache's elements: the cache, "start", "write" or "end" of a region, and the outputs that lead into it.
+    region: tuple | None = None
 
     def __init__(self, name: str | None = None, **constants: int):
         self.place = caller()
@@ -191,19 +193,22 @@ class Segment:
 class Queue:
     """What is handed to it is handled later, in order: by other cores, or on the other side of the host link.
 
-    side      "nic" or "host" pins what is behind it; None leaves it to the planner.
-    replicas  most cores that may work behind it at a time.
-    segment   says both, and what else shares its cores.
-    ordered   False if what is behind it may be overtaken by packets that take another way to the same tables.
+    side       "nic" or "host" pins what is behind it; None leaves it to the planner.
+    instances  most physical queues it may be, with one core behind each; entries are spread by the key of the tables there.
+    segment    says both, and what else shares its cores.
+    ordered    False if what is behind it may be overtaken by packets that take another way to the same tables.
+    channels   names of its logical channels. `queue["gets"]` is then connected as a queue is, with types of its own: an
+               entry carries what is used behind its channel, and all channels share the instances and their order.
     """
 
     def __init__(
         self,
         name: str,
         side: str | None = None,
-        replicas: int | None = None,
+        instances: int | None = None,
         ordered: bool = True,
         segment: Segment | None = None,
+        channels: tuple[str, ...] | list[str] = (),
     ):
         self.place = caller()
         self.composites = list(building)
@@ -211,22 +216,45 @@ class Queue:
             composite.members.append(self)
         self.name = check_name("_".join([*(each.name for each in building), name]), self.place)
         if segment is not None:
-            if side is not None or replicas is not None:
-                raise FlowError(f"queue `{name}` has a segment and a side or replicas", self.place, "the segment says them")
-            side, replicas = segment.device, segment.replicas
+            if side is not None or instances is not None:
+                raise FlowError(f"queue `{name}` has a segment and a side or instances", self.place, "the segment says them")
+            side, instances = segment.device, segment.replicas
         self.segment = segment
         if side not in (None, "nic", "host"):
             raise FlowError(f"queue `{name}` is pinned to `{side}`", self.place, 'a side is "nic" or "host"')
-        if replicas is not None and (not isinstance(replicas, int) or replicas < 1):
-            raise FlowError(f"queue `{name}` needs at least 1 replica behind it", self.place)
-        self.side, self.replicas, self.ordered = side, replicas, ordered
+        if instances is not None and (not isinstance(instances, int) or instances < 1):
+            raise FlowError(f"queue `{name}` needs at least 1 instance", self.place)
+        self.side, self.instances, self.ordered = side, instances, ordered
         self.to: Element | None = None
+        #: The queue whose channel this is; itself without channels.
+        self.whole: Queue = self
+        self.channels: dict[str, Queue] = {}
+        if isinstance(channels, str) or not all(isinstance(channel, str) for channel in channels):
+            raise FlowError(f"the channels of queue `{name}` are no names", self.place, 'write channels=["gets", "sets"]')
+        for channel in channels:
+            if channel in self.channels:
+                raise FlowError(f"queue `{name}` has two channels `{channel}`", self.place)
+            part = Queue(f"{name}_{check_name(channel, self.place)}", self.side, self.instances, ordered)
+            part.place, part.segment, part.whole = self.place, segment, self
+            self.channels[channel] = part
+        if self.channels:
+            for composite in self.composites:
+                composite.members.remove(self)
+
+    def __getitem__(self, channel: str) -> Queue:
+        if channel not in self.channels:
+            names = ", ".join(f"`{each}`" for each in self.channels) or "none"
+            raise FlowError(f"{self} has no channel `{channel}` (there are: {names})", caller())
+        return self.channels[channel]
 
     def entry(self) -> Queue:
         """Where a connection to it leads."""
+        if self.channels:
+            raise FlowError(f"{self} has channels", caller(), f'name one: queue["{next(iter(self.channels))}"]')
         return self
 
     def __rshift__(self, to):
+        self.entry()
         target = _target(self, to)
         if not isinstance(target, Element):
             raise FlowError(f"{self} can be connected to an element only", caller())
@@ -238,6 +266,8 @@ class Queue:
         return to
 
     def __str__(self) -> str:
+        if self.whole is not self:
+            return f"channel `{self.name.removeprefix(self.whole.name + '_')}` of {self.whole}"
         return f"queue `{self.name}`"
 
 

@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 
+from . import regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Port, Queue, Segment, structs_of
@@ -98,6 +99,7 @@ class Program:
         one_only(self.elements)
         for element in self.elements:
             self._check_cycle(element, [])
+        regions.check(self.elements, self.sources)
 
     def _check_segments(self) -> None:
         """A core belongs to one segment, and a segment to one name."""
@@ -227,7 +229,7 @@ class Program:
 
     def _queue(self, writer: _Writer, queue: Queue) -> None:
         writer.add("")
-        writer.add(*_where(queue.side, queue.replicas), place=queue.place)
+        writer.add(*_where(queue.side, queue.instances), place=queue.place)
         if not queue.ordered:
             writer.add("NF_UNORDERED", place=queue.place)
         names = ", ".join(queue.to.inp.values)

@@ -137,7 +137,11 @@ pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) ->
         let content = std::fs::read_to_string(path).map_err(|e| Failure::user(format!("{file}: {e}")))?;
         return read(&file, &content, source, target);
     }
-    let planning = Planning::default();
+    let mut planning = Planning::default();
+    if let Some(number) = planned.candidate {
+        // They are numbered as they are found.
+        planning.iterations = u32::try_from(number).unwrap_or(u32::MAX).saturating_add(1);
+    }
     let (found, config) = candidates(source, target, &planning, planned.candidate.is_some())?;
     let number = planned.candidate.unwrap_or(found.best);
     if number >= found.candidates.len() {

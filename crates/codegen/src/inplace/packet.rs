@@ -257,7 +257,7 @@ pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     let ok = e.body.insts[inst].results[0];
     let rest = rest_length(e);
     let fits = format!("{} <= {rest}", e.operand(len));
-    let keep = e.text(len);
+    let keep = e.operand(len);
     e.define(inst, ok, &fits);
     let name = e.text(ok);
     T::trim(e, &name, &keep, &rest);

@@ -212,6 +212,7 @@ impl<'a> Generator<'a> {
         let parts = [
             (host_ring, "HOST_RING"),
             (functions.contains("nf_staging"), "STAGING"),
+            (functions.contains("nf_event_room"), "ROOM"),
             (functions.contains("nf_zeroes"), "ZEROES"),
             (functions.contains("nf_csum_frame"), "FRAME_SUM"),
         ];
@@ -388,7 +389,9 @@ impl<'a> Generator<'a> {
         let mut out = String::new();
         match &self.pipe {
             Some(pipe) if !message => {
-                let _ = writeln!(out, "NF_INLINE int {name}(struct xdp_md *ctx)\n{{");
+                let shared = pipe.stage_of(id).is_some_and(|at| pipe.handlers[at].len() > 2);
+                let how = if shared { "NF_APART" } else { "NF_INLINE" };
+                let _ = writeln!(out, "{how} int {name}(struct xdp_md *ctx)\n{{");
                 if pipe.queued(program, id) {
                     out.push_str(&pipe.receive(program, id, state, clock_use(handler)));
                     return out;

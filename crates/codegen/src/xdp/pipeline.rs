@@ -66,6 +66,18 @@ pub struct Edge {
     pub packet: bool,
     /// Its values lie packed: the process reads or writes them.
     pub packed: bool,
+    /// So many values that they are not copied to the receiver's stack as a whole.
+    pub large: bool,
+}
+
+/// Bytes of values that a receiver takes to its stack beside the variables they become: an eighth of what there is.
+const SMALL: u32 = 64;
+
+impl Edge {
+    /// C of a member of the event that a handler was given.
+    pub fn member(&self, name: &str) -> String {
+        format!("event{}{name}", if self.large { "->" } else { "." })
+    }
 }
 
 /// A program's stages.
@@ -189,9 +201,12 @@ impl Pipe {
             let kinds = pipeline.stages[stage].handlers.iter().filter(inside).count() > 1;
             let needs = needs(program, handler, &mut Vec::new());
             let drawing = program.handlers.values().filter(|h| clock_use(h).1).count();
+            let members: Vec<Option<String>> = members.collect();
+            let carried = event.params.iter().zip(&members).filter(|(_, member)| member.is_some());
+            let bytes: u32 = carried.map(|(param, _)| program.size_of(param.ty)).sum();
             let edge = Edge {
                 name: names.fresh(&event.name),
-                members: members.collect(),
+                members,
                 steer,
                 stage,
                 kind: kinds
@@ -203,6 +218,7 @@ impl Pipe {
                 in_port: false,
                 packet: packets == 1,
                 packed: to_process || from_process,
+                large: bytes > SMALL,
             };
             let bytes = edge.bytes(program, id);
             if bytes > METADATA {
@@ -378,6 +394,10 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     if edge.packet {
         e.dialect.target.handovers.push((event, Form { cursor, staged: !emits_nothing }));
     }
+    if pipe.stages[edge.stage].process && !edge.packet {
+        raise(e, edge, event, args);
+        return Some(Handed::Values);
+    }
     let made = e.names.fresh("made");
     e.line(&format!("struct nf_event_{} {made} NF_LOCAL = {{0}};", edge.name));
     for (member, arg) in edge.members.iter().zip(args) {
@@ -390,14 +410,8 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
         let cursor = packet::cursor_text(e);
         e.line(&format!("{made}.nf_cursor = (u32){cursor};"));
     }
-    for (carried, text) in [
-        (edge.now, "nf_now = clock.now;"),
-        (edge.seed, "nf_seed = clock.seed;"),
-        (edge.draws, "nf_draws = draws;"),
-    ] {
-        if carried {
-            e.line(&format!("{made}.{text}"));
-        }
+    for text in clocks(edge) {
+        e.line(&format!("{made}.{text}"));
     }
     if let Some(kind) = edge.kind {
         e.line(&format!("{made}.nf_kind = {kind};"));
@@ -420,10 +434,6 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     if stage.process {
         e.line(&format!("NF_TRIP_TO({made}, clock, 0);"));
         let id = event.as_u32();
-        if !edge.packet {
-            e.line(&format!("NF_RAISE({id}, {made});"));
-            return Some(Handed::Values);
-        }
         e.state.wire.clear();
         let port = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
         let call = format!("nf_hand_to_process(ctx, {own}, {port}, {id}, &{made}, sizeof({made}))");
@@ -457,10 +467,44 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     Some(Handed::Packet(format!("nf_hand(ctx, {own}, &{queue}, {cpu}, &{made}, sizeof({made}))")))
 }
 
+/// What an event carries of its packet's clock.
+fn clocks(edge: &Edge) -> impl Iterator<Item = &'static str> {
+    let all = [
+        (edge.now, "nf_now = clock.now;"),
+        (edge.seed, "nf_seed = clock.seed;"),
+        (edge.draws, "nf_draws = draws;"),
+    ];
+    all.into_iter().filter_map(|(carried, text)| carried.then_some(text))
+}
+
+/// Prints an event without a packet for the process, where it lies in the ring: the stack has no room for another copy.
+fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, event: EventId, args: &[ValueId]) {
+    let made = e.names.fresh("made");
+    let name = format!("struct nf_event_{}", edge.name);
+    e.line(&format!("{name} *{made} = nf_raised({}, sizeof({name}));", event.as_u32()));
+    e.line(&format!("if ({made}) {{"));
+    e.line(&format!("    __builtin_memset({made}, 0, sizeof(*{made}));"));
+    for (member, arg) in edge.members.iter().zip(args) {
+        if let Some(member) = member {
+            let value = e.text(*arg);
+            e.line(&format!("    {made}->{member} = {value};"));
+        }
+    }
+    for text in clocks(edge) {
+        e.line(&format!("    {made}->{text}"));
+    }
+    if let Some(kind) = edge.kind {
+        e.line(&format!("    {made}->nf_kind = {kind};"));
+    }
+    e.line(&format!("    NF_TRIP_TO(*{made}, clock, 0);"));
+    e.line(&format!("    nf_raise({made});"));
+    e.line("}");
+}
+
 /// C of the port by which the packet of an event came in.
 pub fn port_of(pipe: &Pipe, program: &Program, event: EventId) -> String {
     match pipe.edges.get(&event) {
-        Some(edge) if edge.in_port => "event.nf_in_port".to_string(),
+        Some(edge) if edge.in_port => edge.member("nf_in_port"),
         _ => format!("nf_in_port(ctx, {})", program.ports.max(1)),
     }
 }

@@ -228,7 +228,7 @@ impl Target for Xdp<'_> {
             let params = &e.body.blocks[e.body.entry()].params;
             let at = params.iter().position(|p| *p == param).unwrap_or(0);
             if let Some(member) = &edge.members[at] {
-                let text = format!("{} NF_LOCAL = event.{member};", e.declaration(param));
+                let text = format!("{} NF_LOCAL = {};", e.declaration(param), edge.member(member));
                 e.line(&text);
             }
             return;

@@ -4,6 +4,7 @@ use nicforge_ir::interp::Interp;
 use nicforge_ir::{Input, Output};
 
 use super::control;
+use super::interleave::Interleaved;
 use super::summary::Summary;
 use crate::args::Run;
 use crate::cmd::compare::describe;
@@ -21,26 +22,40 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     events::fill(&mut interp, &entries)?;
     let mut summary = Summary::new("interp", "the reference interpreter".to_string(), program);
     let mut sent = vec![Vec::new(); program.ports as usize];
-    for (i, event) in list.iter().enumerate() {
-        if stopped() {
-            summary.stopped = true;
-            break;
-        }
-        match event.input {
-            Input::Net { .. } => summary.packets_in += 1,
-            Input::Host { .. } => summary.messages_in += 1,
-        }
-        let outputs = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+    let mut note = |summary: &mut Summary, origin: usize, time_ns: u64, outputs: Vec<Output>| {
         for output in outputs {
             summary.count(program, &output);
             if args.events {
-                outln!("{}: {}", i + 1, describe(program, &output));
+                outln!("{}: {}", origin + 1, describe(program, &output));
             }
             if let Output::Send { port, frame } = output
                 && let Some(list) = sent.get_mut(port as usize)
             {
-                list.push((event.time_ns, frame));
+                list.push((time_ns, frame));
             }
+        }
+    };
+    if let Some(seed) = args.interleave {
+        let mut steps = Interleaved::new(&mut interp, &list, seed);
+        while !stopped()
+            && let Some(done) = steps.step()?
+        {
+            note(&mut summary, done.origin, done.step, done.outputs);
+        }
+        summary.packets_in = steps.begun();
+        summary.stopped = stopped();
+    } else {
+        for (i, event) in list.iter().enumerate() {
+            if stopped() {
+                summary.stopped = true;
+                break;
+            }
+            match event.input {
+                Input::Net { .. } => summary.packets_in += 1,
+                Input::Host { .. } => summary.messages_in += 1,
+            }
+            let outputs = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
+            note(&mut summary, i, event.time_ns, outputs);
         }
     }
     let refused = &interp.counters().refused;

@@ -3,6 +3,7 @@
 pub(super) mod control;
 mod dev;
 mod dpdk;
+mod interleave;
 mod interp;
 mod live;
 mod planned;
@@ -34,6 +35,9 @@ pub fn run(args: Run) -> Result<(), Failure> {
     }
     if args.trace.is_some() && args.target != Target::U280 {
         return Err(Failure::usage("--trace needs a target that is simulated as hardware: u280"));
+    }
+    if args.interleave.is_some() && args.target != Target::Interp {
+        return Err(Failure::usage("--interleave is for the interpreter: --target interp"));
     }
     if args.target != Target::U280 {
         // A simulation is a process of its own and has nothing to clean up.

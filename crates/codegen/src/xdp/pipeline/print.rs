@@ -175,17 +175,23 @@ impl Pipe {
 
     /// Head of a handler's function behind a queue: takes its event off the packet.
     pub fn receive(&self, program: &Program, handler: HandlerId, state: &State, own: (bool, bool)) -> String {
-        let event = program.handlers[handler].event;
         let mut out = String::new();
-        let (name, edge) = match self.edges.get(&event) {
+        let (name, edge) = match self.edges.get(&program.handlers[handler].event) {
             Some(edge) => (format!("nf_event_{}", edge.name), Some(edge)),
             None => ("nf_packet_in".to_string(), None),
         };
-        let _ = writeln!(out, "    struct {name} event NF_LOCAL;");
-        out.push_str("    NF_TAKE(ctx, event);\n");
+        let large = edge.is_some_and(|edge| edge.large);
+        let event = if large { "*event" } else { "event" };
+        if large {
+            let _ = writeln!(out, "    struct {name} *event = nf_event_room();");
+            out.push_str("    if (!event)\n        return XDP_ABORTED;\n");
+        } else {
+            let _ = writeln!(out, "    struct {name} event NF_LOCAL;");
+        }
+        let _ = writeln!(out, "    NF_TAKE(ctx, {event});");
         out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
-        let clock =
-            |carried: bool, member: &str| if carried { format!("event.{member}") } else { "0".to_string() };
+        let member = |name: &str| edge.map_or(format!("event.{name}"), |edge| edge.member(name));
+        let clock = |carried: bool, name: &str| if carried { member(name) } else { "0".to_string() };
         match edge {
             Some(edge) => {
                 let _ = writeln!(
@@ -197,20 +203,28 @@ impl Pipe {
             }
             None => out.push_str("    struct nf_clock clock = { 0 };\n    NF_CLOCK_FROM(clock, event);\n"),
         }
-        out.push_str("    NF_TRIP_FROM(clock, event);\n");
+        let _ = writeln!(out, "    NF_TRIP_FROM(clock, {event});");
         if own.1 || edge.is_some_and(|edge| edge.draws) {
-            let from = if edge.is_some_and(|edge| edge.draws) { "event.nf_draws" } else { "0" };
+            let from = clock(edge.is_some_and(|edge| edge.draws), "nf_draws");
             let _ = writeln!(out, "    u64 draws = {from};");
         }
         if state.cursor == Cursor::Dynamic {
-            out.push_str("    u64 cursor = event.nf_cursor;\n");
+            let _ = writeln!(out, "    u64 cursor = {};", member("nf_cursor"));
         }
         if state.emits == Emits::Staged {
-            out.push_str("    u32 staged_len = event.nf_staged;\n    u8 *staged = nf_staging();\n");
+            let _ = writeln!(
+                out,
+                "    u32 staged_len = {};\n    u8 *staged = nf_staging();",
+                member("nf_staged")
+            );
             out.push_str(
                 "    if (!staged || !nf_restage(ctx, staged, staged_len))\n        return XDP_ABORTED;\n",
             );
             out.push_str("    data = (u8 *)(long)ctx->data;\n    end = (u8 *)(long)ctx->data_end;\n");
+            if large {
+                // The verifier knows by now which of 256 lengths it is, and would walk the handler once for each.
+                let _ = writeln!(out, "    staged_len = {};", member("nf_staged"));
+            }
         }
         out
     }

@@ -1,0 +1,110 @@
+//! A capture through the interpreter with queues in a random order: what NIC and host may do at their own pace.
+//!
+//! Each step runs one handler: of the next event from outside, or of the oldest event between two sides. Which one, a seed decides.
+//! Events from one side to another stay in order, as on every link; those of different links overtake each other. Handlers that are not
+//! pinned are the NIC's. Time is the number of the step: `nf_now` is the step in which a packet came in, and captures say in which
+//! one it left (as nanoseconds), so what happened at once can be seen from outside.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use nicforge_ir::interp::{Interp, NoTrace, Pending};
+use nicforge_ir::{Input, InputEvent, Output, Program, Side};
+
+use crate::context::Failure;
+
+/// A way between two sides; `true` is the host.
+type Link = (bool, bool);
+
+/// An internal event under way, with the event from outside that led to it.
+struct Waiting {
+    origin: usize,
+    began: u64,
+    pending: Pending,
+}
+
+/// A program whose queues are run in a random order.
+pub struct Interleaved<'a, 'p> {
+    interp: &'a mut Interp<'p>,
+    events: &'a [InputEvent],
+    next: usize,
+    links: BTreeMap<Link, VecDeque<Waiting>>,
+    step: u64,
+    random: u64,
+}
+
+/// What one step did: the number of the event from outside, the step, and what went to outside.
+pub struct Done {
+    pub origin: usize,
+    pub step: u64,
+    pub outputs: Vec<Output>,
+}
+
+impl<'a, 'p> Interleaved<'a, 'p> {
+    pub fn new(interp: &'a mut Interp<'p>, events: &'a [InputEvent], seed: u64) -> Interleaved<'a, 'p> {
+        Interleaved { interp, events, next: 0, links: BTreeMap::new(), step: 0, random: seed }
+    }
+
+    /// Runs one handler; none if everything is done.
+    ///
+    /// # Errors
+    /// What the interpreter refuses, with the number of the event, and messages from the host side, which have no step.
+    pub fn step(&mut self) -> Result<Option<Done>, Failure> {
+        let open: Vec<Link> =
+            self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect();
+        let more = usize::from(self.next < self.events.len());
+        if open.len() + more == 0 {
+            return Ok(None);
+        }
+        self.step += 1;
+        let choice = self.draw(open.len() + more);
+        let waiting = match open.get(choice) {
+            Some(link) => self.links.get_mut(link).and_then(VecDeque::pop_front),
+            None => Some(self.arrival()?),
+        };
+        let Some(Waiting { origin, began, pending }) = waiting else { return Ok(None) };
+        let program = self.interp.program();
+        let from = on_host(program, &pending);
+        let stepped = self
+            .interp
+            .step(pending, began, self.events[origin].seed, &mut NoTrace)
+            .map_err(|e| Failure::user(format!("event {}: {e}", origin + 1)))?;
+        for pending in stepped.generated {
+            let link = (from, on_host(program, &pending));
+            self.links.entry(link).or_default().push_back(Waiting { origin, began, pending });
+        }
+        Ok(Some(Done { origin, step: self.step, outputs: stepped.outputs }))
+    }
+
+    /// Events from outside that were taken in.
+    pub fn begun(&self) -> u64 {
+        self.next as u64
+    }
+
+    /// The next event from outside.
+    fn arrival(&mut self) -> Result<Waiting, Failure> {
+        let origin = self.next;
+        self.next += 1;
+        let event = self.interp.program().event_named("net_recv");
+        match (&self.events[origin].input, event) {
+            (Input::Net { port, frame }, Some(event)) => {
+                let pending = Pending::frame(event, frame.clone(), *port);
+                Ok(Waiting { origin, began: self.step, pending })
+            }
+            _ => Err(Failure::usage("--interleave takes packets only, not messages of the host side")),
+        }
+    }
+
+    /// A number below `below` (splitmix64 of Steele, Lea and Flood; the bias is far below what matters here).
+    fn draw(&mut self, below: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % below as u64) as usize
+    }
+}
+
+fn on_host(program: &Program, pending: &Pending) -> bool {
+    let handler = program.handler_of(pending.event);
+    handler.is_some_and(|handler| program.handlers[handler].side == Some(Side::Host))
+}
