@@ -10,6 +10,9 @@
 // Commands are the tables' ops (nf_table_array); 8 and 9 read and write line `index` of a table's byte strings in `value`. After
 // a command the same registers hold what it gave.
 //
+// With HELD a table's t_r_value stays as it is until the next command: reading the value registers gives it, so nothing is copied and
+// what was written there before the command cannot be read.
+//
 // Latency: a command waits until no event is being handled. Throughput: a register access in three cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
@@ -17,7 +20,8 @@ module nf_control #(
     parameter integer TABLES = 1,
     parameter integer COUNTERS = 1,
     parameter integer KEY = 32,
-    parameter integer VALUE = 32
+    parameter integer VALUE = 32,
+    parameter integer HELD = 0
 ) (
     input  wire                    clk,
     input  wire                    rst,
@@ -86,6 +90,8 @@ module nf_control #(
   assign w_word = s_axil_awaddr[15:2];
   assign r_word = s_axil_araddr[15:2];
 
+  logic [32*VW-1:0] shown;
+  assign shown = HELD != 0 ? (32 * VW)'(t_r_value) : value;
   integer i, j;
   logic [31:0] found;
   always_comb begin
@@ -105,7 +111,7 @@ module nf_control #(
     for (i = 0; i < COUNTERS; i = i + 1) if (r_word == 14'(64 + i)) found = counters[32*i+:32];
     for (i = 0; i < KW; i = i + 1) if (r_word == 14'(256 + i)) found = key[32*i+:32];
     for (i = 0; i < KW; i = i + 1) if (r_word == 14'(512 + i)) found = mask[32*i+:32];
-    for (i = 0; i < VW; i = i + 1) if (r_word == 14'(1024 + i)) found = value[32*i+:32];
+    for (i = 0; i < VW; i = i + 1) if (r_word == 14'(1024 + i)) found = shown[32*i+:32];
   end
 
   always_ff @(posedge clk) begin
@@ -141,7 +147,7 @@ module nf_control #(
     if (busy && t_done) begin
       index  <= t_r_index;
       detail <= t_r_detail;
-      value  <= (32 * VW)'(t_r_value);
+      if (HELD == 0) value <= (32 * VW)'(t_r_value);
       if (op == 4'd6) begin
         key  <= (32 * KW)'(t_r_key);
         mask <= (32 * KW)'(t_r_mask);

@@ -12,12 +12,16 @@
 // 8 bytes in front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and the stream has the rest.
 // Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
+// Bytes of a beat without its bit of `keep` are of no meaning.
 // Latency: five cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
 // The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_egress #(
     parameter integer HB = 64,  // most bytes of a header
+    // 0: the payload is moved to where the header ends; 1: all commands have it there, so `c_from` and `c_hlen` (0 if the header is
+    // beside the stream) differ by whole lines; 2: and none has a header in the stream
+    parameter integer ALIGNED = 0,
     parameter integer SW = 5,
     parameter integer AW = 10
 ) (
@@ -125,7 +129,7 @@ module nf_egress #(
       n_addr <= i_beside ? c_hdr_low & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr;
       n_side <= i_beside ? c_hlen[3:0] : 4'd0;
       n_any <= c_rest != 16'd0;
-      n_prime <= c_rest != 16'd0 && (i_beside ? c_from[5:0] != 6'd0
+      n_prime <= ALIGNED == 0 && c_rest != 16'd0 && (i_beside ? c_from[5:0] != 6'd0
           : c_hlen < 16'd64 && i_shift != 6'd0 && !i_source[16] && i_source[15:6] == c_from[15:6]);
       n_one_line <= i_end[15:6] == c_from[15:6];
       first <= 1'b1;
@@ -176,13 +180,13 @@ module nf_egress #(
   logic [1023:0] pair;
   logic [63:0] keep, from_header;
   assign pair = {r_data, s_as_previous ? r_data : previous};
-  assign moved = s_shift == 6'd0 && !s_as_previous ? r_data : 512'(pair >> {s_shift, 3'b000});
+  assign moved = ALIGNED != 0 || (s_shift == 6'd0 && !s_as_previous) ? r_data : 512'(pair >> {s_shift, 3'b000});
   assign keep = s_kcount[6] ? {64{1'b1}} : ~({64{1'b1}} << s_kcount[5:0]);
   assign from_header = s_hcount[6] ? {64{1'b1}} : ~({64{1'b1}} << s_hcount[5:0]);
   integer b;
   always_comb
     for (b = 0; b < 64; b = b + 1)
-      merged[8*b+:8] = !keep[b] ? 8'd0 : from_header[b] ? s_header[8*b+:8] : moved[8*b+:8];
+      merged[8*b+:8] = ALIGNED != 2 && from_header[b] ? s_header[8*b+:8] : moved[8*b+:8];
 
   always_ff @(posedge clk) if (v_2 && s_reads) previous <= r_data;
 

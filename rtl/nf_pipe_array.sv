@@ -60,10 +60,10 @@ module nf_pipe_array #(
   assign c_room = c_hit;
   assign key_in = !ask ? k_key : h_op == 4'd6 ? KEY'(h_index) : h_key;
   assign change = c_hit && (act ? h_op == 4'd1 || h_op == 4'd2 : w_write || w_delete);
-  assign value = act ? (h_op == 4'd2 ? '0 : h_value) : w_delete ? '0 : w_value;
+  assign value = state == CLEAR ? '0 : act ? (h_op == 4'd2 ? '0 : h_value) : w_delete ? '0 : w_value;
 
   always_ff @(posedge clk) begin
-    if (change || state == CLEAR) mem[state == CLEAR ? sweep : at3] <= state == CLEAR ? '0 : value;
+    if (change || state == CLEAR) mem[state == CLEAR ? sweep : at3] <= value;
     read <= mem[at1];
   end
 

@@ -6,7 +6,7 @@ import random
 import cocotb
 from streams import STALLS, Bench, Sink, Source
 
-HEADER, ADDRESS, SLOT = (int(os.environ[name]) for name in ("HB", "AW", "SW"))
+HEADER, ADDRESS, SLOT, ALIGNED = (int(os.environ[name]) for name in ("HB", "AW", "SW", "ALIGNED"))
 MEMORIES = 3
 
 
@@ -58,8 +58,12 @@ class Command:
         self.header = random.randbytes(random.choice([0, 3, 8, 14, 34, 63, 64, 65, HEADER]) if header is None else header)
         self.start = random.choice([0, 14, 63, 64, 65, random.randrange(1500)]) if start is None else start
         self.rest = random.choice([0, 1, 46, 64, 128, random.randrange(400)]) if rest is None else rest
+        if ALIGNED == 2 and not self.beside():
+            self.header = b""
         if not self.header and not self.rest:
             self.rest = 1
+        if ALIGNED:
+            self.start = self.start // 64 * 64 + (0 if self.beside() else len(self.header) % 64)
         self.memory = random.randrange(MEMORIES)
         self.line = random.randrange((1 << ADDRESS) - 64)
         self.free, self.slot = random.getrandbits(1), random.randrange(1 << SLOT)

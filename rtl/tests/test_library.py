@@ -57,7 +57,7 @@ SIMULATED = [
         ("nf_ingress", "cocotb_ingress", {**INGRESS, "WIN_LINES": lines, "DROP_WHEN_FULL": lossy})
         for lines, lossy in ((1, 0), (2, 1))
     ),
-    ("nf_egress", "cocotb_egress", {"HB": 100, "SW": 4, "AW": 10}),
+    *(("nf_egress", "cocotb_egress", {"HB": 100, "SW": 4, "AW": 10, "ALIGNED": aligned}) for aligned in (0, 1, 2)),
     ("nf_access", "cocotb_access", {"BYTES": 128, "AW": 5}),
     ("nf_control", "cocotb_control", {"TABLES": 3, "COUNTERS": 5, "KEY": 48, "VALUE": 200}),
     ("nf_mac_loopback", "cocotb_wrappers", {"DEPTH": 32}),

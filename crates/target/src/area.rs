@@ -1,12 +1,14 @@
-//! What a program takes of a device of programmable logic, estimated before anything is generated.
+//! What a program takes of a device of programmable logic, estimated without running yosys.
 //!
 //! # Model
 //!
-//! A design is the packet path, which every program has, and logic that grows with three sizes of the program: bits that operators
-//! yield (arithmetic, comparisons, choices), bits of headers that are read or written, and bits of keys and values of tables for each place
-//! that accesses one, arrays apart, since nothing is compared there. LUTs and flip-flops are linear in these; the factors are in the spec and were fitted to yosys' results for the
-//! examples (`nicforge validate fpga` shows how well). Block memory is counted from what tables store: rows of slots, `slots` per entry where keys
-//! are hashed, in memories of 18 Kbit. Multiplications of more than 16 bits, unless by a constant, take DSP blocks.
+//! A design is the packet path, which every program has, and logic that grows with sizes of the program: bits of headers that are read or
+//! written, and bits of keys and values of tables. What the generator made of handlers decides which: a table of a pipe has logic for each of its lookup ports
+//! (comparing ways, choosing a value, forwarding), with a copy of its memory; engines read tables of one port, and copies of those that nothing changes are
+//! there for each engine. LUTs and flip-flops are linear in these sizes, with factors of their own for pipes and for engines; they are in the spec and were
+//! fitted to yosys' results for some of the examples (`nicforge validate fpga` shows how well, and how well they do on the others). Block
+//! memory is counted from what tables store: rows of slots, `slots` per entry where a pipe hashes keys, in memories of 18 Kbit. Multiplications of more
+//! than 16 bits, unless by a constant, hashes, and divisions by constants take DSP blocks.
 
 use std::collections::BTreeSet;
 
@@ -19,16 +21,17 @@ use serde::Deserialize;
 pub struct Linear {
     /// The packet path.
     pub base: f64,
-    /// A bit that an operator yields.
-    pub op_bit: f64,
     /// A bit of a header that is read or written.
     pub header_bit: f64,
-    /// A bit of a key or value, each time a table that hashes or searches is accessed.
+    /// An op that emits a header.
+    #[serde(default)]
+    pub emit: f64,
+    /// A bit of keys and values of tables that hash or search.
     pub table_bit: f64,
-    /// The same of an array.
+    /// A bit of values of arrays.
     pub array_bit: f64,
-    /// An engine, beside what its program takes: its access to bytes.
-    pub engine: f64,
+    /// A bit of keys of longest prefixes.
+    pub prefix_bit: f64,
 }
 
 /// `[area]`: what the device has and what designs take of it.
@@ -40,24 +43,31 @@ pub struct AreaCosts {
     /// Block memories of 18 Kbit, and larger ones as so many of these.
     pub device_half_brams: f64,
     pub device_dsps: f64,
-    pub luts: Linear,
-    pub flip_flops: Linear,
+    pub pipe_luts: Linear,
+    pub pipe_flip_flops: Linear,
+    pub engine_luts: Linear,
+    pub engine_flip_flops: Linear,
     /// Of the packet path, and of each engine: the packet buffer.
     pub base_half_brams: f64,
-    /// Slots of a table that hashes, per entry.
+    /// Slots of a pipe's table that hashes, per entry.
     pub slots: f64,
-    /// DSP blocks of a multiplication.
+    /// DSP blocks of a multiplication, of a hash, and of a division by a constant.
     pub multiplication_dsps: f64,
+    pub hash_dsps: f64,
+    pub division_dsps: f64,
 }
 
-/// Sizes of a program that area depends on.
+/// Sizes of a program that area depends on; those of tables are of the whole design, others of one copy of the handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
-    pub op_bits: f64,
     pub header_bits: f64,
+    pub emits: f64,
     pub table_bits: f64,
     pub array_bits: f64,
+    pub prefix_bits: f64,
     pub multiplications: f64,
+    pub hashes: f64,
+    pub divisions: f64,
 }
 
 /// An estimate.
@@ -69,51 +79,75 @@ pub struct Estimate {
     pub dsps: f64,
 }
 
+/// What handlers become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handlers {
+    /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
+    Pipe { ports: Vec<Vec<bool>> },
+    /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
+    Engines(u32),
+}
+
+/// Lookup ports of a table in a design, and whether each gives values. Every copy of an engine's table has one.
+fn ports(program: &Program, handlers: &Handlers, id: TableId) -> Vec<bool> {
+    match handlers {
+        Handlers::Pipe { ports } => ports.get(id.as_u32() as usize).cloned().unwrap_or_default(),
+        Handlers::Engines(_) if changed(program).contains(&id) => vec![true],
+        Handlers::Engines(count) => vec![true; *count as usize],
+    }
+}
+
 /// Sizes of a program whose calls are inlined.
-pub fn sizes(program: &Program) -> Sizes {
+pub fn sizes(program: &Program, handlers: &Handlers) -> Sizes {
     let mut sizes = Sizes::default();
     for handler in program.handlers.values() {
         add(&mut sizes, program, &handler.body);
+    }
+    for (id, table) in &program.tables {
+        let [key, value] = [table.key, table.value].map(|ty| 8.0 * f64::from(program.size_of(ty)));
+        let ports = ports(program, handlers, id);
+        let values = value * ports.iter().filter(|valued| **valued).count() as f64;
+        let keys = key * ports.len() as f64;
+        match table.kind {
+            TableKind::Array => sizes.array_bits += values,
+            TableKind::Lpm => sizes.prefix_bits += keys,
+            _ => sizes.table_bits += keys + values,
+        }
     }
     sizes
 }
 
 fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
     let bits = |value| 8.0 * f64::from(program.size_of(body.ty(value)));
-    for inst in body.insts.values() {
-        let result = inst.results.first().map_or(0.0, |value| bits(*value));
+    body.for_each_inst(body.entry(), &mut |inst| {
+        let inst = &body.insts[inst];
         match &inst.op {
             Op::Bin(op, a, b) => {
-                sizes.op_bits += result;
-                // By a constant it is a few adders.
-                let constant = [a, b].iter().any(|value| matches!(body.def_op(**value), Some(Op::Int(_))));
-                if *op == BinOp::Mul && result > 16.0 && !constant {
-                    sizes.multiplications += 1.0;
+                let constant = |value| match body.def_op(value) {
+                    Some(Op::Int(number)) => Some(*number),
+                    _ => None,
+                };
+                let wide = inst.results.first().is_some_and(|value| bits(*value) > 16.0);
+                match (op, constant(*a), constant(*b)) {
+                    // By a constant it is a few adders.
+                    (BinOp::Mul, None, None) if wide => sizes.multiplications += 1.0,
+                    // Multiplied by the reciprocal, unless it is a power of two; a divisor that is none is subtracted.
+                    (BinOp::Div | BinOp::Rem, _, Some(by)) if !by.is_power_of_two() => sizes.divisions += 1.0,
+                    _ => {}
                 }
             }
-            Op::Cmp(_, value, _) | Op::CsumAdd { value, .. } | Op::Hash { value, .. } => {
-                sizes.op_bits += bits(*value)
-            }
-            Op::Un(..) | Op::Select { .. } => sizes.op_bits += result,
+            Op::Hash { .. } => sizes.hashes += 1.0,
             Op::Extract { .. } | Op::Load { .. } => {
                 sizes.header_bits += inst.results.get(1).map_or(0.0, |value| bits(*value));
             }
-            Op::Store { value, .. } | Op::Emit { value, .. } => sizes.header_bits += bits(*value),
-            Op::Lookup { table, .. }
-            | Op::Contains { table, .. }
-            | Op::Update { table, .. }
-            | Op::Delete { table, .. }
-            | Op::Commute { table, .. } => {
-                let table = &program.tables[*table];
-                let bits = 8.0 * f64::from(program.size_of(table.key) + program.size_of(table.value));
-                match table.kind {
-                    TableKind::Array => sizes.array_bits += bits,
-                    _ => sizes.table_bits += bits,
-                }
+            Op::Store { value, .. } => sizes.header_bits += bits(*value),
+            Op::Emit { value, .. } => {
+                sizes.header_bits += bits(*value);
+                sizes.emits += 1.0;
             }
             _ => {}
         }
-    }
+    });
 }
 
 /// Tables that handlers change.
@@ -126,26 +160,17 @@ fn changed(program: &Program) -> BTreeSet<TableId> {
     list
 }
 
-/// Block memories of 18 Kbit behind a table whose hashed entries have `slots` places each.
-fn half_brams(program: &Program, table: &Table, slots: f64) -> f64 {
+/// Block memories of 18 Kbit behind a lookup port of a table, with or without values, whose hashed entries have `slots` places each.
+fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64 {
     let (key, value) = (program.size_of(table.key), program.size_of(table.value));
     let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
     let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
     let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
-    let width = key_bits + 8.0 * f64::from(value);
+    let width = key_bits + if valued { 8.0 * f64::from(value) } else { 0.0 };
     let bytes = f64::from(table.capacity) * f64::from(table.buf.unwrap_or(0));
     // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
     let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
     rows + (8.0 * bytes / 18432.0).ceil()
-}
-
-/// What handlers become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Handlers {
-    /// A pipe, of which a design has one.
-    Pipe,
-    /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
-    Engines(u32),
 }
 
 /// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
@@ -161,42 +186,48 @@ pub struct TooLarge {
 
 impl AreaCosts {
     /// What a program whose calls are inlined takes.
-    pub fn estimate(&self, program: &Program, handlers: Handlers) -> Estimate {
-        let sizes = sizes(program);
-        let (each, slots) = match handlers {
-            Handlers::Pipe => (1.0, self.slots),
-            Handlers::Engines(count) => (f64::from(count), 1.0),
+    pub fn estimate(&self, program: &Program, handlers: &Handlers) -> Estimate {
+        let sizes = sizes(program, handlers);
+        let (luts, flip_flops, copies, slots) = match handlers {
+            Handlers::Pipe { .. } => (&self.pipe_luts, &self.pipe_flip_flops, 1.0, self.slots),
+            Handlers::Engines(count) => (&self.engine_luts, &self.engine_flip_flops, f64::from(*count), 1.0),
         };
         let linear = |c: &Linear| {
-            let own = c.op_bit * sizes.op_bits
-                + c.header_bit * sizes.header_bits
+            c.base
+                + copies * (c.header_bit * sizes.header_bits + c.emit * sizes.emits)
                 + c.table_bit * sizes.table_bits
                 + c.array_bit * sizes.array_bits
-                + if handlers == Handlers::Pipe { 0.0 } else { c.engine };
-            c.base + each * own
+                + c.prefix_bit * sizes.prefix_bits
         };
-        let changed = changed(program);
         let memory = |(id, table): (TableId, &Table)| {
-            half_brams(program, table, slots) * if changed.contains(&id) { 1.0 } else { each }
+            // Nothing looks up what only the host uses.
+            let mut ports = ports(program, handlers, id);
+            if ports.is_empty() {
+                ports.push(true);
+            }
+            ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>()
         };
         Estimate {
-            luts: linear(&self.luts),
-            flip_flops: linear(&self.flip_flops),
-            half_brams: self.base_half_brams * each + program.tables.iter().map(memory).sum::<f64>(),
-            dsps: each * sizes.multiplications * self.multiplication_dsps,
+            luts: linear(luts),
+            flip_flops: linear(flip_flops),
+            half_brams: self.base_half_brams * copies + program.tables.iter().map(memory).sum::<f64>(),
+            dsps: copies
+                * (self.multiplication_dsps * sizes.multiplications
+                    + self.hash_dsps * sizes.hashes
+                    + self.division_dsps * sizes.divisions),
         }
     }
 
     /// How many engines fit, at most so many; 0 if not even one does.
     pub fn engines(&self, program: &Program, most: u32) -> u32 {
-        let fits = |count: &u32| self.fullest(&self.estimate(program, Handlers::Engines(*count))).1 <= 1.0;
+        let fits = |count: &u32| self.fullest(&self.estimate(program, &Handlers::Engines(*count))).1 <= 1.0;
         (1..=most).take_while(fits).last().unwrap_or(0)
     }
 
     /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
     pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
         let mut tables: Vec<(TableId, f64)> =
-            program.tables.iter().map(|(id, table)| (id, half_brams(program, table, slots))).collect();
+            program.tables.iter().map(|(id, table)| (id, half_brams(program, table, slots, true))).collect();
         tables.sort_by(|a, b| b.1.total_cmp(&a.1));
         let all = self.base_half_brams + tables.iter().map(|table| table.1).sum::<f64>();
         let (mut rest, mut found) = (all, Vec::new());
@@ -237,16 +268,18 @@ mod tests {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let (a, b) = (area.estimate(&small, Handlers::Pipe), area.estimate(&large, Handlers::Pipe));
+        let pipe = Handlers::Pipe { ports: vec![vec![true]] };
+        let (a, b) = (area.estimate(&small, &pipe), area.estimate(&large, &pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
-        assert!((2..200).contains(&area.engines(&small, 200)));
+        assert_eq!(area.engines(&small, 20), 20);
         assert_eq!(area.fullest(&b).0, "block memory");
         assert_eq!(area.too_large(&small, area.slots), []);
         let huge = program(40_000_000);
         let [found] = area.too_large(&huge, 1.0)[..] else { panic!("one table is too large") };
         assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
-        assert!(sizes(&small).table_bits > 0.0 && sizes(&small).header_bits > 0.0);
+        let sizes = sizes(&small, &pipe);
+        assert!(sizes.table_bits > 0.0 && sizes.header_bits > 0.0);
     }
 }

@@ -52,7 +52,12 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram
             format!("the plan has {} replicas; a design has at most {MOST_ENGINES}", stage.replicas);
         return Err(Failure::user(message));
     }
-    sized(&program::lower(source)?, stage.replicas)
+    with_engines(source, stage.replicas)
+}
+
+/// The design with so many engines, if it is not a pipe.
+pub(super) fn with_engines(source: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
+    sized(&program::lower(source)?, replicas)
 }
 
 fn target() -> Result<Target, Failure> {

@@ -78,7 +78,7 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
 /// What the design takes of the device.
 fn print_area(area: &AreaCosts, source: &Verified<Program>, plan: &Plan) -> Result<(), Failure> {
     let program = program::lower(source)?;
-    let estimate = area.estimate(&program, fpga::with(source, plan)?.handlers());
+    let estimate = area.estimate(&program, &fpga::with(source, plan)?.handlers());
     let (fullest, share) = area.fullest(&estimate);
     outln!(
         "area, estimated: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP; {:.2} % of the {fullest}",

@@ -74,7 +74,7 @@ pub fn costs() -> Result<AreaCosts, Failure> {
 /// What the spec expects a program's design to take.
 pub fn estimate(program: &Verified<Program>, design: &RtlProgram) -> Result<Estimate, Failure> {
     let lowered = program::lower(program)?;
-    Ok(costs()?.estimate(&lowered, design.handlers()))
+    Ok(costs()?.estimate(&lowered, &design.handlers()))
 }
 
 fn print(area: &Area) {

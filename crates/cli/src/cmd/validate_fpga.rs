@@ -6,7 +6,7 @@ use nicforge_run::synth::Area;
 
 use super::validate::{Row, records};
 use super::{fpga, synth};
-use crate::args::{Planned, Source};
+use crate::args::Source;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
 
@@ -48,11 +48,23 @@ const BALANCE_FILES: &[(&str, &str)] = &library!(
     "nf_balance_rewrite.sv",
     "nf_axil_registers.sv",
 );
-/// Programs by which the factors of `[area]` were fitted; all others are held out.
-const FITTED: [&str; 4] = ["l2_forward", "icmp_echo", "jsq_steering", "conn_limiter"];
+/// Rows by which the factors of `[area]` were fitted; all others are held out.
+const FITTED: &[&str] = &[
+    "l2_forward",
+    "icmp_echo",
+    "jsq_steering",
+    "conn_limiter",
+    "firewall",
+    "nf_chain",
+    "quic_lb",
+    "quic_lb*3",
+    "vxlan_gw",
+    "flow_stats",
+    "tcp_rx_offload",
+];
 /// What has fitted factors.
 const FACTORS: [&str; 2] = ["LUTs", "flip-flops"];
-/// yosys' results: program, LUT sites, flip-flops, block memories of 18 Kbit, DSP blocks, depth.
+/// yosys' results, see [`HEADER`]. A program may have how many engines were built behind it, as in `quic_lb*3`; else it is one.
 const YOSYS: &str = include_str!("../../../../docs/validation/fpga_yosys.csv");
 const HEADER: &str = "program,lut_cells,lut_sites,lut_memory,flip_flops,half_brams,urams,dsps,depth";
 
@@ -62,6 +74,11 @@ fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = dir.path().join(format!("{name}.c"));
     std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
     program::load(&Source { program: path, define: Vec::new(), include: Vec::new() }, runtime)
+}
+
+/// The program of a row, and how many engines.
+fn engines_of(row: &str) -> (&str, u32) {
+    row.split_once('*').and_then(|(name, count)| Some((name, count.parse().ok()?))).unwrap_or((row, 1))
 }
 
 /// Estimate and result of every example that yosys has been run on.
@@ -74,9 +91,10 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
                 "internal error: a line of the committed results is not {HEADER}"
             )));
         };
-        let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) else { continue };
-        let loaded = load(name, text, &runtime)?;
-        let design = fpga::design(&loaded.program, &Planned::default())?;
+        let (program, engines) = engines_of(name);
+        let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) else { continue };
+        let loaded = load(program, text, &runtime)?;
+        let design = fpga::with_engines(&loaded.program, engines)?;
         let estimate = synth::estimate(&loaded.program, &design)?;
         let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
         let mut row = |metric, published, ours| {
@@ -127,7 +145,8 @@ pub fn summary(rows: &[Row]) -> String {
 /// Runs yosys on the examples (of these names, if there are any) and on the load balancer, and prints the table that is committed. What
 /// takes longer than `limit` is left out and named.
 pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
-    let known = || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]);
+    let several: Vec<&str> = records(YOSYS).map(|fields| fields[0]).filter(|row| row.contains('*')).collect();
+    let known = || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]).chain(several.iter().copied());
     if let Some(name) = only.iter().find(|name| !known().any(|one| one == *name)) {
         let list = known().collect::<Vec<_>>().join(", ");
         return Err(Failure::usage(format!("`{name}` is none of {list}")));
@@ -155,9 +174,10 @@ pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
 }
 
 fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, Failure> {
-    if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) {
-        let loaded = load(name, text, runtime)?;
-        return synth::area(&fpga::design(&loaded.program, &Planned::default())?, limit);
+    let (program, engines) = engines_of(name);
+    if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) {
+        let loaded = load(program, text, runtime)?;
+        return synth::area(&fpga::with_engines(&loaded.program, engines)?, limit);
     }
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;

@@ -58,6 +58,8 @@ pub struct RtlArtifact {
     pub logs: Vec<LogFormat>,
     /// Bytes of a message from the host side, if the program takes such.
     pub message_bytes: Option<u32>,
+    /// Of a pipe, by table: its lookup ports, and whether each gives values.
+    pub ports: Vec<Vec<bool>>,
     /// Cycles from what an event changes in tables to its record.
     pub change_before_record: u32,
     pub form: Form,
@@ -175,6 +177,7 @@ fn artifact(
         reasons: program.reasons.keys().collect(),
         logs: Vec::new(),
         message_bytes: None,
+        ports: Vec::new(),
         change_before_record: 0,
         form,
     }
@@ -202,8 +205,10 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     }
     let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
     let message_bytes = made.message_bytes;
+    let of_table = |table| made.ports.iter().filter(move |port| port.table == table).map(|port| port.valued);
     RtlArtifact {
         message_bytes,
+        ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         change_before_record: made.exit - made.last,
         ..artifact(program, tables, counters, (handlers, top), library, form)
     }

@@ -161,7 +161,8 @@ pub fn control_key(tables: &[TableForm]) -> u32 {
     tables.iter().map(|form| form.key_bits).max().unwrap_or(0).max(32)
 }
 
-pub fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
+/// Registers; `held` as nf_control has it.
+pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held: bool) {
     out.push_str("\n  // ---- registers: the host's commands wait until no event is being handled\n");
     let (key, value) = (control_key(tables), control_value(tables));
     wires(
@@ -221,9 +222,10 @@ pub fn control(out: &mut String, tables: &[TableForm], counters: &[String]) {
     let list: Vec<&str> = list.iter().map(String::as_str).collect();
     let _ = writeln!(
         out,
-        "  nf_control #(\n      .TABLES({}), .COUNTERS({}), .KEY({key}), .VALUE({value})\n  ) u_control (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+        "  nf_control #(\n      .TABLES({}), .COUNTERS({}), .KEY({key}), .VALUE({value}), .HELD({})\n  ) u_control (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
         tables.len(),
         counters.len(),
+        u32::from(held),
         connect(&list)
     );
 }

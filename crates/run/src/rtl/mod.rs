@@ -155,7 +155,7 @@ impl RtlProgram {
     /// What the handlers became, in terms of what they take.
     pub fn handlers(&self) -> Handlers {
         match self.artifact.form {
-            Form::Pipe { .. } => Handlers::Pipe,
+            Form::Pipe { .. } => Handlers::Pipe { ports: self.artifact.ports.clone() },
             Form::Engine { replicas, .. } => Handlers::Engines(replicas),
         }
     }

@@ -67,7 +67,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], aroun
     out.push_str(&ingress(1));
     let stores: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
     wires(&mut out, &[("go", 1), ("idle", 1)]);
-    control(&mut out, tables, counters);
+    control(&mut out, tables, counters, false);
     turns(&mut out, tables, around.replicas);
     let asks = asks(tables, around.room);
     engines(&mut out, tables, around, &asks, &stores);

@@ -158,3 +158,24 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
     fields.insert("number", choose("x_number", 32, &|exit| exit.number.clone(), number(32, 0)));
     fields
 }
+
+/// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in
+/// front of it.
+pub fn aligned(exits: &[Exit]) -> u32 {
+    let mut least = 2;
+    for exit in exits.iter().filter(|exit| exit.kind != kind::DROP) {
+        let header: u32 = exit.header.iter().map(|part| part.1).sum();
+        // A short header of a packet to the host is beside the stream, unless nothing is left of the packet.
+        let beside = exit.kind == kind::HOST_PACKET && header <= 8;
+        let whole = exit.from == number(16, 0) && exit.end == mark("length");
+        let fits =
+            |header: u32| (0..24).any(|line| exit.from == number(16, u64::from(64 * line + header % 64)));
+        least = least.min(match () {
+            () if whole && (header == 0 || beside) => 2,
+            () if beside && header > 0 && !fits(0) => 0,
+            () if fits(header) || (beside && fits(0)) => 1,
+            () => 0,
+        });
+    }
+    least
+}

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use nicforge_ir::{Program, TableKind};
 
+use super::super::SLOTS;
 use super::super::expr::{Wire, resolve, used};
 use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
 use super::schedule::Pipe;
 
-/// Places in the queue of commands behind the pipe, and so packets on their way and stages of the longest pipe.
-pub const QUEUE: u32 = 64;
+/// Stages of the longest pipe. Packets on their way are at most as many as there are slots, and so commands in the queue behind it.
+pub const MOST_STAGES: u32 = 64;
 
 /// Ports of the module, beside `clk` and `rst`.
 pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
@@ -171,7 +172,7 @@ fn entry(out: &mut String, pipe: &Pipe) {
          logic [63:0] now;\n  logic for_frame, for_message, turn;\n\
          \x20 assign window = d_window;\n  assign length = d_length;\n  assign port = d_port;\n  assign now = d_time;\n  \
          assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == 7'd0;\n  \
-         assign d_take = d_valid && go && turn && inside_now < 7'd{QUEUE};\n  assign valid[0] = d_take;\n",
+         assign d_take = d_valid && go && turn && inside_now < 7'd{SLOTS};\n  assign valid[0] = d_take;\n",
         8 * pipe.window_bytes - 1
     );
     if pipe.interval > 1 {
@@ -305,7 +306,7 @@ fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
         out,
         "\n  // ---- out\n  logic [3:0] kind;\n  logic [31:0] number;\n  logic unused_room;\n  assign kind = {kind};\n  assign number = {};\n  \
          assign rec_valid = valid[{exit}];\n  assign rec_kind = {{1'b1, kind}};\n  assign rec_data = {{32'd0, number}};\n  assign c_kind[7:3] = 5'd0;\n  \
-         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({QUEUE})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      .put(valid[{exit}]),\n      \
+         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({SLOTS})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      .put(valid[{exit}]),\n      \
          .put_data({{kind == 4'd10, kind[3:1] == 3'b111, kind[2:0], number[7:0], {}, {}, {}, {}, slot_s{exit}}}),\n      .room(unused_room),\n      \
          .valid(c_valid),\n      .data({{c_host, c_silent, c_kind[2:0], c_port, c_hlen, c_hdr, c_from, c_rest, c_slot}}),\n      .take(c_take)\n  );\n",
         field("number"),

@@ -11,9 +11,9 @@ use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::{Dag, NoPipe};
-use super::leave::{Commit, command, commits};
+use super::leave::{Commit, aligned, command, commits};
 use super::ports::{FIELDS, Port, allot};
-use super::print::QUEUE;
+use super::print::MOST_STAGES;
 use crate::c::names::Names;
 
 /// What a hash function takes of the stage in which a key is given.
@@ -39,6 +39,8 @@ pub struct Pipe {
     /// The command's fields and their signals.
     pub command: BTreeMap<&'static str, String>,
     pub header_bytes: u32,
+    /// Of all packets that leave, see [`aligned`].
+    pub aligned: u32,
     pub window_bytes: u32,
     pub message_bytes: Option<u32>,
     pub notes: HashMap<String, String>,
@@ -70,6 +72,7 @@ pub fn schedule(
     let header_bytes =
         dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
     let header_bytes: u32 = u32::max(header_bytes, 1);
+    let aligned = aligned(&dag.exits);
     let command = command(&mut dag, &mut names, header_bytes);
     ports.put_in(&mut dag);
     let mut ports = std::mem::take(&mut ports.list);
@@ -158,9 +161,9 @@ pub fn schedule(
         exit = exit.max(arrivals.expression(&commit.refused).0);
     }
     // A packet on its way needs a place in the queue behind.
-    if exit >= QUEUE {
+    if exit >= MOST_STAGES {
         let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
-        let reason = format!("it would have {} stages; a pipe has {QUEUE} at most", exit + 1);
+        let reason = format!("it would have {} stages; a pipe has {MOST_STAGES} at most", exit + 1);
         return Err(NoPipe { reason, span });
     }
     // What no table, command or counter needs is left out.
@@ -197,6 +200,7 @@ pub fn schedule(
         exit,
         command,
         header_bytes,
+        aligned,
         window_bytes: dag.window.next_multiple_of(64),
         message_bytes,
         notes: dag.notes,

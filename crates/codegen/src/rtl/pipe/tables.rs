@@ -166,7 +166,11 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                     own("detail"),
                 ];
                 for (result, part) in results.iter_mut().zip(parts) {
-                    *result = format!("{s}_host ? {part} : {result}");
+                    // They stay behind a command, and nobody looks at them without a table.
+                    *result = match number {
+                        0 => part,
+                        _ => format!("t_table == 8'd{number} ? {part} : {result}"),
+                    };
                 }
             }
         }

@@ -52,7 +52,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
         "  nf_handlers u_handlers (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
         connect(&list)
     );
-    control(&mut out, tables, counters);
+    control(&mut out, tables, counters, true);
     buffer(&mut out, pipe);
     super::tables::print(&mut out, pipe, tables);
     counting(&mut out, program, tables);
@@ -76,8 +76,9 @@ fn buffer(out: &mut String, pipe: &Pipe) {
     );
     let _ = writeln!(
         out,
-        "  nf_egress #(\n      .HB({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+        "  nf_egress #(\n      .HB({}), .ALIGNED({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
         pipe.header_bytes,
+        pipe.aligned,
         connect(&[
             "c_valid",
             "c_take",
