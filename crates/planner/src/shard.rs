@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, Side, TableId, Type};
-use nicforge_target::{Reorder, SpreadKind, Target};
+use nicforge_target::{LinkKind, Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
 
@@ -325,6 +325,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     }
     let shared = shared.unwrap_or_default();
     let reorder = target.links.iter().any(|link| link.from == link.to && link.reorder != Reorder::None);
+    let one_sender = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
     let mut list: Vec<Steer> = Vec::new();
     for (s, ability) in abilities.iter().enumerate() {
         let entry = takes_packets(program, &stages[s]);
@@ -357,6 +358,13 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
                         .to_string(),
                 );
             }
+        }
+        if one_sender && gives_to_host(program, &stages[s]) {
+            // Whatever its keys allow: the ring of an AF_XDP socket has one producer, and events that are handed over get one order.
+            let name = &program.handlers[stages[s][0]].name;
+            ability =
+                Ability::Single(format!("`{name}` hands packets to AF_XDP sockets, which take one sender"));
+            by.clear();
         }
         let state = !matches!(ability, Ability::Free);
         let keys: BTreeSet<Origin> = match &ability {
@@ -406,6 +414,16 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         }
     }
     list
+}
+
+/// Whether a stage of the NIC hands packets to handlers that are pinned to the host.
+fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
+    let pinned = |h: &HandlerId| program.handlers[*h].side == Some(Side::Host);
+    let takes = |h: &HandlerId| {
+        program.events[program.handlers[*h].event].params.iter().any(|param| param.ty == Type::Packet)
+    };
+    let hosts: Vec<HandlerId> = program.handlers.keys().filter(pinned).filter(takes).collect();
+    !stage.iter().any(|h| pinned(h)) && sends_to(program, stage, &hosts)
 }
 
 /// Whether one stage sends events to another.
