@@ -423,7 +423,7 @@ fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
         program.events[program.handlers[*h].event].params.iter().any(|param| param.ty == Type::Packet)
     };
     let hosts: Vec<HandlerId> = program.handlers.keys().filter(pinned).filter(takes).collect();
-    !stage.iter().any(|h| pinned(h)) && sends_to(program, stage, &hosts)
+    !stage.iter().any(pinned) && sends_to(program, stage, &hosts)
 }
 
 /// Whether one stage sends events to another.
