@@ -55,6 +55,7 @@ const FITTED: &[&str] = &[
     "jsq_steering",
     "conn_limiter",
     "firewall",
+    "nat",
     "nf_chain",
     "quic_lb",
     "quic_lb*3",
