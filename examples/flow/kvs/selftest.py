@@ -11,7 +11,6 @@ import os
 import pathlib
 import random
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -22,50 +21,21 @@ import time
 
 from kvs import program
 from load import PORT, ascii_request, binary_request, key_of, mixed, value_of
-from nicforge.flow.tool import find
 from nicforge.linearizable import Operation, histories
 
 HERE = pathlib.Path(__file__).resolve().parent
-ADDRESS, REQUESTS, KEYS = "10.9.0.1", 3000, 150
+sys.path.insert(0, str(HERE.parent))
+import namespace  # noqa: E402
+from namespace import ADDRESS, ENDS_WITH_US, PATIENCE, find  # noqa: E402
+
+REQUESTS, KEYS = 3000, 150
 #: Of the race: requests, keys, requests under way, and the cache, which holds a few of the keys.
 RACES, RACED, AT_ONCE, BUCKETS, WAYS = 3000, 12, 12, 4, 2
-PATIENCE = 30.0
-#: In front of a command: it ends with the test, however that ends.
-ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 
 
 def run(variant: str, policy: str) -> int:
     """Exit status: 0 if all answers are memcached's, 1 if not, 3 if something is missing here."""
-    missing = [tool for tool in ("memcached", "ip", "ethtool", "unshare", "setpriv") if shutil.which(tool) is None]
-    if os.geteuid() != 0 or missing:
-        why = f"`{missing[0]}` is not installed" if missing else "it makes network namespaces"
-        print(f"error: the self-test cannot run here: {why}; run it as root after scripts/bootstrap.sh", file=sys.stderr)
-        return 3
-    words = ["unshare", "--net", sys.executable, str(HERE / "selftest.py"), variant, policy]
-    return subprocess.call(words)
-
-
-def call(*words: str) -> None:
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-
-
-def network() -> None:
-    """nf0 for the program, client for us."""
-    call("ip", "link", "set", "lo", "up")
-    call("ip", "link", "add", "nf0", "numrxqueues", "1", "type", "veth", "peer", "name", "client")
-    call("ethtool", "-K", "client", "tx", "off")
-    for end in ("nf0", "client"):
-        call("ip", "link", "set", end, "addrgenmode", "none")
-        call("ip", "link", "set", end, "up")
-    call("ip", "address", "add", "10.9.0.2/24", "dev", "client")
-    mac = link("nf0")["address"]
-    call("ip", "neighbour", "add", ADDRESS, "lladdr", mac, "dev", "client", "nud", "permanent")
-
-
-def link(name: str) -> dict:
-    """What `ip` says about an interface."""
-    told = subprocess.run(["ip", "-json", "link", "show", name], check=True, capture_output=True, text=True)
-    return json.loads(told.stdout)[0]
+    return namespace.again(HERE / "selftest.py", ["memcached"], variant, policy)
 
 
 def ask(address: str, datagram: bytes, seconds: float) -> bytes | None:
@@ -88,11 +58,7 @@ def answer(sock: socket.socket) -> bytes | None:
 
 
 def until_attached(name: str, there: bool) -> None:
-    started = time.monotonic()
-    while ("xdp" in link(name)) != there:
-        if time.monotonic() - started > PATIENCE:
-            sys.exit(f"error: no program was {'attached to' if there else 'taken off'} `{name}`")
-        time.sleep(0.05)
+    namespace.until(f"`{name}` has a program: {there}", lambda: ("xdp" in namespace.link(name)) == there)
 
 
 def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
@@ -105,15 +71,13 @@ def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
 def serve(variant: str, policy: str) -> int:
     # What arrives is handled where it is sent: one CPU for all packets, the one that the store's NIC side begins with.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    network()
+    namespace.network()
     with tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder, contextlib.ExitStack() as ends:
         # As root: a change of user would make it outlive a test that is killed.
         memcached = start(ends, "memcached", "-U", str(PORT), "-p", "0", "-l", "127.0.0.1", "-C", "-u", "root")
-        # veth takes what its peer's program sends back at once only if it has a program too.
-        listen = pathlib.Path(folder) / "listen.c"
-        listen.write_text("#include <nicforge.h>\nNF_PORTS(1);\nvoid net_recv(nf_pkt pkt) { nf_pass(pkt); }\n")
-        start(ends, find(), "run", str(listen), "--target", "xdp", "--dev", "client")
-        until_attached("client", True)
+        listening = namespace.listen(pathlib.Path(folder))
+        ends.callback(listening.wait)
+        ends.callback(listening.kill)
         until_answered("127.0.0.1", "memcached", memcached)
         with store(folder, program(variant, policy)) as (_, report):
             wrong = compare()
