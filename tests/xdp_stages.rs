@@ -166,7 +166,7 @@ fn examples_do_the_same_in_stages() {
 
 /// Stages in the order in which the handlers of a cut program send to each other, one replica each.
 fn line(program: &Program) -> Pipeline {
-    let stages = nicforge_planner::shard::stages(program);
+    let stages = nicforge_planner::stages::stages(program);
     let stages =
         stages.into_iter().map(|handlers| PipeStage { handlers, replicas: 1, ordered: false, locked: false });
     Pipeline {

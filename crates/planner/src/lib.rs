@@ -15,5 +15,6 @@ pub mod profile;
 pub mod search;
 pub mod shard;
 pub mod skew;
+pub mod stages;
 pub mod steer;
 pub mod toeplitz;

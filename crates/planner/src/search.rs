@@ -18,6 +18,7 @@ use crate::cut::{self, Cutter, Objective, Options, Weights};
 use crate::instance::{self, Config};
 use crate::mapping::{self, Edge, Goal, Instance, Limit, Mapping, Score, better};
 use crate::shard::{self, Steer};
+use crate::stages;
 
 /// How far to search.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +133,7 @@ impl Search<'_> {
         if !self.seen.insert(text::print(&program, text::PrintOptions { spans: false })) {
             return None;
         }
-        let stages = shard::stages(&program);
+        let stages = stages::stages(&program);
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
@@ -301,7 +302,7 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
             return format!("no memory holds table `{}` of {bytes} bytes", data.name);
         }
     }
-    for stage in shard::stages(program) {
+    for stage in stages::stages(program) {
         let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction == Direction::In;
         let side = |h: &HandlerId| program.handlers[*h].side.or(outside(h).then_some(Side::Nic));
         let on = |wanted: Side| stage.iter().find(|h| side(h) == Some(wanted));
@@ -316,7 +317,7 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
             );
         }
     }
-    let stages = shard::stages(program);
+    let stages = stages::stages(program);
     let steers = shard::steer(program, &stages, target);
     let can_reorder = target.links.iter().any(|link| link.reorder != Reorder::None);
     if let Some((stage, _)) = stages.iter().zip(&steers).find(|(_, steer)| steer.reorder && !can_reorder) {
