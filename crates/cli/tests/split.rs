@@ -89,3 +89,41 @@ fn what_cannot_be_divided_is_refused() {
     verify(stack.to_str().unwrap())
         .fails(1, &["stack.c:5", "`more` runs in the process and passes packets to the operating system"]);
 }
+
+/// The ring of an AF_XDP socket has one producer.
+#[test]
+fn packets_come_to_the_process_from_one_place() {
+    const HEAD: &str = "#include <nicforge.h>\nNF_PORTS(1);\nNF_TABLE(hash, seen, nf_be32, uint64_t, 1024);\nvoid more(nf_pkt pkt);\n";
+    const MORE: &str = "NF_ON(host);\nNF_UNORDERED\nvoid more(nf_pkt pkt) { nf_drop(pkt, \"more\"); }\n";
+    let place = Place::new();
+    let two = "void later(nf_pkt pkt);\nvoid net_recv(nf_pkt pkt)\n{\n    if (nf_len(pkt) > 100)\n        nf_enqueue(later, pkt);\n    \
+               else\n        nf_enqueue(more, pkt);\n}\nvoid later(nf_pkt pkt)\n{\n    nf_add_value(&seen, 0, 1);\n    \
+               nf_enqueue(more, pkt);\n}\n";
+    let two = place.file("two.c", format!("{HEAD}{two}{MORE}"));
+    place.run(&["build", two.to_str().unwrap(), "--target", "xdp", "--emit", "c"]).fails(
+        1,
+        &["two.c:13", "2 replicas of 2 stages hand packets to the process", "takes one sender", "help: "],
+    );
+    let spread = "void net_recv(nf_pkt pkt)\n{\n    struct nf_eth eth;\n    struct nf_ipv4 ip;\n    \
+                  if (nf_extract(pkt, &eth) && nf_extract(pkt, &ip))\n        nf_add_value(&seen, ip.src, 1);\n    nf_reset(pkt);\n    \
+                  nf_enqueue(more, pkt);\n}\n";
+    let spread = place.file("spread.c", format!("{HEAD}{spread}{MORE}"));
+    let said = place.run(&["explain", spread.to_str().unwrap(), "--target", "xdp", "replicas", "net_recv"]);
+    assert!(said.ok().contains("hands packets to AF_XDP sockets, which take one sender"), "{said:?}");
+}
+
+/// Units may have features of their own: the process makes packets of byte strings, the kernel's hook does not.
+#[test]
+fn what_only_the_host_can_do_is_asked_for_there() {
+    let place = Place::new();
+    let source = "#include <nicforge.h>\nNF_PORTS(1);\nNF_BUF_TABLE(array, kept, uint32_t, uint32_t, 4, 64);\nvoid make(nf_pkt pkt);\n\
+                  void net_recv(nf_pkt pkt) { nf_enqueue(make, pkt); }\nNF_ON(host);\nvoid make(nf_pkt pkt)\n{\n    \
+                  nf_buf_append_pkt(&kept, 0, pkt, 60);\n    nf_buf_send(&kept, 0, 0);\n    nf_buf_clear(&kept, 0);\n    nf_drop(pkt, \"kept\");\n}\n";
+    let host = place.file("host.c", source);
+    let said = place.run(&["plan", host.to_str().unwrap(), "--target", "xdp"]);
+    assert!(said.ok().contains("of 4 process"), "{said:?}");
+    let nic = place.file("nic.c", source.replace("NF_ON(host)", "NF_ON(nic)"));
+    place
+        .run(&["plan", nic.to_str().unwrap(), "--target", "xdp"])
+        .fails(1, &["lacks sending a table's byte string as a packet"]);
+}

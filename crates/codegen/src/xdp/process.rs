@@ -54,6 +54,7 @@ pub fn check(program: &Program, pipe: &mut Pipe) -> Vec<Unsupported> {
     if !pipe.has_process() {
         return errors;
     }
+    errors.extend(several_senders(program, pipe));
     let behind = behind(program, pipe);
     for (id, handler) in &program.handlers {
         let (inside, after) = (pipe.inside(id), behind.contains(&id));
@@ -103,6 +104,35 @@ pub fn check(program: &Program, pipe: &mut Pipe) -> Vec<Unsupported> {
         }
     }
     errors
+}
+
+/// The ring of an AF_XDP socket has one producer, and nothing locks it: packets for the process may come from one stage of one replica. A
+/// first stage on the interface is that for each of its queues, whose sockets are different ones.
+fn several_senders(program: &Program, pipe: &Pipe) -> Option<Unsupported> {
+    let hands = |handler: &&HandlerId| {
+        generated(program, **handler).iter().any(|event| {
+            pipe.edges.get(event).is_some_and(|edge| edge.packet && pipe.stages[edge.stage].process)
+        })
+    };
+    let senders: Vec<(usize, HandlerId)> = pipe
+        .handlers
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !pipe.stages[*at].process)
+        .filter_map(|(at, handlers)| Some((at, *handlers.iter().find(hands)?)))
+        .collect();
+    let all: u32 = senders.iter().map(|(at, _)| pipe.stages[*at].replicas).sum();
+    let (_, last) = *senders.last().filter(|_| all > 1)?;
+    let handler = &program.handlers[last];
+    Some(Unsupported {
+        message: format!(
+            "{all} replicas of {} stages hand packets to the process, `{}` among them, and an AF_XDP socket takes one sender",
+            senders.len(),
+            handler.name
+        ),
+        help: "choose another plan, or hand packets over in one place and values everywhere else".into(),
+        span: handler.span,
+    })
 }
 
 /// Handlers of the NIC side that get events from the process, directly or by others.
