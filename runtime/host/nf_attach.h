@@ -15,6 +15,7 @@
  *     -EPIPE    the run has ended: detach, and attach to the next one
  *     -EPROTO   the run is of another program than the header
  *     -EBUSY    another program is attached
+ *     -EMSGSIZE a message is longer than those of the program
  */
 #ifndef NF_ATTACH_H
 #define NF_ATTACH_H

@@ -407,7 +407,7 @@ pub struct Build {
     /// What to write
     #[arg(long, value_enum, default_value = "object")]
     pub emit: Emit,
-    /// Where to write it (default: NAME.o for objects, standard output for text)
+    /// Where to write it (default: NAME.o for objects, NAME_host for folders, standard output for text)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Target u280: map the design to the device with yosys and print what it takes, and how deep its logic is

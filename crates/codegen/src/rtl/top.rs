@@ -142,6 +142,24 @@ pub fn wires(out: &mut String, list: &[(&str, u32)]) {
     }
 }
 
+/// What leaves by the deparser, its streams and counters: the same signals whatever is in front of it.
+pub const LEAVING: [&str; 14] = [
+    "m_axis_tdata",
+    "m_axis_tkeep",
+    "m_axis_tlast",
+    "m_axis_tvalid",
+    "m_axis_tready",
+    "m_axis_tuser",
+    "h_axis_tdata",
+    "h_axis_tkeep",
+    "h_axis_tuser",
+    "h_axis_tlast",
+    "h_axis_tvalid",
+    "h_axis_tready",
+    "n_sent",
+    "n_host",
+];
+
 /// `.port(signal)` for every name, or `port=signal`.
 pub fn connect(list: &[&str]) -> String {
     let one = |name: &&str| {

@@ -13,7 +13,9 @@ use super::super::expr::Lower;
 use super::super::limits::Room;
 use super::super::module::range;
 use super::super::tables::{TableForm, bits_below};
-use super::super::top::{PORTS, connect, control, control_key, control_value, counting, ingress, wires};
+use super::super::top::{
+    LEAVING, PORTS, connect, control, control_key, control_value, counting, ingress, wires,
+};
 use super::unit::{TELLS, engines, module};
 
 /// What is around the handlers.
@@ -224,7 +226,7 @@ fn egress(out: &mut String, room: Room) {
     out.push_str("\n  // ---- out\n");
     let _ = writeln!(
         out,
-        "  nf_egress #(\n      .HB({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+        "  nf_egress #(\n      .HB({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{},\n{}\n  );",
         room.header,
         connect(&[
             "c_valid",
@@ -250,21 +252,8 @@ fn egress(out: &mut String, room: Room) {
             "r_data=e_r_data",
             "b_valid=e_back",
             "b_slot=e_slot",
-            "m_axis_tdata",
-            "m_axis_tkeep",
-            "m_axis_tlast",
-            "m_axis_tvalid",
-            "m_axis_tready",
-            "m_axis_tuser",
-            "h_axis_tdata",
-            "h_axis_tkeep",
-            "h_axis_tuser",
-            "h_axis_tlast",
-            "h_axis_tvalid",
-            "h_axis_tready",
-            "n_sent",
-            "n_host",
-        ])
+        ]),
+        connect(&LEAVING)
     );
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nicforge_ir::Program;
 
 use super::super::tables::TableForm;
-use super::super::top::{PORTS, connect, control, counting, ingress, wires};
+use super::super::top::{LEAVING, PORTS, connect, control, counting, ingress, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
 use super::print::ports;
 use super::schedule::Pipe;
@@ -76,7 +76,7 @@ fn buffer(out: &mut String, pipe: &Pipe) {
     );
     let _ = writeln!(
         out,
-        "  nf_egress #(\n      .HB({}), .ALIGNED({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+        "  nf_egress #(\n      .HB({}), .ALIGNED({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{},\n{}\n  );",
         pipe.header_bytes,
         pipe.aligned,
         connect(&[
@@ -103,20 +103,7 @@ fn buffer(out: &mut String, pipe: &Pipe) {
             "r_data=e_r_data",
             "b_valid=e_back",
             "b_slot=e_slot",
-            "m_axis_tdata",
-            "m_axis_tkeep",
-            "m_axis_tlast",
-            "m_axis_tvalid",
-            "m_axis_tready",
-            "m_axis_tuser",
-            "h_axis_tdata",
-            "h_axis_tkeep",
-            "h_axis_tuser",
-            "h_axis_tlast",
-            "h_axis_tvalid",
-            "h_axis_tready",
-            "n_sent",
-            "n_host",
-        ])
+        ]),
+        connect(&LEAVING)
     );
 }
