@@ -1,0 +1,99 @@
+//! Arguments of commands to runs that go on, and of `new`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::Source;
+
+#[derive(ClapArgs)]
+pub struct Table {
+    #[command(subcommand)]
+    pub action: TableAction,
+    /// Process id of the run, if there are several
+    #[arg(long, global = true, value_name = "PID")]
+    pub run: Option<u32>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What else identifies an entry of a ternary table.
+#[derive(ClapArgs)]
+pub struct Matching {
+    /// Ternary tables: the key's bits that must match (default: all)
+    #[arg(long)]
+    pub mask: Option<String>,
+    /// Ternary tables: the highest priority wins (default: 0)
+    #[arg(long)]
+    pub priority: Option<u32>,
+}
+
+#[derive(Subcommand)]
+pub enum TableAction {
+    /// Names, kinds and sizes
+    List,
+    /// One entry
+    Get {
+        table: String,
+        /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        #[arg(allow_negative_numbers = true)]
+        key: String,
+        #[command(flatten)]
+        matching: Matching,
+    },
+    /// Insert or overwrite an entry
+    Set {
+        table: String,
+        /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        #[arg(allow_negative_numbers = true)]
+        key: String,
+        /// As in a table file
+        #[arg(allow_negative_numbers = true)]
+        value: String,
+        #[command(flatten)]
+        matching: Matching,
+    },
+    /// Remove an entry
+    Delete {
+        table: String,
+        /// As in a table file: 7, 10.0.0.1, '{"src": "10.0.0.1", "port": 80}'
+        #[arg(allow_negative_numbers = true)]
+        key: String,
+        #[command(flatten)]
+        matching: Matching,
+    },
+    /// All entries
+    Dump { table: String },
+}
+
+#[derive(ClapArgs)]
+pub struct Metrics {
+    /// Process id of the run, if there are several
+    #[arg(long, value_name = "PID")]
+    pub run: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Reload {
+    #[command(flatten)]
+    pub source: Source,
+    /// Contents for tables that are new or changed (TOML or JSON; default: tables.toml beside the program)
+    #[arg(long, value_name = "FILE")]
+    pub tables: Option<PathBuf>,
+    /// Process id of the run, if there are several
+    #[arg(long, value_name = "PID")]
+    pub run: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct New {
+    /// Name of the program; makes a folder of that name
+    pub name: String,
+}
