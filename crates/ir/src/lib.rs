@@ -48,6 +48,7 @@ pub mod json;
 pub mod layout;
 pub mod ops;
 pub mod program;
+pub mod row;
 pub mod span;
 pub mod tables;
 pub mod text;
