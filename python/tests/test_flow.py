@@ -53,10 +53,15 @@ class Pass(Element):
 
 def line_of(text, back=0):
     """The line of this file that ends with a text."""
-    lines = pathlib.Path(__file__).read_text().splitlines()
+    return line_of_here(__file__, text)[1] - back
+
+
+def line_of_here(file, text):
+    """The name of a file and its line that ends with a text."""
+    lines = pathlib.Path(file).read_text().splitlines()
     found = [at + 1 for at, line in enumerate(lines) if line.endswith(text)]
     assert len(found) == 1, f"`{text}` is on lines {found}"
-    return found[0] - back
+    return pathlib.Path(file).name, found[0]
 
 
 def sent(program, path):
@@ -71,7 +76,8 @@ def refused(function, *words, line=None):
     for word in words:
         assert word in str(caught.value), str(caught.value)
     if line is not None:
-        assert (pathlib.Path(caught.value.place.file).name, caught.value.place.line) == (pathlib.Path(__file__).name, line)
+        line = line if isinstance(line, tuple) else (pathlib.Path(__file__).name, line)
+        assert (pathlib.Path(caught.value.place.file).name, caught.value.place.line) == line
 
 
 @pytest.mark.parametrize("target", ["dpdk", "agilio-cx", "u280", "pspin"])

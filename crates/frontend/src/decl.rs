@@ -72,6 +72,10 @@ impl<'a> Unit<'a> {
             // What failed is reported.
             let _ = self.handler(node, &annotations);
         }
+        if self.error_count() == 0 {
+            self.check_written_first();
+            self.check_fires();
+        }
         if !found && self.error_count() == 0 {
             let span =
                 root.inner.iter().rev().find(|n| n.name_span.file == first_file()).map(|n| n.name_span);
@@ -102,6 +106,22 @@ impl<'a> Unit<'a> {
         if !(1..=MAX_COUNT).contains(&count) {
             let message = format!("{count} is out of range: at most {MAX_COUNT}");
             self.refuse(codes::ANNOTATION, span, message, "give a smaller number");
+            return;
+        }
+        if let Some(first) = name.strip_prefix("write_first.") {
+            let first = first.trim_start_matches("struct ").split_once('.');
+            self.write_first.extend(first.map(|(of, member)| (of.into(), member.into())));
+            return;
+        }
+        if let Some(text) = name.strip_prefix("fires.") {
+            match crate::fires::declared(text, span) {
+                Some(declared) => self.fires_declared.push(declared),
+                None => {
+                    let help =
+                        "write NF_FIRES(all, function, outputs…), or one, zero_or_one, together, last, many";
+                    self.refuse(codes::ANNOTATION, span, "this says no class, or no outputs", help);
+                }
+            }
             return;
         }
         match name {

@@ -14,8 +14,10 @@ from .composite import Composite
 from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
 from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
+from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .program import Program
+from .state import Field, State, bytes_
 from .types import (
     Struct,
     Table,
@@ -46,6 +48,7 @@ __all__ = [
     "Echo",
     "Element",
     "Ethernet",
+    "Field",
     "FlowError",
     "FromHost",
     "FromNet",
@@ -57,6 +60,7 @@ __all__ = [
     "Queue",
     "Reply",
     "Segment",
+    "State",
     "Struct",
     "Table",
     "ToHost",
@@ -68,12 +72,14 @@ __all__ = [
     "be32",
     "be64",
     "bool_",
+    "bytes_",
     "i16",
     "i32",
     "i64",
     "i8",
     "mac",
     "packet",
+    "run_order",
     "u16",
     "u32",
     "u64",

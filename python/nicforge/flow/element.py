@@ -17,11 +17,14 @@ An element is a piece of C with ports. Its input's values are variables of the b
 
 The body is the C subset: the compiler's own front end reads it, so a packet that is not given away on some path, a loop
 without a bound or a wrong type is an error at the line of this file.
+
+An element with several inputs is a *join*: it runs once all of them were fed for one packet (joins.py).
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 
 from .errors import FlowError, Place, caller
@@ -31,7 +34,11 @@ from .types import Struct, Table, Type, check_name, packet
 building: list = []
 
 
-def _target(port: object, to: object) -> Element | Queue:
+#: How many of its outputs an element calls: each once, one of them, at most one of them, any number.
+FIRES = ("all", "one", "zero-or-one", "many")
+
+
+def _target(port: object, to: object) -> Element | Queue | Input:
     """What a connection leads to: of a composite, what is behind its input."""
     if isinstance(to, Port) or not hasattr(to, "entry"):
         raise FlowError(f"{port} can be connected to an element, a composite or a queue only", caller())
@@ -71,7 +78,7 @@ class Port:
 
     def __init__(self, element: Element, name: str, types: tuple[Type, ...]):
         self.element, self.name, self.types = element, name, types
-        self.to: list[Element | Queue] = []
+        self.to: list[Element | Queue | Input] = []
         self.place: Place | None = None
 
     def __rshift__(self, to):
@@ -85,8 +92,30 @@ class Port:
         return f"output `{self.name}` of {self.element}"
 
 
+class Input:
+    """One of several inputs of an element, ready to be connected to: `a >> b.left`."""
+
+    def __init__(self, element: Element, name: str, values: In):
+        self.element, self.name, self.values, self.place = element, name, values.values, values.place
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(self.values.values())
+
+    @property
+    def composites(self) -> list:
+        return self.element.composites
+
+    def entry(self) -> Input:
+        """Where a connection to it leads."""
+        return self
+
+    def __str__(self) -> str:
+        return f"input `{self.name}` of {self.element}"
+
+
 class Element:
-    """A piece of C with an input, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
+    """A piece of C with inputs, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
 
     `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in reports; made from the
     class if it is left out.
@@ -97,6 +126,10 @@ class Element:
     #: Structs of the body that are no port's and no table's.
     structs: tuple[Struct, ...] = ()
     body: str = ""
+    #: The state of packets that the body reads and writes (state.py).
+    state: type | None = None
+    #: How many of its outputs it promises to call; None promises nothing.
+    fires: str | None = None
     #: Of a cache's elements: the cache, "start", "write" or "end" of a region, and the outputs that lead into it.
     region: tuple | None = None
 
@@ -120,9 +153,38 @@ class Element:
         }
         for attribute, port in self.outputs.items():
             setattr(self, attribute, port)
+        #: Elements that run before it, with the line that says so.
+        self.after: list[tuple[Element, Place]] = []
+        self.inputs: dict[str, Input] = {}
+        self._join()
+        if self.fires is not None and self.fires not in FIRES:
+            raise FlowError(f"{self} fires `{self.fires}`", self.place, f"the classes are {', '.join(FIRES)}")
+        if self.state is not None and not isinstance(getattr(self.state, "struct", None), Struct):
+            raise FlowError(f"the state of {self} is no State", self.place, "write state = Request with class Request(State)")
+        if self.state is not None and self.inp is not None and "state" in self.inp.values:
+            raise FlowError(f"{self} has a state and a value that is called `state`", self.place, "call the value otherwise")
+
+    def _join(self) -> None:
+        """Several inputs become one with the values of all, and things to connect to."""
+        found = [(n, i) for cls in reversed(type(self).__mro__) for n, i in vars(cls).items() if isinstance(i, In)]
+        if len(found) < 2 or "inp" in vars(self):
+            return
+        for attribute, one in found:
+            self.inputs[attribute] = Input(self, attribute, one)
+            setattr(self, attribute, self.inputs[attribute])
+        every = [value for one in self.inputs.values() for value in one.values]
+        twice = next((value for value in every if every.count(value) > 1), None)
+        if twice is not None:
+            raise FlowError(f"two inputs of {self} have a value `{twice}`", self.place, "the body knows them by name")
+        self.inp = In(**{name: ty for one in self.inputs.values() for name, ty in one.values.items()})
 
     def entry(self) -> Element:
         """Where a connection to it leads."""
+        if self.inputs:
+            names = ", ".join(self.inputs)
+            raise FlowError(
+                f"{self} has several inputs ({names})", caller(), f"name one: {self.name}.{next(iter(self.inputs))}"
+            )
         return self
 
     def __rshift__(self, to):
@@ -144,11 +206,12 @@ class Element:
     def lines(self) -> list[tuple[str, Place]]:
         """The body's lines, with where they are written."""
         text = textwrap.dedent(self.body).strip("\n")
-        first = self._first_line()
-        return [(line, Place(first.file, first.line + at)) for at, line in enumerate(text.split("\n"))]
+        first, step = self._first_line()
+        return [(line, Place(first.file, first.line + step * at)) for at, line in enumerate(text.split("\n"))]
 
-    def _first_line(self) -> Place:
-        """Where the body begins: the class's source is looked through for its first line."""
+    def _first_line(self) -> tuple[Place, int]:
+        """Where the body begins, and lines of the file for each of its lines: the class's source is looked through for its
+        first line. A body in plain quotes is on one line of the file."""
         for cls in type(self).__mro__:
             if "body" not in vars(cls):
                 continue
@@ -160,9 +223,11 @@ class Element:
                 break
             for at, line in enumerate(source):
                 if wanted and line.strip().endswith(wanted):
-                    return Place(file, start + at)
-            return Place(file, start)
-        return self.place
+                    return Place(file, start + at), 1
+                if wanted and wanted in line and re.search(r"\bbody\s*=", line):
+                    return Place(file, start + at), 0
+            return Place(file, start), 0
+        return self.place, 0
 
 
 class Segment:
@@ -256,6 +321,12 @@ class Queue:
     def __rshift__(self, to):
         self.entry()
         target = _target(self, to)
+        if isinstance(target, Input):
+            raise FlowError(
+                f"{self} leads to {target}",
+                caller(),
+                "inputs meet at a fork on their side of a queue: put an element between",
+            )
         if not isinstance(target, Element):
             raise FlowError(f"{self} can be connected to an element only", caller())
         if self.to is not None:
@@ -269,6 +340,12 @@ class Queue:
         if self.whole is not self:
             return f"channel `{self.name.removeprefix(self.whole.name + '_')}` of {self.whole}"
         return f"queue `{self.name}`"
+
+
+def behind(to: Element | Queue | Input) -> Element:
+    """The element that a connection leads to, also through a queue."""
+    element = to.to if isinstance(to, Queue) else to
+    return element.element if isinstance(element, Input) else element
 
 
 def structs_of(types: list[Type]) -> list[Struct]:

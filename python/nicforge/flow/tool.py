@@ -37,16 +37,26 @@ class Tool:
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
         with self._folder() as path:
-            done = self._call("check", path, "--json")
-            try:
-                report = json.loads(done.stdout)
-            except json.JSONDecodeError:
-                raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
-            for diagnostic in report["diagnostics"]:
-                if diagnostic["severity"] == "error":
-                    raise self._error(diagnostic)
+            self._report(path)
             said = self._call("check", path, *(["--target", target] if target else []))
             return said.stdout.replace(path, self.name)
+
+    def fires(self) -> dict[str, str]:
+        """The firing classes of functions that were asked for; FlowError for the first mistake."""
+        with self._folder() as path:
+            found = self._report(path).get("fires", [])
+            return {each["function"]: each["class"].replace("_", "-") for each in found}
+
+    def _report(self, path: str) -> dict:
+        done = self._call("check", path, "--json")
+        try:
+            report = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
+        for diagnostic in report["diagnostics"]:
+            if diagnostic["severity"] == "error":
+                raise self._error(diagnostic)
+        return report
 
     def run(self, command: str, *arguments: str) -> str:
         """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
@@ -75,8 +85,10 @@ class Tool:
         while place is None and line > 1:
             line -= 1
             place = self.source.place(line)
-        text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") else ""
-        message = diagnostic["message"] + (f" in `{text}`" if text else "")
+        text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") in self.source.bodies else ""
+        element = self.source.element(line)
+        owner = f"{element}: " if element is not None else ""
+        message = owner + diagnostic["message"] + (f" in `{text}`" if text else "")
         return FlowError(message, place, "; ".join([*diagnostic.get("notes", []), *diagnostic.get("help", [])]))
 
 

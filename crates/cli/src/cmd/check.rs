@@ -30,8 +30,11 @@ pub fn run(args: Check) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (ok, list) = diagnostics(&args, &runtime)?;
+    let (ok, list, fires) = diagnostics(&args, &runtime)?;
     let mut answer = json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list });
+    if !fires.is_empty() {
+        answer["fires"] = fires.into();
+    }
     if let (Some(name), true) = (&args.target, ok) {
         let loaded = program::load(&args.source, &runtime)?;
         answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
@@ -40,20 +43,26 @@ pub fn run(args: Check) -> Result<(), Failure> {
     if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
-/// Whether the program is good, and everything there is to say about it.
-fn diagnostics(args: &Check, runtime: &Runtime) -> Result<(bool, Vec<Value>), Failure> {
+/// Whether the program is good, everything there is to say about it, and what functions with `NF_FIRES` call.
+fn diagnostics(args: &Check, runtime: &Runtime) -> Result<(bool, Vec<Value>, Vec<Value>), Failure> {
     let path = program::locate(&args.source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
         return Ok(match program::load(&args.source, runtime) {
-            Ok(_) => (true, Vec::new()),
-            Err(failure) => (false, vec![json!({ "severity": "error", "message": failure.message })]),
+            Ok(_) => (true, Vec::new(), Vec::new()),
+            Err(failure) => {
+                (false, vec![json!({ "severity": "error", "message": failure.message })], Vec::new())
+            }
         });
     }
-    let (list, files, ok) = match frontend::compile(&path, &program::options(&args.source, runtime)) {
-        Ok(output) => (output.warnings, output.program.files, true),
-        Err(diagnostics) => (diagnostics.diagnostics, diagnostics.files, false),
+    let (list, files, fires) = match frontend::compile(&path, &program::options(&args.source, runtime)) {
+        Ok(output) => (output.warnings, output.program.files, Some(output.fires)),
+        Err(diagnostics) => (diagnostics.diagnostics, diagnostics.files, None),
     };
-    Ok((ok, list.iter().map(|d| d.to_json(&files)).collect()))
+    let list = list.iter().map(|d| d.to_json(&files)).collect();
+    let ok = fires.is_some();
+    let found = fires.unwrap_or_default().into_iter();
+    let found = found.map(|f| json!({ "function": f.function, "outputs": f.outputs, "class": f.class }));
+    Ok((ok, list, found.collect()))
 }
 
 fn plural(n: usize) -> &'static str {
