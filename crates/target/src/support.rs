@@ -2,7 +2,7 @@
 
 use nicforge_ir::{Body, Direction, Op, Program, Side, Span};
 
-use crate::spec::{Device, EventDirection, Feature, Kind, Target};
+use crate::spec::{Device, EventDirection, Feature, Kind, LinkKind, Target};
 
 /// A construct that the target lacks, at its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,14 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             span: program.handlers.values().next().map(|h| h.span).unwrap_or_default(),
             what: format!("{} network ports (it has {})", program.ports, target.ports.count),
         });
+    }
+    let loses = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
+    let to_process = loses && program.handlers.values().any(|handler| handler.side == Some(Side::Host));
+    for handler in program.handlers.values().filter(|_| to_process) {
+        if handler.room.is_some_and(|room| !room.loses) {
+            let what = "queues that wait when they are full (between kernel and process they lose, counted)";
+            list.push(Missing { span: handler.span, what: what.to_string() });
+        }
     }
     let handlers = program.handlers.values().map(|h| (&h.body, features(target, h.side)));
     // Who calls a function is not known here: any unit may.

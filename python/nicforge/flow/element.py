@@ -264,6 +264,11 @@ class Queue:
     ordered    False if what is behind it may be overtaken by packets that take another way to the same tables.
     channels   names of its logical channels. `queue["gets"]` is then connected as a queue is, with types of its own: an
                entry carries what is used behind its channel, and all channels share the instances and their order.
+    entries    how many may wait, in each channel; 1024 if only `lossy` is said.
+    lossy      what a full queue does: True loses the entry, counted; False makes the sender wait; or names of the channels
+               that lose, and all others wait. None leaves it to the target (docs/flow.md).
+    instance   C over the values that go in: the instance of an entry, below `instances`. Entries of one instance are
+               handled by one core at a time, in order; entries whose number is out of range are given up, counted.
     """
 
     def __init__(
@@ -274,6 +279,9 @@ class Queue:
         ordered: bool = True,
         segment: Segment | None = None,
         channels: tuple[str, ...] | list[str] = (),
+        entries: int | None = None,
+        lossy: bool | tuple[str, ...] | list[str] | None = None,
+        instance: str | None = None,
     ):
         self.place = caller()
         self.composites = list(building)
@@ -290,6 +298,25 @@ class Queue:
         if instances is not None and (not isinstance(instances, int) or instances < 1):
             raise FlowError(f"queue `{name}` needs at least 1 instance", self.place)
         self.side, self.instances, self.ordered = side, instances, ordered
+        if instance is not None and (instances is None or not isinstance(instance, str)):
+            raise FlowError(
+                f"queue `{name}` chooses an instance and does not say among how many",
+                self.place,
+                'write instances=4, instance="key"',
+            )
+        self.instance = instance
+        if entries is not None and (not isinstance(entries, int) or not 1 <= entries <= 65536):
+            raise FlowError(f"queue `{name}` has room for {entries} entries", self.place, "take 1 to 65536")
+        listed = lossy if isinstance(lossy, (tuple, list)) else ()
+        unknown = [each for each in listed if each not in channels]
+        if unknown or isinstance(lossy, str):
+            named = unknown[0] if unknown else lossy
+            raise FlowError(
+                f"queue `{name}` has no channel `{named}` that could lose", self.place, "name one of its channels"
+            )
+        said = entries is not None or lossy is not None
+        #: How many entries wait, and whether one more is lost; None leaves it to the target.
+        self.room: tuple[int, bool] | None = (entries or 1024, bool(lossy)) if said else None
         self.to: Element | None = None
         #: The queue whose channel this is; itself without channels.
         self.whole: Queue = self
@@ -299,7 +326,16 @@ class Queue:
         for channel in channels:
             if channel in self.channels:
                 raise FlowError(f"queue `{name}` has two channels `{channel}`", self.place)
-            part = Queue(f"{name}_{check_name(channel, self.place)}", self.side, self.instances, ordered)
+            loses = channel in lossy if isinstance(lossy, (tuple, list)) else lossy
+            part = Queue(
+                f"{name}_{check_name(channel, self.place)}",
+                self.side,
+                self.instances,
+                ordered,
+                entries=entries,
+                lossy=loses,
+                instance=instance,
+            )
             part.place, part.segment, part.whole = self.place, segment, self
             self.channels[channel] = part
         if self.channels:

@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 
-from . import joins, regions
+from . import joins, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
@@ -85,6 +85,7 @@ class Program:
         for element in self.elements:
             self._check_cycle(element, [])
         regions.check(self.elements, self.sources)
+        queues.check_waiting(self)
 
     def _check_segments(self) -> None:
         """A core belongs to one segment, and a segment to one name."""
@@ -133,6 +134,8 @@ class Program:
             if node.name in taken:
                 raise FlowError(f"{node} has a name that is taken", node.place, "give it another name")
             taken[node.name] = node
+        for queue in self.queues:
+            taken.update(dict.fromkeys(queues.Queues(self).names(queue), queue))
         self.functions: dict[Element, str] = {}
         for element in self.elements:
             name, number = element.name, 2

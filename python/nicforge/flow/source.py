@@ -13,8 +13,9 @@ from .element import Element, Input, Port, Queue, structs_of
 from .errors import Place
 from .joins import Join
 from .library import FromHost, FromNet
+from .queues import Queues, where
 from .state import State, arrows, declared, guards, parameter, parts, variable
-from .types import Struct, Type
+from .types import Type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,7 @@ class _Writer:
         self.places: list[Place | None] = []
         self.owners: list[Element | None] = []
         self.bodies: set[int] = set()
+        self.queues = Queues(program, self)
         self.joins: dict[Element, Join] = {join.element: join for join in program.joins}
 
     def add(self, *lines: str, place: Place | None = None, element: Element | None = None) -> None:
@@ -71,22 +73,21 @@ class _Writer:
         for state in program.all_states():
             for line, place in guards(state):
                 self.add(line, place=place)
-        for table in tables:
+        for table in [*tables, *(table for queue in program.queues for table in self.queues.tables(queue))]:
             self.add(table.definition(), place=table.place)
         self.add("")
         for queue in program.queues:
-            for name, extra in self._handlers(queue):
-                self.add(f"void {name}({self._handed(queue, extra)});")
+            self.queues.declare(queue)
         for element in program.elements:
             if element.inp is not None:
-                self.add(f"static void {self._name(element)}({self._parameters(element)});")
-                self.add(*(f"static void {self._name(one)}({self._parameters(one)});" for one in element.inputs.values()))
+                self.add(f"static void {self.name_of(element)}({self._parameters(element)});")
+                self.add(*(f"static void {self.name_of(one)}({self._parameters(one)});" for one in element.inputs.values()))
         for queue in program.queues:
-            self._by_length(queue)
+            self.queues.send(queue)
         for element in program.elements:
             self._element(element)
         for queue in program.queues:
-            self._queue(queue)
+            self.queues.handle(queue)
         return Source(self.lines, self.places, self.owners, self.bodies)
 
     def _types(self, tables: list) -> list[Type]:
@@ -102,7 +103,7 @@ class _Writer:
 
     # -- what functions get beside values --------------------------------------------------------------------------------
 
-    def _name(self, of: Element | Input) -> str:
+    def name_of(self, of: Element | Input) -> str:
         if isinstance(of, Input):
             return f"{self.program.functions[of.element]}_{of.name}"
         return self.program.functions[of]
@@ -131,22 +132,16 @@ class _Writer:
         words += [f"{state.struct.c} *{parameter(state, own)}" for state in states]
         return ", ".join([*words, *(f"{join.struct.c} *{join.variable}" for join in joins)]) or "void"
 
-    def _handed(self, queue: Queue, part: Struct | None) -> str:
-        """The parameters of a queue's handler."""
-        words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
-        words += [f"{state.struct.c} {parameter(state, None)}" for state in self.program.states[queue.to]]
-        return ", ".join([*words, *([f"{part.c} part"] if part else [])]) or "void"
-
     # -- elements --------------------------------------------------------------------------------------------------------
 
     def _element(self, element: Element) -> None:
-        name = self._name(element)
+        name = self.name_of(element)
         self.add("")
         for port in element.outputs.values():
             self._port(name, port)
         if isinstance(element, FromNet):
             if element.segment is not None:
-                self.add(*_where(element.segment.device, element.segment.replicas), place=element.segment.place)
+                self.add(*where(element.segment.device, element.segment.replicas), place=element.segment.place)
             self._begin("void net_recv(nf_pkt pkt)", element, "pkt")
             return
         if isinstance(element, FromHost):
@@ -188,7 +183,7 @@ class _Writer:
         states = self.program.states[element]
         self.add(head, "{", *(f"    {declared(state, parameter(state, None))}" for state in states))
         call = ", ".join([value, *(f"&{parameter(state, None)}" for state in self._port_needs(element.outputs["out"])[0])])
-        self.add(f"    {self._name(element)}_out({call});", "}")
+        self.add(f"    {self.name_of(element)}_out({call});", "}")
 
     def _port(self, name: str, port: Port) -> None:
         values = [f"value_{at}" for at in range(len(port.types))]
@@ -199,104 +194,39 @@ class _Writer:
         self.add(f"static void {name}_{port.name}({', '.join(words) or 'void'})", "{")
         for to in self.program.orders[port]:
             if isinstance(to, Queue):
-                self._enqueue(to, values, port)
+                self.add(f"    {self.queues.call(to, values)}", place=port.place, element=port.element)
                 continue
             states, joins = self._needs(to)
             call = [*values, *(parameter(state, None) for state in states), *(join.variable for join in joins)]
-            self.add(f"    {self._name(to)}({', '.join(call)});", place=port.place, element=port.element)
+            self.add(f"    {self.name_of(to)}({', '.join(call)});", place=port.place, element=port.element)
         self.add("}")
 
     def _fires(self, element: Element, forks: list[Join]) -> None:
         """What the compiler is to count."""
-        name = self._name(element)
+        name = self.name_of(element)
         outputs = [f"{name}_{port}" for port in element.outputs]
         if outputs and (element.fires is not None or self.infer):
             word = (element.fires or "many").replace("-", "_")
             self.add(f"NF_FIRES({word}, {name}, {', '.join(outputs)})", place=element.place)
         for join in forks:
             inputs = sorted(join.element.inputs.values(), key=lambda one: one is join.last)
-            word, names = "together" if join.last is None else "last", [self._name(one) for one in inputs]
+            word, names = "together" if join.last is None else "last", [self.name_of(one) for one in inputs]
             self.add(f"NF_FIRES({word}, {name}, {', '.join(names)})", place=join.element.place)
 
     def _input(self, join: Join, one: Input) -> None:
         """What feeds a join."""
         element, of = join.element, join.variable
-        self.add(f"static void {self._name(one)}({self._parameters(one)})", "{")
+        self.add(f"static void {self.name_of(one)}({self._parameters(one)})", "{")
         states, joins = self._needs(element)
         more = [*(parameter(state, None) for state in states), *(each.variable for each in joins)]
         if join.last is one:
             call = [name if name in one.values else f"{of}->{name}" for name in element.inp.values]
-            self.add(f"    {self._name(element)}({', '.join([*call, *more])});", place=element.place, element=element)
+            self.add(f"    {self.name_of(element)}({', '.join([*call, *more])});", place=element.place, element=element)
         else:
             self.add(*(f"    {of}->{name} = {name};" for name in one.values))
         if join.last is None:
             bit = 1 << list(element.inputs).index(one.name)
             call = [f"{of}->{name}" for name in element.inp.values]
             self.add(f"    {of}->fed |= {bit};", f"    if ({of}->fed == {(1 << len(element.inputs)) - 1})")
-            self.add(f"        {self._name(element)}({', '.join([*call, *more])});", place=element.place)
+            self.add(f"        {self.name_of(element)}({', '.join([*call, *more])});", place=element.place)
         self.add("}")
-
-    # -- queues ----------------------------------------------------------------------------------------------------------
-
-    def _variable(self, queue: Queue) -> type[State] | None:
-        """The state of which the queue carries a byte string by its size."""
-        return next((state for state in self.program.states[queue.to] if variable(state)), None)
-
-    def _handlers(self, queue: Queue) -> list[tuple[str, Struct | None]]:
-        """The handlers behind a queue: one, or one for each length of the state's byte string."""
-        state = self._variable(queue)
-        if state is None:
-            return [(queue.name, None)]
-        return [(f"{queue.name}_{part.members['b'].count}", part) for part in parts(state)]
-
-    def _enqueue(self, queue: Queue, values: list[str], port: Port) -> None:
-        states = [parameter(state, None) for state in self.program.states[queue.to]]
-        if self._variable(queue) is not None:
-            line = f"{queue.name}({', '.join([*values, *states])});"
-        else:
-            line = f"nf_enqueue({', '.join([queue.name, *values, *(f'*{state}' for state in states)])});"
-        self.add(f"    {line}", place=port.place, element=port.element)
-
-    def _by_length(self, queue: Queue) -> None:
-        """Chooses the handler that takes just enough of the state's byte string."""
-        state = self._variable(queue)
-        if state is None:
-            return
-        (field, of), name = variable(state), parameter(state, None)
-        states = self.program.states[queue.to]
-        words = [ty.declare(value) for value, ty in queue.to.inp.values.items()]
-        words += [f"{each.struct.c} *{parameter(each, None)}" for each in states]
-        self.add("", f"static void {queue.name}({', '.join(words)})", "{")
-        self.add(f"    {state.struct.c} rest = *{name};", f"    rest.{field} = ({of.type.c}){{0}};")
-        handed = [*queue.to.inp.values, *("rest" if each is state else f"*{parameter(each, None)}" for each in states)]
-        handlers = self._handlers(queue)
-        for at, (handler, part) in enumerate(handlers):
-            length = part.members["b"].count
-            condition = f"if ({name}->{of.size} <= {length}) " if at + 1 < len(handlers) else ""
-            self.add(f"    {'else ' if at else ''}{condition}{{", f"        {part.c} part = {{0}};")
-            self.add(f"        for (uint32_t i = 0; i < {length}; i++)")
-            self.add(f"            part.b[i] = i < {name}->{of.size} ? {name}->{field}.b[i] : 0;")
-            self.add(f"        nf_enqueue({', '.join([handler, *handed, 'part'])});", "    }", place=queue.place)
-        self.add("}")
-
-    def _queue(self, queue: Queue) -> None:
-        state = self._variable(queue)
-        states = [parameter(each, None) for each in self.program.states[queue.to]]
-        for handler, part in self._handlers(queue):
-            self.add("")
-            self.add(*_where(queue.side, queue.instances), place=queue.place)
-            if not queue.ordered:
-                self.add("NF_UNORDERED", place=queue.place)
-            self.add(f"void {handler}({self._handed(queue, part)})", place=queue.place)
-            self.add("{")
-            if part is not None:
-                field = variable(state)[0]
-                self.add(f"    for (uint32_t i = 0; i < {part.members['b'].count}; i++)")
-                self.add(f"        {parameter(state, None)}.{field}.b[i] = part.b[i];")
-            words = [*queue.to.inp.values, *(f"&{each}" for each in states)]
-            self.add(f"    {self._name(queue.to)}({', '.join(words)});", "}")
-
-
-def _where(side: str | None, replicas: int | None) -> list[str]:
-    """Annotations of a handler."""
-    return [*([f"NF_ON({side});"] if side else []), *([f"NF_MAX_REPLICAS({replicas});"] if replicas else [])]
