@@ -8,6 +8,7 @@ count.out >> Reply()
 Program("counting", source).main()
 """
 
+from .batches import Batcher, Debatcher, Tick
 from .cache import Cache
 from .callable import CallableSegment
 from .composite import Composite
@@ -39,10 +40,12 @@ from .types import (
 )
 
 __all__ = [
+    "Batcher",
     "Cache",
     "CallableSegment",
     "Composite",
     "Count",
+    "Debatcher",
     "Discard",
     "Drop",
     "Echo",
@@ -63,6 +66,7 @@ __all__ = [
     "State",
     "Struct",
     "Table",
+    "Tick",
     "ToHost",
     "ToNet",
     "ToSystem",

@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 
-from . import joins, queues, regions
+from . import batches, joins, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
@@ -86,6 +86,7 @@ class Program:
             self._check_cycle(element, [])
         regions.check(self.elements, self.sources)
         queues.check_waiting(self)
+        batches.check(self.elements)
 
     def _check_segments(self) -> None:
         """A core belongs to one segment, and a segment to one name."""
