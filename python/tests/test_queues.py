@@ -155,7 +155,7 @@ def test_full_channels_lose_or_make_wait_as_they_say(capture):
 
 def test_check_says_which_target_cannot_wait():
     said = limited(lossy=()).check("xdp")
-    assert "queues that wait when they are full (between kernel and process they lose, counted)" in said
+    assert "queues that wait when they are full (those of the kernel lose, counted)" in said
     refused(lambda: limited(lossy=()).verify("xdp", "--pcap", str(TRAFFIC)), "xdp lacks queues that wait when they are full")
     for target, lossy in (("xdp", True), ("dpdk", ())):
         assert "wait when they are full" not in limited(lossy=lossy).check(target)

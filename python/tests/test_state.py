@@ -28,12 +28,6 @@ from test_flow import line_of_here, packets_of, refused
 results = Table("results", "hash", u32, u64, 8)
 
 
-def crossing(program, target="dpdk"):
-    """What each queue carries, as the plan says: bytes by name."""
-    edges = json.loads(program.tool().run("plan", "--target", target, "--json"))["edges"]
-    return {edge["event"]: {value["name"]: value["bytes"] for value in edge["values"]} for edge in edges}
-
-
 class Request(State):
     a = Field(u64)
     b = Field(u32)
@@ -106,7 +100,10 @@ def test_a_guarded_write_behind_a_queue_does_not_end_a_life(capture, tmp_path):
 
 def test_queues_carry_what_lives_behind_them_and_no_more():
     """`b` is written on all ways behind the queue, `count` not used; `a` and `key` live."""
-    assert crossing(guarded())["crossing"] == {"a": 8, "key": 8}
+    program = guarded()
+    assert program.carried() == {"crossing": {"a": 8, "key": 8}}
+    edges = json.loads(program.tool().run("plan", "--target", "dpdk", "--json"))["edges"]
+    assert [[value["name"] for value in edge["values"]] for edge in edges if edge["event"] == "crossing"] == [["a", "key"]]
     assert "NF_WRITE_FIRST(struct request, a)" in guarded().source().text
     assert "struct request state_request = {.count = 5};" in guarded().source().text
 
@@ -257,7 +254,7 @@ def test_byte_strings_cross_by_their_size(capture):
     network = FromNet()
     network >> Take() >> Queue("texts") >> Digest()
     program = Program("texts", network)
-    carried = crossing(program)
+    carried = program.carried()
     for most in (16, 32, 64):
         assert carried[f"texts_{most}"] == {"part": most, "length": 4, "sender": 6}
     path = capture([bytes([n]) + bytes((7 * i + n) & 255 for i in range(79)) for n in (0, 3, 16, 17, 32, 40, 63)])

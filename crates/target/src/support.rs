@@ -40,12 +40,11 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             what: format!("{} network ports (it has {})", program.ports, target.ports.count),
         });
     }
-    let loses = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
-    let to_process = loses && program.handlers.values().any(|handler| handler.side == Some(Side::Host));
-    for handler in program.handlers.values().filter(|_| to_process) {
+    let loses = target.links.iter().any(|link| matches!(link.kind, LinkKind::Cpumap | LinkKind::AfXdp));
+    for handler in program.handlers.values().filter(|_| loses) {
         if handler.room.is_some_and(|room| !room.loses) {
-            let what = "queues that wait when they are full (between kernel and process they lose, counted)";
-            list.push(Missing { span: handler.span, what: what.to_string() });
+            let what = "queues that wait when they are full (those of the kernel lose, counted)".to_string();
+            list.push(Missing { span: handler.span, what });
         }
     }
     let handlers = program.handlers.values().map(|h| (&h.body, features(target, h.side)));

@@ -27,7 +27,7 @@ import inspect
 import re
 import textwrap
 
-from .errors import FlowError, Place, caller
+from .errors import FlowError, Place, UnknownPort, caller
 from .types import Struct, Table, Type, check_name, packet
 
 #: Composites whose `configure` is running, outermost first.
@@ -193,6 +193,13 @@ class Element:
             raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: element.out >> …")
         return next(iter(self.outputs.values())) >> to
 
+    def __getattr__(self, name: str):
+        # Only called for what is not there; `__init__` may not be done.
+        if name.startswith("_") or "outputs" not in vars(self):
+            raise AttributeError(name)
+        there = ", ".join(f"`{each}`" for each in [*self.outputs, *self.inputs]) or "none"
+        raise UnknownPort(f"{self} has no port `{name}` (there are: {there})", caller())
+
     def add_output(self, name: str, *types: Type) -> Port:
         """An output whose types depend on the instance."""
         port = Port(self, check_name(name, self.place), types)
@@ -265,6 +272,7 @@ class Queue:
     channels   names of its logical channels. `queue["gets"]` is then connected as a queue is, with types of its own: an
                entry carries what is used behind its channel, and all channels share the instances and their order.
     entries    how many may wait, in each channel; 1024 if only `lossy` is said.
+    entry_bytes  most bytes of values an entry may have, beside its packet; more is an error.
     lossy      what a full queue does: True loses the entry, counted; False makes the sender wait; or names of the channels
                that lose, and all others wait. None leaves it to the target (docs/flow.md).
     instance   C over the values that go in: the instance of an entry, below `instances`. Entries of one instance are
@@ -280,6 +288,7 @@ class Queue:
         segment: Segment | None = None,
         channels: tuple[str, ...] | list[str] = (),
         entries: int | None = None,
+        entry_bytes: int | None = None,
         lossy: bool | tuple[str, ...] | list[str] | None = None,
         instance: str | None = None,
     ):
@@ -316,6 +325,9 @@ class Queue:
             )
         said = entries is not None or lossy is not None
         #: How many entries wait, and whether one more is lost; None leaves it to the target.
+        if entry_bytes is not None and (not isinstance(entry_bytes, int) or entry_bytes < 0):
+            raise FlowError(f"queue `{name}` has entries of {entry_bytes} bytes", self.place)
+        self.entry_bytes = entry_bytes
         self.room: tuple[int, bool] | None = (entries or 1024, bool(lossy)) if said else None
         self.to: Element | None = None
         #: The queue whose channel this is; itself without channels.
@@ -333,6 +345,7 @@ class Queue:
                 self.instances,
                 ordered,
                 entries=entries,
+                entry_bytes=entry_bytes,
                 lossy=loses,
                 instance=instance,
             )

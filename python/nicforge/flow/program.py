@@ -208,7 +208,27 @@ class Program:
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""
+        self.check_cores(target)
         return self.tool().check(target)
+
+    def check_cores(self, target: str | None) -> None:
+        """Raises FlowError if a segment names a core that the target does not have."""
+        segments = [node.segment for node in [*self.queues, *self.sources] if getattr(node, "segment", None) is not None]
+        if target in (None, "all", "interp") or not any(segment.cores for segment in segments):
+            return
+        units = self.tool().cores(target)
+        for segment in segments:
+            has = units.get(segment.device, max(units.values()))
+            if segment.cores and max(segment.cores) >= has:
+                raise FlowError(
+                    f"{segment} has core {max(segment.cores)}, and {target} has {has} there",
+                    segment.place,
+                    f"take cores 0 to {has - 1}",
+                )
+
+    def carried(self) -> dict[str, dict[str, int]]:
+        """What each queue carries beside a packet: the values that are used behind it, and their bytes."""
+        return self.tool().carried()
 
     def fires(self) -> dict[str, str]:
         """The firing class of each element with outputs, as the compiler finds it: all, one, zero-or-one, many."""
@@ -217,6 +237,7 @@ class Program:
 
     def verify(self, target: str, *arguments: str) -> str:
         """Runs a capture (`"--pcap", FILE`) on a target and in the interpreter; raises FlowError if they differ."""
+        self.check_cores(target)
         return self.tool().run("verify", "--target", target, *arguments)
 
     def run(self, pcap: str, *arguments: str, target: str = "interp") -> dict:

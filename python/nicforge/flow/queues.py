@@ -35,6 +35,10 @@ class Queues:
             return [(queue.name, None)]
         return [(f"{queue.name}_{part.members['b'].count}", part) for part in parts(self._variable(queue))]
 
+    def by_handler(self) -> dict[str, Queue]:
+        """The queues by the names of their handlers."""
+        return {name: queue for queue in self.program.queues for name, _ in self._handlers(queue)}
+
     def names(self, queue: Queue) -> list[str]:
         """Names of functions that are the queue's."""
         more = [f"{queue.name}_choose"] if queue.instance is not None else []

@@ -22,13 +22,15 @@ from .types import Type
 class Source:
     """The C of a program: its lines, and where each was written (None for what was made here).
 
-    elements: of which element a line is; bodies: the lines, counted from 1, that a body has.
+    elements: of which element a line is; bodies: the lines, counted from 1, that a body has; queues: by the names of their
+    handlers.
     """
 
     lines: list[str]
     places: list[Place | None]
     elements: list[Element | None]
     bodies: set[int]
+    queues: dict[str, Queue]
 
     @property
     def text(self) -> str:
@@ -88,7 +90,7 @@ class _Writer:
             self._element(element)
         for queue in program.queues:
             self.queues.handle(queue)
-        return Source(self.lines, self.places, self.owners, self.bodies)
+        return Source(self.lines, self.places, self.owners, self.bodies, self.queues.by_handler())
 
     def _types(self, tables: list) -> list[Type]:
         program = self.program

@@ -37,7 +37,8 @@ class Tool:
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
         with self._folder() as path:
-            self._report(path)
+            for one in self._report(path).get("queues", []):
+                self._check_entry(one)
             said = self._call("check", path, *(["--target", target] if target else []))
             return said.stdout.replace(path, self.name)
 
@@ -46,6 +47,33 @@ class Tool:
         with self._folder() as path:
             found = self._report(path).get("fires", [])
             return {each["function"]: each["class"].replace("_", "-") for each in found}
+
+    def carried(self) -> dict[str, dict[str, int]]:
+        """What each handler of a queue gets beside a packet: names and bytes."""
+        with self._folder() as path:
+            found = self._report(path).get("queues", [])
+            return {one["queue"]: {value["name"]: value["bytes"] for value in one["values"]} for one in found}
+
+    def _check_entry(self, one: dict) -> None:
+        queue = self.source.queues.get(one["queue"])
+        if queue is None or queue.entry_bytes is None or one["bytes"] <= queue.entry_bytes:
+            return
+        values = ", ".join(f"`{value['name']}` {value['bytes']}" for value in one["values"])
+        raise FlowError(
+            f"an entry of {queue} has {one['bytes']} bytes of values ({values}), and room for {queue.entry_bytes}",
+            queue.place,
+            "use less of them behind the queue, or give it more room (entry_bytes)",
+        )
+
+    def cores(self, target: str) -> dict[str, int]:
+        """How many units a target has on each device."""
+        done = self._call("targets", "show", target, "--json")
+        if done.returncode != 0:
+            raise FlowError(done.stderr.strip())
+        found: dict[str, int] = {}
+        for unit in json.loads(done.stdout)["target"]["units"]:
+            found[unit["device"]] = found.get(unit["device"], 0) + unit["count"]
+        return found
 
     def _report(self, path: str) -> dict:
         done = self._call("check", path, "--json")

@@ -1,11 +1,14 @@
 //! `nicforge check`: every problem in a program, in one go.
 
 use nicforge_frontend as frontend;
+use nicforge_ir::{Direction, Type};
+use nicforge_planner::cut;
 use serde_json::{Value, json};
 
 use super::matrix;
 use crate::args::Check;
 use crate::context::{Failure, Runtime};
+use crate::program::Loaded;
 use crate::{out, program};
 
 /// Prints diagnostics; succeeds if there are no errors.
@@ -35,12 +38,33 @@ pub fn run(args: Check) -> Result<(), Failure> {
     if !fires.is_empty() {
         answer["fires"] = fires.into();
     }
-    if let (Some(name), true) = (&args.target, ok) {
+    if ok {
         let loaded = program::load(&args.source, &runtime)?;
-        answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
+        if loaded.program.events.values().any(|event| event.direction == Direction::Internal) {
+            answer["queues"] = carried(&loaded)?;
+        }
+        if let Some(name) = &args.target {
+            answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
+        }
     }
     outln!("{answer:#}");
     if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+/// What each of the program's queues carries before anything is cut: the values that live behind it, and their bytes.
+fn carried(loaded: &Loaded) -> Result<Value, Failure> {
+    let prepared = cut::prepare(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
+    let queues =
+        prepared.events.values().filter(|event| event.direction == Direction::Internal).map(|event| {
+            let values = event.params.iter().filter(|param| param.ty != Type::Packet);
+            let values: Vec<(&str, u32)> =
+                values.map(|param| (param.name.as_str(), prepared.size_of(param.ty))).collect();
+            let bytes: u32 = values.iter().map(|(_, bytes)| bytes).sum();
+            let values: Vec<Value> =
+                values.into_iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect();
+            json!({ "queue": event.name, "bytes": bytes, "values": values })
+        });
+    Ok(queues.collect::<Vec<_>>().into())
 }
 
 /// Whether the program is good, everything there is to say about it, and what functions with `NF_FIRES` call.
