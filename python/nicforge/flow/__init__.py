@@ -19,6 +19,7 @@ from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .program import Program
 from .state import Field, State, bytes_
+from .tune import Tried, Tuned, tune
 from .types import (
     Struct,
     Table,
@@ -70,6 +71,8 @@ __all__ = [
     "ToHost",
     "ToNet",
     "ToSystem",
+    "Tried",
+    "Tuned",
     "Type",
     "Udp",
     "be16",
@@ -84,6 +87,7 @@ __all__ = [
     "mac",
     "packet",
     "run_order",
+    "tune",
     "u16",
     "u32",
     "u64",

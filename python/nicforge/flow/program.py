@@ -240,9 +240,25 @@ class Program:
         self.check_cores(target)
         return self.tool().run("verify", "--target", target, *arguments)
 
-    def run(self, pcap: str, *arguments: str, target: str = "interp") -> dict:
-        """Runs a capture; the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables."""
-        return json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
+    def run(self, pcap: str, *arguments: str, target: str = "interp", expected: dict | None = None) -> dict:
+        """Runs a capture; the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables.
+
+        expected: parts of the report, `{"sent": [3, 0]}`. Raises FlowError if one of them is otherwise, or not there.
+        """
+        self.check_cores(target)
+        report = json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
+        for name, wanted in (expected or {}).items():
+            if name not in report or report[name] != wanted:
+                found = json.dumps(report[name]) if name in report else "not reported"
+                raise FlowError(
+                    f"program `{self.name}` on {target}: `{name}` is {found}, expected {json.dumps(wanted)}", self.place
+                )
+        return report
+
+    def build(self, output: str, *arguments: str, target: str = "xdp") -> str:
+        """Builds what runs on a target into a file or folder; gives what `nicforge build` prints."""
+        self.check_cores(target)
+        return self.tool().run("build", "--target", target, "-o", output, *arguments)
 
     def _repr_svg_(self) -> str | None:
         """Notebooks show the graph, where Graphviz is installed."""
