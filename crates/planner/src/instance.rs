@@ -217,6 +217,11 @@ pub fn instance(
                 Ability::Sharded(_) => flows,
                 _ => u32::MAX,
             };
+            // Threads of the host are what a program asks for; units of a NIC are what it may use.
+            let instances = handlers
+                .iter()
+                .map(|h| &program.handlers[*h])
+                .filter_map(|handler| handler.max_replicas.filter(|_| handler.side == Some(Side::Host)));
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
             let served = |g: usize| {
                 let mut list = Vec::new();
@@ -230,6 +235,7 @@ pub fn instance(
                 served: (0..groups.len()).map(served).collect(),
                 cost,
                 weight,
+                asked_replicas: instances.min().unwrap_or(1),
                 max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)).min(by_flows),
                 // Locks keep tables whole but not arrival order.
                 worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },

@@ -392,7 +392,8 @@ impl Sending {
 fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {
     match shape {
         // A header that may not be there is zero for the receiver, which the frame does not say.
-        Shape::Int(origin) if !site.trusts(origin) => Shape::Other,
+        Shape::Int(origin) | Shape::Whole(origin) if !site.trusts(origin) => Shape::Other,
+        Shape::Whole(origin) => Shape::Whole(origin.with_params(outer)),
         Shape::Int(origin) => Shape::Int(origin.with_params(outer)),
         Shape::Members(members) => Shape::Members(members.iter().map(|m| compose(m, outer, site)).collect()),
         Shape::Other => Shape::Other,
@@ -401,7 +402,7 @@ fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {
 
 fn agree(a: &Shape, b: &Shape) -> Shape {
     match (a, b) {
-        (Shape::Int(x), Shape::Int(y)) if x == y => a.clone(),
+        (Shape::Int(x), Shape::Int(y)) | (Shape::Whole(x), Shape::Whole(y)) if x == y => a.clone(),
         (Shape::Members(xs), Shape::Members(ys)) if xs.len() == ys.len() => {
             Shape::Members(xs.iter().zip(ys).map(|(x, y)| agree(x, y)).collect())
         }

@@ -23,6 +23,7 @@ pub mod process;
 pub mod rate;
 mod ring;
 pub mod rtl;
+mod shards;
 pub mod sim;
 pub mod socket;
 pub mod spin;
