@@ -14,6 +14,7 @@ mod ctypes;
 mod decl;
 pub mod diagnostics;
 mod expr;
+mod externs;
 mod func;
 mod functions;
 mod init;

@@ -10,6 +10,7 @@ use nicforge_target::{Device, Generator, OpCosts, TableLayout, Target, UnitGroup
 
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
 use crate::shard::{self, Ability, Steer};
+use crate::stages::calls_c;
 use crate::{skew, steer};
 
 /// What the user says about planning.
@@ -240,7 +241,10 @@ pub fn instance(
                 // Locks keep tables whole but not arrival order.
                 worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },
                 flows: f64::from(flows),
-                lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
+                lockable: unordered
+                    && matches!(steer.ability, Ability::Single(_))
+                    && pinned.is_none()
+                    && handlers.iter().all(|h| calls_c(program, *h).is_none()),
                 by_entry: program
                     .tables
                     .keys()

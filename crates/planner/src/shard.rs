@@ -19,7 +19,7 @@ use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, Tabl
 use nicforge_target::{LinkKind, Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
-use crate::stages::{gives_to_host, senders, sends_to, takes_packets};
+use crate::stages::{calls_c, gives_to_host, senders, sends_to, takes_packets};
 
 /// Tables that handlers write other than by commutative ops, per program.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
@@ -83,6 +83,11 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
     let touched = |handler: HandlerId| {
         sites(program, handler, &|op| table_of(op).is_some_and(|table| mutable.contains(&table)))
     };
+    if let Some(name) = handlers.iter().find_map(|handler| calls_c(program, *handler)) {
+        return Ability::Single(format!(
+            "`{name}` is a function of C that may have state (its declaration has no __attribute__((const)))"
+        ));
+    }
     let with_state: Vec<HandlerId> = handlers.iter().copied().filter(|h| !touched(*h).is_empty()).collect();
     let [handler] = with_state[..] else {
         let [first, second, ..] = with_state[..] else { return Ability::Free };

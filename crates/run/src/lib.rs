@@ -15,6 +15,7 @@ pub mod dpdk;
 pub mod fault;
 pub mod host;
 pub mod live;
+pub mod native;
 pub mod netns;
 pub mod nfp;
 pub mod pcap;
