@@ -19,7 +19,8 @@ bool hmac_tag(const struct block *block, struct tag *tag)
 {
     uint8_t digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
-    if (!HMAC(EVP_sha256(), key, sizeof(key) - 1, block->b, sizeof(block->b), digest, &length) || length < sizeof(tag->b))
+    if (!HMAC(EVP_sha256(), key, sizeof(key) - 1, block->b, sizeof(block->b), digest, &length) ||
+        length < sizeof(tag->b))
         return false;
     memcpy(tag->b, digest, sizeof(tag->b));
     return true;

@@ -1,5 +1,5 @@
-/* Datagrams for port 7000 get a tag in front: the first 16 bytes of an HMAC-SHA256 over the first 32 bytes of their payload. The NIC side
- * looks at headers, the host side calls OpenSSL. */
+/* Datagrams for port 7000 get a tag in front: the first 16 bytes of an HMAC-SHA256 over the first 32 bytes of their
+ * payload. The NIC side looks at headers, the host side calls OpenSSL. */
 #include <nicforge.h>
 
 struct block {

@@ -5,7 +5,7 @@
     python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
 
 cpu        the NIC side picks the store's packets out, the host does everything
-sharded    the NIC side reads requests as far as their key, which chooses one of the host's threads; each has a part of the items
+sharded    the NIC side reads requests as far as their key, which chooses one of the host's threads and its part of the items
 split      the NIC side reads and checks requests of the binary protocol, the host reads the rest, stores and answers
 nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says why nothing is stale):
            write-through  GETs of the binary protocol are looked up; everything else goes to the host and passes the cache
@@ -110,7 +110,7 @@ def on_the_host(classify: Classify, split: bool) -> None:
 
 
 def sharded(classify: Classify, threads: int) -> None:
-    """The host in several threads. One queue carries both kinds of requests, so that reads and writes of a key stay in order."""
+    """The host in several threads. One queue carries reads and writes, so that those of a key stay in order."""
     first, key, value = ReadGet(), ReadKey(), ReadValue()
     find, put, ways, leave = Find(), Store(), IsWrite(), Leave()
     unknown = Drop("not a request for this store", name="unknown")
