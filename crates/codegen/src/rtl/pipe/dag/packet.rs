@@ -168,12 +168,14 @@ impl<'a> Walk<'a, '_, '_> {
             return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
         }
         self.dag.window = self.dag.window.max(last);
-        let fits = match cursor {
-            Cursor::At(at) => format!("{end} >= {}", number(16, u64::from(at + size))),
-            Cursor::Signal(signal, _) => format!("{end} >= {signal} + {}", number(16, u64::from(size))),
+        let (fits, delay) = match cursor {
+            Cursor::At(at) => at_least(&end, 16, u64::from(at + size)),
+            Cursor::Signal(signal, _) => {
+                (format!("{end} >= {signal} + {}", number(16, u64::from(size))), timing::carry(16))
+            }
         };
         let name = self.low.rename(ok);
-        self.put(&name, 1, fits, timing::carry(16));
+        self.put(&name, 1, fits, delay);
         let ok = mark(&name);
         let bytes = match cursor {
             Cursor::At(at) => self.wire(
