@@ -97,6 +97,9 @@ pub struct Source {
     /// Further folder for #include
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
+    /// Where functions are that the program declares `extern`: a C file, an object, or a library as --with=-lNAME
+    #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
+    pub with: Vec<String>,
 }
 
 /// Input events and table contents; what is left out is looked for beside the program.
@@ -266,6 +269,9 @@ pub struct SourceOrList {
     /// Further folder for #include
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
+    /// Where functions are that the program declares `extern`: a C file, an object, or a library as --with=-lNAME
+    #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
+    pub with: Vec<String>,
 }
 
 #[derive(ClapArgs)]

@@ -32,13 +32,9 @@ pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Res
 /// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
     let mut job = (asked(planned) || split(source)).then(|| made(planned, source, "xdp")).transpose()?;
-    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one. So are those
-    // of the process, which has one thread.
-    for job in job.iter_mut() {
-        let inside = in_process(job)?;
-        for (at, stage) in job.pipeline.stages.iter_mut().enumerate() {
-            stage.replicas = if stage.locked || inside.contains(&at) { 1 } else { stage.replicas };
-        }
+    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
+    for stage in job.iter_mut().flat_map(|job| &mut job.pipeline.stages) {
+        stage.replicas = if stage.locked { 1 } else { stage.replicas };
     }
     Ok(job)
 }
@@ -154,6 +150,13 @@ impl Job {
         let target = matrix::find(target.name())?;
         CoresProgram::new(&self.program, &self.pipeline, &placement, &target)
             .map_err(|e| bare_failure(&self.program, e))
+    }
+
+    /// The same for programs on `xdp`, where only tables of the process have parts: replicas of the kernel share theirs.
+    pub fn room_for_shards(&mut self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+        let inside = in_process(self)?;
+        let sharded = inside.iter().any(|stage| self.pipeline.stages[*stage].replicas > 1);
+        if sharded { self.make_room(source) } else { Ok(source.clone()) }
     }
 
     /// Makes room in the tables of this program and gives the one to compare with, see [`Plan::make_room`].

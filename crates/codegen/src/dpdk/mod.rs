@@ -129,8 +129,11 @@ pub(crate) fn prepared(
     })?;
     let locks = Locks::of(program, pipeline);
     let host = host::generate_with(program, &pipeline.context, &locks, pointers, lines)?;
+    // Replicas under locks share what they write.
+    let parts: Vec<(&[HandlerId], u32)> =
+        pipeline.stages.iter().map(|s| (&s.handlers[..], if s.locked { 1 } else { s.replicas })).collect();
     let tables: Vec<(bool, Option<CommuteOp>)> =
-        program.tables.keys().map(|table| table_use(program, pipeline, table)).collect();
+        program.tables.keys().map(|table| table_use(program, &parts, table)).collect();
     let locked = program.tables.keys().map(|table| locks.of_table(table)).collect();
     let sharded: Vec<bool> = tables.iter().map(|(sharded, _)| *sharded).collect();
     let commutes = tables.into_iter().map(|(_, op)| op).collect();
@@ -228,18 +231,22 @@ fn edges(program: &Program, pipeline: &Pipeline) -> Vec<(usize, usize)> {
     found
 }
 
-/// Whether a table has a shard per worker, and the one commutative op that writes it, if that is all.
-fn table_use(program: &Program, pipeline: &Pipeline, table: TableId) -> (bool, Option<CommuteOp>) {
-    let (mut written, mut replicas, mut ops, mut plain) = (false, 0, Vec::new(), false);
-    for stage in &pipeline.stages {
-        for handler in &stage.handlers {
+/// Whether a table has a shard per worker, and the one commutative op that writes it, if that is all. Of each stage its handlers
+/// and how many replicas have shards.
+pub(crate) fn table_use(
+    program: &Program,
+    stages: &[(&[HandlerId], u32)],
+    table: TableId,
+) -> (bool, Option<CommuteOp>) {
+    let (mut written, mut most, mut ops, mut plain) = (false, 0, Vec::new(), false);
+    for (handlers, replicas) in stages {
+        for handler in *handlers {
             let body = &program.handlers[*handler].body;
             body.for_each_inst(body.entry(), &mut |inst| {
                 let op = &body.insts[inst].op;
                 let effects = op.effects();
                 if [effects.table_read, effects.table_write].contains(&Some(table)) {
-                    // Replicas under locks share what they write.
-                    replicas = replicas.max(if stage.locked { 1 } else { stage.replicas });
+                    most = most.max(*replicas);
                     // An LRU table's order of use is written by reading, too.
                     let by_reading = program.tables[table].kind == nicforge_ir::TableKind::Lru;
                     written |= effects.table_write == Some(table) || by_reading;
@@ -252,7 +259,7 @@ fn table_use(program: &Program, pipeline: &Pipeline, table: TableId) -> (bool, O
         }
     }
     ops.dedup();
-    (written && replicas > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
+    (written && most > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
 }
 
 /// The whole application.

@@ -51,6 +51,13 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::T
         "-fdiagnostics-color=never"
     });
     command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
+    if let Some(object) = crate::native::object().filter(|_| machine == Machine::Here) {
+        let path = dir.path().join("functions.so");
+        std::fs::write(&path, object).map_err(|source| HostError::Io { path: path.clone(), source })?;
+        // What it needs itself, the application may call too.
+        command.arg("-Wl,--copy-dt-needed-entries").arg(path);
+        command.arg(format!("-Wl,-rpath,{}", dir.path().display()));
+    }
     let ran = command.args(flags).output();
     let ran = ran.map_err(|source| HostError::NoCompiler { compiler, package, source })?;
     if ran.status.success() { Ok(dir) } else { Err(refused(dir, compiler, &ran.stderr).into()) }

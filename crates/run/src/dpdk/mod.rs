@@ -44,12 +44,18 @@ pub enum DpdkError {
     NoEmulator { source: std::io::Error },
     #[error(transparent)]
     Build(#[from] HostError),
-    #[error("the process ended with {status}: {message}")]
+    #[error("the process ended with {status}: {message}{}", suspects(status))]
     Failed { status: std::process::ExitStatus, message: String },
     #[error("internal error: the process's results make no sense: {0}")]
     Results(String),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+/// Who may be at fault if a signal ended the process.
+fn suspects(status: &std::process::ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal().map_or(String::new(), |_| crate::native::suspects())
 }
 
 impl DpdkError {
@@ -221,6 +227,7 @@ impl DpdkProgram {
     pub fn path(&self, verify: bool) -> Result<PathBuf, DpdkError> {
         let cell = if verify { &self.verify } else { &self.live };
         if cell.get().is_none() {
+            crate::native::check(&self.program).map_err(|e| HostError::Functions(Box::new(e)))?;
             let dir = build::build(&self.artifact.source, verify, self.machine)?;
             // Nobody else can have set it: the cell is not shared between threads.
             let _ = cell.set(dir);
