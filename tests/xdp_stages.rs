@@ -10,8 +10,8 @@ use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_codegen::{LineStyle, pipeline, xdp};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::io::random;
-use nicforge_ir::text::{PrintOptions, parse, print};
-use nicforge_ir::{Direction, Entry, Input, InputEvent, Program, TableId, Verified, verify};
+use nicforge_ir::text::{PrintOptions, print};
+use nicforge_ir::{Direction, Entry, Input, InputEvent, Program, TableId, Verified};
 use nicforge_passes::PassManager;
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::instance::Config;
@@ -27,7 +27,7 @@ use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_target::Target;
 use nicforge_tests::example::for_each;
-use nicforge_tests::{kernel_is_missing, root};
+use nicforge_tests::{internal, kernel_is_missing, root};
 
 /// Candidates the search may look at: enough for plans of several stages.
 const CANDIDATES: u32 = 24;
@@ -233,13 +233,6 @@ fn random_program(seed: u64) -> bool {
         }
         Err(_) => false,
     }
-}
-
-fn internal(name: &str) -> Verified<Program> {
-    let path = root().join(format!("tests/internal_events/{name}.air"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-    verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
 }
 
 /// Nine of ten frames have one key, the others many.

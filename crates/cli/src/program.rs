@@ -96,12 +96,12 @@ pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> 
     lower_planned(&fuse(program.clone()).map_err(pass_failure)?)
 }
 
-/// A program as plans for a target begin with it: fused where units cannot hand anything on.
+/// A program as plans for a target begin with it: fused where units cannot hand anything on, or where that is never better.
 pub fn to_plan<'p>(
     program: &'p Verified<Program>,
     target: &nicforge_target::Target,
 ) -> Result<Cow<'p, Verified<Program>>, Failure> {
-    if target.links.is_empty() {
+    if target.links.is_empty() || target.in_a_row() {
         return fuse(program.clone()).map(Cow::Owned).map_err(pass_failure);
     }
     Ok(Cow::Borrowed(program))

@@ -49,6 +49,7 @@ pub mod layout;
 pub mod native;
 pub mod ops;
 pub mod program;
+pub mod row;
 pub mod span;
 pub mod tables;
 pub mod text;

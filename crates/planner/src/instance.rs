@@ -149,9 +149,9 @@ pub fn instance(
             group.count = group.count.max(pinned.min(spec.count));
         }
     }
-    // A design has one pipe. Whether handlers are engines instead, of which there may be several, their generator says afterwards.
+    // A design has one pipe, or an engine for each of its stages. Whether handlers are engines instead, of which there may be several, their generator says afterwards.
     for group in groups.iter_mut().filter(|group| group.codegen == Generator::Rtl) {
-        group.count = group.count.min(1);
+        group.count = group.count.min(stages.len() as u32);
     }
     let groups = groups;
     let costs = handler_costs(program, &groups, target, config.traffic);

@@ -377,11 +377,15 @@ impl Sending {
             return before.clone();
         }
         let mut agreed: Option<Vec<Shape>> = None;
+        // Where events go round nothing is known yet of what comes round.
+        known.insert(event, Rc::default());
         for (_, sender, sites) in self.by_handler.iter().filter(|(to, _, _)| *to == event) {
             let outer = self.to(program, *sender, known);
+            let inside = program.events[program.handlers[*sender].event].direction == Direction::Internal;
+            let comes_round = inside && outer.is_empty();
             for site in sites {
-                let args: Vec<Shape> =
-                    site.operands.iter().map(|shape| compose(shape, &outer, site)).collect();
+                let of = |shape| if comes_round { Shape::Other } else { compose(shape, &outer, site) };
+                let args: Vec<Shape> = site.operands.iter().map(of).collect();
                 agreed = Some(match agreed {
                     None => args,
                     Some(before) => before.iter().zip(&args).map(|(a, b)| agree(a, b)).collect(),

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use nicforge_ir::row::together;
 use nicforge_ir::{Direction, HandlerId, Op, Program, Side, TableId, Type};
+
+use nicforge_target::Target;
 
 use crate::shard::{mutable, table_of};
 
@@ -47,6 +50,22 @@ pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
         groups.insert(at.unwrap_or(groups.len()), merged);
     }
     forward(program, groups.into_iter().map(|(handlers, _)| handlers).collect())
+}
+
+/// Stages of a program on a target.
+pub fn on(program: &Program, target: &Target) -> Vec<Vec<HandlerId>> {
+    if target.in_a_row() { in_a_row(program) } else { stages(program) }
+}
+
+/// Stages for a target whose stages stand in a row ([`nicforge_ir::row`]): those that have to be one are.
+pub fn in_a_row(program: &Program) -> Vec<Vec<HandlerId>> {
+    let mut stages = stages(program);
+    while let Some(found) = together(program, &stages) {
+        let (first, second) = found.stages;
+        let handlers = stages.remove(second);
+        stages[first].extend(handlers);
+    }
+    stages
 }
 
 /// Stages so that events go to later ones, which merging may have undone; ways back from the host do not count. Where events go

@@ -10,12 +10,19 @@
 //! (accesses of tables that handlers change, what leaves, records) waits for the event's *turn*, which comes when all older events have
 //! ended. So the design does what one engine does, in the same order, for every program; how much faster depends on how early handlers begin to
 //! wait for their turn (`length`).
+//!
+//! # Stages
+//!
+//! Handlers of internal events that cannot run where the events are generated are engines of their own, one behind the other (`row`, `stages`).
 
+mod chain;
 pub mod design;
 mod entries;
 mod leave;
 pub mod length;
 mod packet;
+pub mod row;
+pub mod stages;
 pub mod top;
 mod unit;
 
@@ -23,6 +30,7 @@ use nicforge_ir::{
     Body, BufSource, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type, ValueId,
 };
 
+use self::row::Row;
 use super::cfg::{self, End, Graph, Jump, Step};
 use super::expr::{Lower, Wire, divides_by_wires, mark};
 use super::shape::{Bits, literal, number};
@@ -59,6 +67,8 @@ pub struct Engine<'a, 'b> {
     pub access_bytes: u32,
     /// Bytes of emitted headers there is room for.
     pub header_bytes: u32,
+    /// The stages there are and the number of this one, if there are several.
+    pub row: Option<(&'a Row, usize)>,
     pub errors: Vec<Unsupported>,
 }
 
