@@ -195,6 +195,9 @@ pub struct Planned {
     /// Use this candidate of the search instead of the best one; `nicforge plan --search` numbers them
     #[arg(long, value_name = "N")]
     pub candidate: Option<usize>,
+    /// Run stages with NF_ON(host) in a process of their own, joined by queues in memory (--target dpdk)
+    #[arg(long)]
+    pub host_process: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

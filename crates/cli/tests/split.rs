@@ -63,6 +63,27 @@ fn other_targets_take_the_same_program() {
     verify(&place, "split/split.c", "nat", &["--target", "liquidio"], want);
 }
 
+/// On DPDK the host's stages may have a process of their own.
+#[test]
+fn dpdk_has_the_host_in_a_process_of_its_own() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let apart = ["--target", "dpdk", "--host-process", "--candidate", "0"];
+    verify(&place, "split/split.c", "nat", &apart, "1127 of 1127 events, 5 of 5 tables");
+    let tables = source("shards/tables.toml");
+    let with_tables = [&apart[..], &["--tables", &tables]].concat();
+    verify(&place, "shards/shards.c", "nat", &with_tables, "1127 of 1127 events, 5 of 5 tables");
+    let (nat, capture) = (example("nat/nat.c"), example("nat/traffic.pcap"));
+    let go = |program: &str, target: &str| {
+        place.run(&["verify", program, "--target", target, "--host-process", "--pcap", &capture])
+    };
+    go(&nat, "dpdk").fails(1, &["no stage can run in a process of its own", "NF_ON(host)"]);
+    go(&nat, "liquidio").fails(2, &["--host-process is for --target dpdk"]);
+    place.is_clean();
+}
+
 #[test]
 fn a_run_prints_both_sides() {
     if !can_load() {

@@ -7,7 +7,7 @@ use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
 use nicforge_ir::{Entry, InputEvent, Program, Side, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
-use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
+use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_apart, verify_on};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
 use nicforge_target::Generator;
@@ -22,6 +22,8 @@ pub struct Job {
     pub plan: Plan,
     pub program: Verified<Program>,
     pub pipeline: Pipeline,
+    /// Stages of the host run in a process of their own.
+    pub apart: bool,
 }
 
 /// The plan for a target that runs as processes or engines.
@@ -66,6 +68,13 @@ pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure>
 }
 
 fn made(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {
+    if planned.host_process && target != "dpdk" {
+        let why = match target {
+            "xdp" => "on xdp they always do",
+            _ => "the others have no such processes",
+        };
+        return Err(Failure::usage(format!("--host-process is for --target dpdk: {why}")));
+    }
     on(planned, source, &matrix::find(target)?)
 }
 
@@ -81,7 +90,7 @@ pub fn on(
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower_planned(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
-    Ok(Job { plan, program, pipeline })
+    Ok(Job { plan, program, pipeline, apart: planned.host_process })
 }
 
 /// What runs a target's DPDK applications.
@@ -105,6 +114,10 @@ impl Job {
         if let Some(engines) = target.engines() {
             let ran = self.engines(engines)?.verify(&reference, entries, events);
             return ran.map_err(|e| failure(&self.program, e));
+        }
+        if self.apart {
+            return verify_apart(&reference, &self.program, &self.pipeline, entries, events)
+                .map_err(|e| failure(&self.program, e));
         }
         verify_on(machine(target), &reference, &self.program, &self.pipeline, entries, events)
             .map_err(|e| failure(&self.program, e))

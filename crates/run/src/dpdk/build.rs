@@ -8,9 +8,11 @@ use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 4] = [
+const DPDK_RUNTIME: [(&str, &str); 6] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
+    ("nf_far.h", include_str!("../../../../runtime/dpdk/nf_far.h")),
+    ("nf_link.h", include_str!("../../../../runtime/host/nf_link.h")),
     ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
     ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];
