@@ -69,6 +69,7 @@ module nf_egress #(
 );
   localparam integer HL = (HB + 63) / 64;
   localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 128;
+  localparam integer HW = $clog2(64 * HL + 1);
   localparam integer ROOM = 16;
 
   // ---- a command, and what follows from it for all its beats ----------------------------------------------
@@ -85,13 +86,14 @@ module nf_egress #(
   logic signed [11:0] first_line, last_line;
   // A short header to the host is beside the stream.
   logic i_beside;
-  logic [15:0] i_hlen, i_end;
+  logic [15:0] i_hlen, i_end, i_total;
   // The byte in memory that the first byte of the stream would be, with the header in front and without; up to the next line.
   logic [5:0] i_shift;
   logic signed [16:0] i_source, i_up, i_up_beside;
   assign c_hdr_low = 64'(c_hdr);
   assign i_beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
   assign i_hlen = i_beside ? 16'd0 : c_hlen;
+  assign i_total = i_beside ? c_rest : c_hlen + c_rest;
   assign i_end = c_from + c_rest - 16'd1;
   assign i_shift = c_from[5:0] - c_hlen[5:0];
   assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen});
@@ -100,7 +102,9 @@ module nf_egress #(
 
   // ---- beat by beat --------------------------------------------------------------------------------------
   logic primed;
-  logic [15:0] left, header_left;  // of this beat and those behind it
+  logic [15:0] left;  // of this beat and those behind it
+  logic [HW-1:0] header_left;
+  logic last_beat;  // left <= 64, found out a beat before: everything in front waits for it
   logic signed [11:0] line_now;
   logic is_prime, reads, as_previous, is_last, go, has_room;
   logic [11:0] wanted;
@@ -108,7 +112,7 @@ module nf_egress #(
   assign as_previous = n_prime && first && n_one_line;
   assign reads = !n_silent && n_any && (is_prime || as_previous || (line_now >= first_line && line_now <= last_line));
   assign wanted = is_prime || as_previous ? first_line : line_now;
-  assign is_last = n_silent || (!is_prime && left <= 16'd64);
+  assign is_last = n_silent || (!is_prime && last_beat);
 
   assign go = n_valid && has_room && !(reads && r_stall);
   assign taken = go && is_last;
@@ -135,9 +139,10 @@ module nf_egress #(
       first <= 1'b1;
       primed <= 1'b0;
       shift <= i_beside ? c_from[5:0] : i_shift;
-      total <= i_beside ? c_rest : c_hlen + c_rest;
-      left <= i_beside ? c_rest : c_hlen + c_rest;
-      header_left <= i_hlen;
+      total <= i_total;
+      left <= i_total;
+      last_beat <= i_total[15:6] == 10'd0 || i_total == 16'd64;
+      header_left <= HW'(i_hlen);
       header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
       first_line <= {2'b00, c_from[15:6]};
       last_line <= {2'b00, i_end[15:6]};
@@ -147,7 +152,8 @@ module nf_egress #(
       else begin
         first <= 1'b0;
         left <= left - 16'd64;
-        header_left <= header_left > 16'd64 ? header_left - 16'd64 : 16'd0;
+        last_beat <= left[15:7] == 9'd0 || left == 16'd128;
+        header_left <= HL > 1 && header_left > HW'(64) ? header_left - HW'(64) : '0;
         header <= header >> 512;
         line_now <= line_now + 12'sd1;
       end
@@ -159,7 +165,7 @@ module nf_egress #(
   logic v_1, v_2;
   logic [6:0] keep_count, header_count;
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
-  assign header_count = header_left > 16'd64 ? 7'd64 : header_left[6:0];
+  assign header_count = HL > 1 && header_left > HW'(64) ? 7'd64 : header_left[6:0];
   assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent, reads, as_previous, is_last, to_host,
                  n_addr, 12'd0, n_side, total, 16'd0, n_port, n_kind};
   always_ff @(posedge clk) begin

@@ -15,7 +15,7 @@
 module nf_ingress #(
     parameter integer SLOTS = 32,  // a power of two
     parameter integer LINES = 24,  // of a slot
-    parameter integer MIN_BYTES = 14,
+    parameter integer MIN_BYTES = 14,  // at most a beat
     parameter integer MAX_BYTES = 1518,
     parameter integer WIN_LINES = 1,
     parameter integer DROP_WHEN_FULL = 0,
@@ -59,6 +59,8 @@ module nf_ingress #(
     output logic [              31:0] n_full
 );
   localparam integer LW = $clog2(LINES + 1);
+  // The first byte that no frame has.
+  localparam integer LONG_LINE = MAX_BYTES / 64, LONG_BYTE = MAX_BYTES % 64;
   localparam integer DW = SW + 16 + 8 + 1 + 128 + 512 * WIN_LINES;
 
   logic in_frame, skipping, have_slot;
@@ -88,8 +90,9 @@ module nf_ingress #(
   assign length = {{(10 - LW) {1'b0}}, line, 6'd0} + {9'd0, bytes};
 
   assign bad = s_axis_tuser[8];
-  assign is_short = !is_host && length < 16'(MIN_BYTES);
-  assign is_long = too_long || length > 16'(MAX_BYTES);
+  // By the bit of a beat's keep that tells, not by its number of bytes, which is there later.
+  assign is_short = !is_host && line == '0 && !s_axis_tkeep[MIN_BYTES-1];
+  assign is_long = too_long || line > LW'(LONG_LINE) || (line == LW'(LONG_LINE) && s_axis_tkeep[LONG_BYTE]);
   assign good = last && !skip_now && !bad && !is_short && !is_long;
 
   assign w_en = beat && !skip_now && !too_long;

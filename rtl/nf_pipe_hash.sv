@@ -62,12 +62,6 @@ module nf_pipe_hash #(
   localparam integer TOUCH = 8 + R;  // {used, side, row, order}
   localparam integer COUNT = $clog2(CAPACITY + 1) + 2;
 
-  function [2:0] ones(input [3:0] of);
-    ones = {2'b0, of[0]} + {2'b0, of[1]} + {2'b0, of[2]} + {2'b0, of[3]};
-  endfunction
-  function [1:0] first(input [3:0] of);
-    first = of[0] ? 2'd0 : of[1] ? 2'd1 : of[2] ? 2'd2 : 2'd3;
-  endfunction
   // Order of use of four ways; bits (0,1) (0,2) (0,3) (1,2) (1,3) (2,3), lowest first.
   function [5:0] touched(input [5:0] order, input [1:0] way);
     case (way)
@@ -117,7 +111,8 @@ module nf_pipe_hash #(
       wire [8*ENTRY-1:0] row;
       wire [PLACE-1:0] place5;
       wire [R-1:0] a5, b5;
-      wire [3:0] used_a5, used_b5;
+      wire free5;
+      wire [2:0] new5;
       nf_pipe_hash_port #(
           .KEY(KEY),
           .VALUE(VALUE),
@@ -136,8 +131,8 @@ module nf_pipe_hash #(
           .a5(a5),
           .b5(b5),
           .place5(place5),
-          .used_a5(used_a5),
-          .used_b5(used_b5),
+          .free5(free5),
+          .new5(new5),
           .order_a5(orders_a[6*g+:6]),
           .order_b5(orders_b[6*g+:6]),
           .clear(state == CLEAR),
@@ -162,13 +157,9 @@ module nf_pipe_hash #(
       if (g == 0) begin : g_first
         assign row_q = row;
       end
-      logic free_a, free_b;
       logic [PLACE-1:0] new_place;
-      assign free_a = used_a5 != 4'hf;
-      assign free_b = used_b5 != 4'hf;
-      assign has_place[g] = free_a || free_b || (LRU == 0 && stash_free);
-      assign new_place = free_a && (!free_b || ones(used_a5) <= ones(used_b5)) ? {2'b00, first(~used_a5), a5}
-          : free_b ? {2'b01, first(~used_b5), b5}
+      assign has_place[g] = free5 || (LRU == 0 && stash_free);
+      assign new_place = free5 ? {1'b0, new5, new5[2] ? b5 : a5}
           : LRU == 0 ? {1'b1, stash_first, {R{1'b0}}}
           : {2'b00, oldest(orders_a[6*g+:6]), a5};
       assign places[PLACE*g+:PLACE] = c_hit[g] ? place5 : new_place;

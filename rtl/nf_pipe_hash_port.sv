@@ -4,10 +4,12 @@
 //
 //   stage 0  the key is hashed                    3  the way that has the key is chosen, or the place in the stash
 //         1  both rows are read                   4  changes since the rows were read are put in (forwarding)
-//         2  every way's key is compared          5  the entry is shown; in this stage it may be changed
+//         2  every way's key is compared          5  the entry is shown, and where a new one would go; in this stage it may be changed
 // Changes come from the table: `n_` is what is changed in this cycle, by each port's entry, `p_` in the three cycles before, the last
-// one lowest. Whether this key or its rows are concerned is found out beside the program's logic, which decides on `n_write`
-// and `n_delete` late in the cycle; behind those there are two levels of logic. Without VALUED rows have no values, and the port gives none.
+// one lowest. Whether this key or its rows are concerned is found out in stage 3, for the last change beside the program's logic, which
+// decides on `n_write` and `n_delete` late in the cycle; behind those there are two levels of logic. Where a new entry goes is found without
+// the last change too: another place is taken if that change took the first. So the emptier row (d-left) is that of a cycle before.
+// Without VALUED rows have no values, and the port gives none.
 // With LRU there is an order of use beside every row: bit (i, j), i < j, says that way i was used after way j.
 //
 // Latency: 5 cycles. Throughput: one a cycle. `v4` says that there is a key in stage 4; the one in stage 5 stays until then.
@@ -35,8 +37,8 @@ module nf_pipe_hash_port #(
     output logic [          R-1:0]   a5,
     output logic [          R-1:0]   b5,
     output logic [        PLACE-1:0] place5,
-    output logic [            3:0]   used_a5,
-    output logic [            3:0]   used_b5,
+    output logic                     free5,  // there is a place in a row: side and way
+    output logic [            2:0]   new5,
     output logic [            5:0]   order_a5,
     output logic [            5:0]   order_b5,
     // the memories' write port: the change of this cycle, or an empty row
@@ -99,7 +101,7 @@ module nf_pipe_hash_port #(
   endgenerate
 
   // ---- stage 2: who has the key --------------------------------------------------------------------------
-  logic [7:0] same3, used3;
+  logic [7:0] same3, used3;  // of both rows, the second one's above
   logic [8*VALUE-1:0] values3;
   logic [STASH-1:0] stashed3;
   integer i;
@@ -131,73 +133,128 @@ module nf_pipe_hash_port #(
   logic hit4;
   logic [VALUE-1:0] value4;
   logic [PLACE-1:0] place4;
-  logic [3:0] used_a4, used_b4;
+  logic [7:0] used4;
   always_ff @(posedge clk) begin
     hit4 <= same3 != '0 || stashed3 != '0;
     value4 <= value3;
     place4 <= stashed3 != '0 ? {1'b1, stash3, {R{1'b0}}} : {1'b0, way3, way3[2] ? b3 : a3};
-    {used_b4, used_a4} <= used3;
+    used4 <= used3;
+  end
+
+  // ---- what changes are about: this key, a way of its rows --------------------------------------------------
+  // A way of rows `a` and `b` by a bit, 4 for `b`, if the place is one of theirs.
+  function [7:0] way_in(input [PLACE-1:0] at, input [R-1:0] a, input [R-1:0] b);
+    way_in = {7'd0, !at[PLACE-1] && at[R-1:0] == (at[R+2] ? b : a)} << at[R+2:R];
+  endfunction
+  function [PLACE-1:0] past_place(input integer number);
+    past_place = p_changes[CHANGE*(number-1)+VALUE+:PLACE];
+  endfunction
+  logic [3:1] past_change, past_alive, past_same;  // 1 is the change of the cycle before
+  logic [7:0] past_way[1:3];
+  wire [PORTS-1:0] n_same3, n_same;
+  wire [8*PORTS-1:0] n_way3, n_way;
+  genvar n;
+  generate
+    for (n = 0; n < PORTS; n = n + 1) begin : g_change
+      assign n_same3[n] = n_keys[KEY*n+:KEY] == key3;
+      assign n_same[n] = n_keys[KEY*n+:KEY] == key4;
+      assign n_way3[8*n+:8] = way_in(n_places[PLACE*n+:PLACE], a3, b3);
+      assign n_way[8*n+:8] = way_in(n_places[PLACE*n+:PLACE], a4, b4);
+    end
+    for (n = 1; n <= 3; n = n + 1) begin : g_past
+      assign {past_change[n], past_alive[n]} = p_changes[CHANGE*n-1-:2];
+    end
+  endgenerate
+  logic [7:0] late_way;
+  integer c, d;
+  always_comb begin
+    late_way = '0;
+    for (c = 0; c < PORTS; c = c + 1) late_way = late_way | ({8{n_write[c] || n_delete[c]}} & n_way3[8*c+:8]);
+  end
+  always_ff @(posedge clk) begin
+    past_same[1] <= |((n_write | n_delete) & n_same3);
+    past_way[1] <= late_way;
+    for (d = 2; d <= 3; d = d + 1) begin
+      past_same[d] <= past_change[d-1] && p_changes[CHANGE*(d-2)+VALUE+PLACE+:KEY] == key3;
+      past_way[d] <= {8{past_change[d-1]}} & way_in(past_place(d - 1), a3, b3);
+    end
   end
 
   // ---- stage 4: what changed since the rows were read ----------------------------------------------------
   // First what is known at the start of the cycle: changes of the three cycles before, the oldest first.
-  logic hit_past, c_change, c_alive;
-  logic [VALUE-1:0] value_past, c_value;
-  logic [PLACE-1:0] place_past, c_place;
-  logic [3:0] used_a_past, used_b_past;
-  logic [KEY-1:0] c_key;
-  integer p;
+  logic hit_past, gone;
+  logic [VALUE-1:0] value_past;
+  logic [PLACE-1:0] place_past;
+  logic [7:0] used_past;
+  integer p, r;
   always_comb begin
     hit_past = hit4;
     value_past = value4;
     place_past = place4;
-    used_a_past = used_a4;
-    used_b_past = used_b4;
-    for (p = 2; p >= 0; p = p - 1) begin
-      {c_change, c_alive, c_key, c_place, c_value} = p_changes[CHANGE*p+:CHANGE];
-      if (c_change) begin
-        if (c_key == key4) begin
-          hit_past   = c_alive;
-          value_past = c_value;
-          place_past = c_place;
-        end else if (LRU != 0 && c_place == place_past) hit_past = 1'b0;
-        if (!c_place[PLACE-1] && !c_place[R+2] && c_place[R-1:0] == a4) used_a_past[c_place[R+1:R]] = c_alive;
-        if (!c_place[PLACE-1] && c_place[R+2] && c_place[R-1:0] == b4) used_b_past[c_place[R+1:R]] = c_alive;
-      end
+    used_past = used4;
+    for (p = 3; p >= 1; p = p - 1) begin
+      // An entry of a table with LRU is gone if another was put where it is: where it was last put, or found.
+      gone = past_place(p) == place4;
+      for (r = 3; r > p; r = r - 1) if (past_same[r]) gone = past_place(p) == past_place(r);
+      if (past_same[p]) begin
+        hit_past   = past_alive[p];
+        value_past = p_changes[CHANGE*(p-1)+:VALUE];
+        place_past = past_place(p);
+      end else if (LRU != 0 && past_change[p] && gone) hit_past = 1'b0;
+      used_past = (used_past & ~past_way[p]) | ({8{past_alive[p]}} & past_way[p]);
     end
   end
+  // A place for a new entry: the first free way of the row with fewer entries, on the left when equal. And another, the last free way of all.
+  function [3:0] first(input [3:0] used);
+    first = {!used[3] && used[2:0] == 3'b111, !used[2] && used[1:0] == 2'b11, !used[1] && used[0], !used[0]};
+  endfunction
+  // At least one, two, three, all of four.
+  function [3:0] at_least(input [3:0] of);
+    at_least[0] = |of;
+    at_least[1] = (of[0] && of[1]) || (of[2] && of[3]) || ((of[0] || of[1]) && (of[2] || of[3]));
+    at_least[2] = (of[0] && of[1] && (of[2] || of[3])) || ((of[0] || of[1]) && of[2] && of[3]);
+    at_least[3] = &of;
+  endfunction
+  logic right, one_free, two_free;
+  logic [3:0] first_a, first_b;
+  logic [2:0] place_one, place_two;
+  integer q;
+  assign right = (at_least(used_past[3:0]) & ~at_least(used_past[7:4])) != '0;
+  assign first_a = first(used_past[3:0]);
+  assign first_b = first(used_past[7:4]);
+  assign place_one = right ? {1'b1, first_b[3] || first_b[2], first_b[3] || first_b[1]}
+      : {1'b0, first_a[3] || first_a[2], first_a[3] || first_a[1]};
+  assign one_free = used_past != 8'hff;
+  always_comb begin
+    two_free  = 1'b0;
+    place_two = 3'd0;
+    for (q = 0; q < 8; q = q + 1)
+      if (!used_past[q]) begin
+        two_free  = (~used_past & ((8'd1 << q) - 8'd1)) != '0;
+        place_two = 3'(q);
+      end
+  end
   // Then the change of this cycle, by whichever port: late are only n_write and n_delete.
-  wire [PORTS-1:0] n_same, n_over;
-  wire [4*PORTS-1:0] n_in_a, n_in_b;
-  genvar n;
-  generate
-    for (n = 0; n < PORTS; n = n + 1) begin : g_change
-      logic is_stash, side;
-      logic [1:0] way;
-      logic [R-1:0] at;
-      assign {is_stash, side, way, at} = n_places[PLACE*n+:PLACE];
-      assign n_same[n] = n_keys[KEY*n+:KEY] == key4;
-      assign n_over[n] = LRU != 0 && {is_stash, side, way, at} == place_past;
-      assign n_in_a[4*n+:4] = {3'b0, !is_stash && !side && at == a4} << way;
-      assign n_in_b[4*n+:4] = {3'b0, !is_stash && side && at == b4} << way;
-    end
-  endgenerate
-  logic writes, deletes, overwrites;
+  logic writes, deletes, overwrites, takes, takes_a, takes_b;
+  logic [7:0] leaves;
   logic [PLACE-1:0] n_place;
-  logic [3:0] used_a, used_b;
   assign writes = |(n_write & n_same);
   assign deletes = |(n_delete & n_same);
-  assign overwrites = |(n_write & n_over);
   integer m;
   always_comb begin
     n_place = '0;
-    used_a = used_a_past;
-    used_b = used_b_past;
+    overwrites = 1'b0;
+    takes_a = 1'b0;
+    takes_b = 1'b0;
+    leaves = '0;
     for (m = 0; m < PORTS; m = m + 1) begin
       n_place = n_place | ({PLACE{n_same[m] && n_write[m]}} & n_places[PLACE*m+:PLACE]);
-      used_a  = (used_a | ({4{n_write[m]}} & n_in_a[4*m+:4])) & ~({4{n_delete[m]}} & n_in_a[4*m+:4]);
-      used_b  = (used_b | ({4{n_write[m]}} & n_in_b[4*m+:4])) & ~({4{n_delete[m]}} & n_in_b[4*m+:4]);
+      overwrites = overwrites || (LRU != 0 && n_write[m] && n_places[PLACE*m+:PLACE] == place_past);
+      takes_a = takes_a || (n_write[m] && (n_way[8*m+:4] & first_a) != '0);
+      takes_b = takes_b || (n_write[m] && (n_way[8*m+4+:4] & first_b) != '0);
+      leaves = leaves | ({8{n_delete[m]}} & n_way[8*m+:8]);
     end
+    takes = right ? takes_b : takes_a;
   end
   always_ff @(posedge clk) begin
     key1 <= key_in;
@@ -211,7 +268,11 @@ module nf_pipe_hash_port #(
       hit5 <= writes || (hit_past && !deletes && !overwrites);
       value5 <= VALUED == 0 || deletes || (!writes && (!hit_past || overwrites)) ? '0 : writes ? m_value : value_past;
       place5 <= writes ? n_place : place_past;
-      {used_a5, used_b5} <= {used_a, used_b};
+      free5 <= takes ? two_free : one_free || leaves != '0;
+      // Full rows have room where the change of this cycle makes it.
+      if (takes) new5 <= place_two;
+      else if (one_free) new5 <= place_one;
+      else new5 <= {leaves[7:4] != '0, leaves[7] || leaves[6] || leaves[3] || leaves[2], leaves[7] || leaves[5] || leaves[3] || leaves[1]};
     end
   end
 

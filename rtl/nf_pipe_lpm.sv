@@ -52,7 +52,7 @@ module nf_pipe_lpm #(
   localparam integer ROW = 1 + LENGTH + KEY + VALUE;
   localparam integer SPAN = 1 << STRIDE;  // entries of a node
   localparam logic [3:0] CLEAR = 4'd0, IDLE = 4'd1, ASK = 4'd2, WAIT = 4'd3, SCAN = 4'd4, JUDGE = 4'd5, READ = 4'd6, LOOK = 4'd7,
-      POP = 4'd8, POPPED = 4'd9, WIPE = 4'd10, LINK = 4'd11, END = 4'd12;
+      POP = 4'd8, POPPED = 4'd9, WIPE = 4'd10, LINK = 4'd11, END = 4'd12, SHOW = 4'd13;
   localparam logic [3:0] FIND = 4'd0, UPDATE = 4'd1, DELETE = 4'd2, NEXT = 4'd6;
 
   // The key with its first byte on top, so that prefixes are top bits.
@@ -170,25 +170,48 @@ module nf_pipe_lpm #(
   // ---- nodes that nobody uses: from `fresh` on never, others in a chain through their first entries ---------
   logic [LEVELS*N-1:0] heads;
   logic [LEVELS*(N+1)-1:0] fresh;
-  logic [(1<<LEVEL)-1:0] chained;
+  logic [LEVELS-1:0] chained;
   logic [LEVEL-1:0] level, below;
   logic [N-1:0] node, child;
   logic [STRIDE-1:0] digit, filled;
+  // In SHOW: the entry that was read, and what is kept for its level and the one below.
   logic [ENTRY-1:0] now, parent_entry;
+  logic [N-1:0] head, head_below, fresh_below;
+  logic chained_here, chained_below, is_target, at_keep;
   logic now_has_child, now_has;
   logic [N-1:0] now_child, now_best;
   logic [RANK-1:0] now_rank;
   logic inserting, last_fill, frees;
   logic [7:0] waited;
   assign below = level + 1'b1;
-  assign digit = prefix[KEY-1-STRIDE*level-:STRIDE];
-  assign now = q[ENTRY*level+:ENTRY];
+  // By a bit for each level, since a slice at a computed place would be a multiplication.
+  wire [LEVELS-1:0] here, under;
+  logic [ENTRY-1:0] q_here;
+  logic [N-1:0] q_under_child, heads_here, heads_under, fresh_under;
+  logic q_under_has;
+  integer x;
+  generate
+    for (l = 0; l < LEVELS; l = l + 1) begin : g_here
+      assign here[l] = level == LEVEL'(l);
+      assign under[l] = l > 0 && level == LEVEL'(l - 1);
+    end
+  endgenerate
+  always_comb begin
+    {digit, q_here, q_under_child, q_under_has, heads_here, heads_under, fresh_under} = '0;
+    for (x = 0; x < LEVELS; x = x + 1) begin
+      digit = digit | ({STRIDE{here[x]}} & prefix[KEY-1-STRIDE*x-:STRIDE]);
+      q_here = q_here | ({ENTRY{here[x]}} & q[ENTRY*x+:ENTRY]);
+      q_under_child = q_under_child | ({N{under[x]}} & q[ENTRY*x+CHILD+:N]);
+      q_under_has = q_under_has | (under[x] & q[ENTRY*x+HAS]);
+      heads_here = heads_here | ({N{here[x]}} & heads[N*x+:N]);
+      heads_under = heads_under | ({N{under[x]}} & heads[N*x+:N]);
+      fresh_under = fresh_under | ({N{under[x]}} & fresh[(N+1)*x+:N]);
+    end
+  end
   assign {now_has_child, now_child, now_has, now_rank, now_best} = now;
   assign inserting = h_op == UPDATE;
-  assign frees = !inserting && level > keep;
-  assign last_fill = filled == STRIDE'(({{STRIDE{1'b0}}, 1'b1} << (RANK'(STRIDE) - rank)) - 1'b1);
   assign trie_of_host = state == READ || state == POP;
-  assign r_node = state == POP ? heads[N*below+:N] : node;
+  assign r_node = state == POP ? head_below : node;
   assign r_digit = state == POP ? '0 : level == target ? digit | filled : digit;
 
   always_comb begin
@@ -209,11 +232,11 @@ module nf_pipe_lpm #(
       if (frees) begin
         w_en = 1'b1;
         w_digit = '0;
-        w_entry = {1'b0, heads[N*level+:N], chained[level], {RANK + N{1'b0}}};
-      end else if (level == target) begin
+        w_entry = {1'b0, head, chained_here, {RANK + N{1'b0}}};
+      end else if (is_target) begin
         w_en = inserting ? !now_has || now_rank <= rank : now_has && now_best == number;
         w_entry = {now_has_child, now_child, inserting || longer, inserting ? rank : longer_rank, inserting ? number : longer_number};
-      end else if (!inserting && level == keep) begin
+      end else if (!inserting && at_keep) begin
         w_en = 1'b1;
         w_entry = {1'b0, now_child, now[HAS:0]};
       end
@@ -238,6 +261,7 @@ module nf_pipe_lpm #(
 
   assign ready = state != CLEAR;
   assign h_done = state == END;
+  integer y;
   always_ff @(posedge clk) begin
     looking <= state == SCAN && at != top;
     looked <= at;
@@ -325,16 +349,29 @@ module nf_pipe_lpm #(
           end
           state <= list_w && (!any || !inserting) ? READ : END;
         end
-        READ: state <= LOOK;
+        READ: state <= SHOW;
+        SHOW: begin
+          now <= q_here;
+          head <= heads_here;
+          head_below <= heads_under;
+          fresh_below <= fresh_under;
+          chained_here <= (chained & here) != '0;
+          chained_below <= (chained & under) != '0;
+          frees <= !inserting && level > keep;
+          is_target <= level == target;
+          at_keep <= level == keep;
+          last_fill <= filled == STRIDE'(({{STRIDE{1'b0}}, 1'b1} << (RANK'(STRIDE) - rank)) - 1'b1);
+          state <= LOOK;
+        end
         LOOK: begin
           state <= READ;
           if (frees) begin
-            heads[N*level+:N] <= node;
-            chained[level] <= 1'b1;
+            for (y = 0; y < LEVELS; y = y + 1) if (here[y]) heads[N*y+:N] <= node;
+            chained <= chained | here;
             node <= now_child;
             level <= below;
-            if (level == target) state <= END;
-          end else if (level == target) begin
+            if (is_target) state <= END;
+          end else if (is_target) begin
             filled <= filled + 1'b1;
             if (last_fill) state <= END;
           end else if (now_has_child || !inserting) begin
@@ -342,15 +379,16 @@ module nf_pipe_lpm #(
             level <= below;
           end else begin
             parent_entry <= now;
-            child <= chained[below] ? heads[N*below+:N] : N'(fresh[(N+1)*below+:N+1]);
-            if (!chained[below]) fresh[(N+1)*below+:N+1] <= fresh[(N+1)*below+:N+1] + 1'b1;
-            state <= chained[below] ? POP : WIPE;
+            child <= chained_below ? head_below : fresh_below;
+            for (y = 0; y < LEVELS; y = y + 1)
+              if (under[y] && !chained_below) fresh[(N+1)*y+:N+1] <= fresh[(N+1)*y+:N+1] + 1'b1;
+            state <= chained_below ? POP : WIPE;
           end
         end
         POP: state <= POPPED;
         POPPED: begin
-          heads[N*below+:N] <= q[ENTRY*below+CHILD+:N];
-          chained[below] <= q[ENTRY*below+HAS];
+          for (y = 0; y < LEVELS; y = y + 1) if (under[y]) heads[N*y+:N] <= q_under_child;
+          chained <= (chained & ~under) | ({LEVELS{q_under_has}} & under);
           state <= WIPE;
         end
         WIPE: begin

@@ -24,7 +24,7 @@ packages=(
 if [ "${1:-}" != --build ]; then
     packages+=(
         clang-format-19 ethtool bpftool
-        iputils-ping bind9-dnsutils nginx-light memcached python3 python3-venv
+        iputils-ping bind9-dnsutils nginx-light memcached libmemcached-tools python3 python3-venv
         libdpdk-dev dpdk-dev
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
         chromium-headless-shell

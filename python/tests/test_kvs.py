@@ -69,6 +69,7 @@ def test_it_serves_a_client_as_memcached_does_and_no_answer_is_stale(needs_root,
     done = kvs(*VARIANTS[variant][0], "--self-test", seconds=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3000 requests of both protocols, answers like memcached" in done.stdout
+    assert "9000 GETs and 1000 SETs, all values as it wrote them" in done.stdout
     assert "the history is linearizable" in done.stdout
 
 

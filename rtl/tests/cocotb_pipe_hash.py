@@ -15,11 +15,20 @@ class Rows:
     """Where entries are: a key has a row of four ways on both sides, by the parity of its bits (all masks are ones)."""
 
     def __init__(self):
-        self.rows, self.uses, self.time = {}, {}, 0
+        self.rows = {(side, row): [None] * 4 for side in (0, 1) for row in (0, 1)}
+        self.uses, self.time = {}, 0
+        self.seen = self.before = self.copy()
 
-    def sides(self, key):
+    def copy(self):
+        return {at: list(row) for at, row in self.rows.items()}
+
+    def step(self):
+        """A cycle: places for new entries are chosen by the rows as they were before the last one's change."""
+        self.seen, self.before = self.before, self.copy()
+
+    def sides(self, key, rows=None):
         row = bin(key).count("1") % 2
-        return [self.rows.setdefault((side, row), [None] * 4) for side in (0, 1)]
+        return [(rows or self.rows)[side, row] for side in (0, 1)]
 
     def use(self, key):
         self.time += 1
@@ -27,17 +36,22 @@ class Rows:
 
     def insert(self, key):
         """Puts a key somewhere; the one that had to go."""
-        a, b = self.sides(key)
-        free = [row.count(None) for row in (a, b)]
-        if free[0] and (not free[1] or free[0] >= free[1]):
-            a[a.index(None)] = key
-        elif free[1]:
-            b[b.index(None)] = key
-        else:
-            gone = min(a, key=self.uses.get)
-            a[a.index(gone)] = key
-            return gone
-        return None
+        now, seen = self.sides(key), [list(row) for row in self.sides(key, self.seen)]
+        side = int(seen[1].count(None) > seen[0].count(None))
+        free = [(at, way) for at in (0, 1) for way in range(4) if seen[at][way] is None]
+        if free:
+            # The change of the cycle before may have taken the first place.
+            for at, way in ((side, seen[side].index(None)), free[-1]):
+                if now[at][way] is None:
+                    now[at][way] = key
+                    return None
+        for row in now:
+            if None in row:
+                row[row.index(None)] = key
+                return None
+        gone = min(now[0], key=self.uses.get)
+        now[0][now[0].index(gone)] = key
+        return gone
 
     def delete(self, key):
         for row in self.sides(key):
@@ -67,6 +81,7 @@ async def lookups_and_a_change_every_cycle(dut):
         await FallingEdge(dut.clk)
         way.append(keys)
         keys = way.pop(0)
+        rows.step()
         dut.w_write.value = dut.w_delete.value = dut.w_used.value = 0
         if keys is None:
             continue

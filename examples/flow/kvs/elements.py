@@ -149,7 +149,8 @@ class ReadKey(Element):
          * to the next how long the packet is at least: what it has seen is then what it has seen before. */
         uint32_t key = 0, begin = 4 + (nf_len(pkt) >> 14);
         for (uint32_t i = 0; i < 33; i++) {
-            if (!nf_load(pkt, begin + i, &c) || c <= ' ')
+            /* Ends are a space, the line's end and 0, as for memcached, which takes other control characters: a bit for each. */
+            if (!nf_load(pkt, begin + i, &c) || (c <= ' ' && (0x100002401ull >> c & 1) != 0))
                 break;
             if (i < 32)
                 request.key.b[i] = c;
@@ -342,6 +343,8 @@ HEADERS = """
         frame.sequence[1] = 0;
         frame.datagrams[0] = 0;
         frame.datagrams[1] = 1;
+        frame.reserved[0] = 0;
+        frame.reserved[1] = 0;
         nf_emit(pkt, &eth);
         nf_emit(pkt, &ip);
         nf_emit(pkt, &udp);

@@ -2,6 +2,7 @@
 
     python3 kvs.py --variant nic-cache --self-test              # served on XDP and AF_XDP, compared with a real memcached
     python3 kvs.py --variant nic-cache --policy write-back --self-test
+    python3 kvs.py --bench                                            # CPU time of a request on each side
     python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
 
 cpu        the NIC side picks the store's packets out, the host does everything
@@ -179,9 +180,15 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=BUCKETS, help="of the cache")
     parser.add_argument("--ways", type=int, default=WAYS, help="places of a bucket")
     parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
+    parser.add_argument("--bench", action="store_true", help="what a request costs on each side, every variant")
+    parser.add_argument("--requests", type=int, default=50_000, help="of --bench")
     options, rest = parser.parse_known_args()
     if options.policy != "write-through" and options.variant != "nic-cache":
         parser.error("--policy is for --variant nic-cache")
+    if options.bench:
+        from bench import run as bench
+
+        sys.exit(bench(options.requests))
     if options.self_test:
         from selftest import run
 

@@ -88,8 +88,12 @@ def mixed(seed: int, many: int, keys: int) -> list[bytes]:
     for number, (get, key, version) in zip(range(many), Workload(seed, keys=keys, gets=0.6), strict=False):
         make = chance.choice((binary_request, ascii_request))
         name = (b"k%d-" % key).ljust(1 + key * 7 % KEY_BYTES, b"k")[:KEY_BYTES]
+        if chance.random() < 0.2:
+            # As libmemcached's load tool does: control characters in keys, and bits in the frame header's last field.
+            name = name.replace(b"k", b"\x10\x07")[:KEY_BYTES]
         value = value_of(key, version, chance.randrange(VALUE_BYTES + 1))
-        list_.append(make(number, get, name, value, chance.choice((0, 7, 0xFFFFFFFF))))
+        datagram = make(number, get, name, value, chance.choice((0, 7, 0xFFFFFFFF)))
+        list_.append(datagram[:6] + chance.choice((b"\0\0", b"\1\0")) + datagram[8:])
     return list_
 
 

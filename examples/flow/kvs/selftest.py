@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import select
 import signal
 import socket
@@ -29,13 +30,15 @@ import namespace  # noqa: E402
 from namespace import ADDRESS, ENDS_WITH_US, PATIENCE, find  # noqa: E402
 
 REQUESTS, KEYS = 3000, 150
+#: Requests of the load tool.
+LOAD = 10_000
 #: Of the race: requests, keys, requests under way, and the cache, which holds a few of the keys.
 RACES, RACED, AT_ONCE, BUCKETS, WAYS = 3000, 12, 12, 4, 2
 
 
 def run(variant: str, policy: str) -> int:
     """Exit status: 0 if all answers are memcached's, 1 if not, 3 if something is missing here."""
-    return namespace.again(HERE / "selftest.py", ["memcached"], variant, policy)
+    return namespace.again(HERE / "selftest.py", ["memcached", "memcaslap"], variant, policy)
 
 
 def ask(address: str, datagram: bytes, seconds: float) -> bytes | None:
@@ -80,7 +83,7 @@ def serve(variant: str, policy: str) -> int:
         ends.callback(listening.kill)
         until_answered("127.0.0.1", "memcached", memcached)
         with store(folder, program(variant, policy)) as (_, report):
-            wrong = compare()
+            wrong, asked = compare(), load_tool(folder)
         sizes = ", ".join(f"{table['entries']} in {table['table']}" for table in report["tables"] if table["kind"] == "hash")
         said = "answers like memcached" if not wrong else f"{len(wrong)} answers are not memcached's"
         with store(folder, program(variant, policy, BUCKETS, WAYS)) as (_, report):
@@ -88,14 +91,19 @@ def serve(variant: str, policy: str) -> int:
         busy = dict(report["drops"]).get("the cache is busy", 0)
         if unanswered != busy:
             raced = [*raced, f"{unanswered} requests were not answered, and {busy} found the cache busy"]
-    for line in [*wrong[:5], *raced[:5]]:
+    trouble = [f"memaslap: {count} {what}" for what, count in asked.items() if count and what not in ("cmd_get", "cmd_set")]
+    for line in [*wrong[:5], *trouble, *raced[:5]]:
         print(line)
     print(f"{variant}, {policy}: {REQUESTS} requests of both protocols, {said}; {sizes}")
+    print(
+        f"memaslap, libmemcached's load tool: {asked['cmd_get']} GETs and {asked['cmd_set']} SETs, "
+        + (", ".join(trouble) if trouble else "all values as it wrote them")
+    )
     print(
         f"{RACES} requests for {RACED} keys, {AT_ONCE} at once, {busy} refused: "
         + ("the history is linearizable" if not raced else "nothing explains the history")
     )
-    return 1 if wrong or raced else 0
+    return 1 if wrong or trouble or raced else 0
 
 
 def start(ends: contextlib.ExitStack, *words: str, **options) -> subprocess.Popen:
@@ -140,6 +148,20 @@ def compare() -> list[str]:
         if got is None:
             break
     return wrong
+
+
+def load_tool(folder: str) -> dict[str, int]:
+    """What memaslap, the load tool of libmemcached, counts: requests of the text protocol, whose values it checks."""
+    shape = pathlib.Path(folder) / "memaslap.conf"
+    # Bytes of keys and values, and shares of SETs (0) and GETs (1).
+    shape.write_text("key\n32 32 1\nvalue\n64 64 1\ncmd\n0 0.1\n1 0.9\n")
+    words = ["memcaslap", "-s", f"{ADDRESS}:{PORT}", "--udp", "-T", "1", "-c", "4", "-x", str(LOAD), "-v", "1", "-F", str(shape)]
+    told = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE)
+    counted = dict(re.findall(r"^(\w+): (\d+)$", told.stdout, re.MULTILINE))
+    if told.returncode != 0 or counted.keys() < {"cmd_get", "cmd_set", "get_misses"}:
+        sys.exit(f"error: memcaslap ended with {told.returncode}: {told.stdout[-300:]}{told.stderr[-300:]}")
+    wanted = ("cmd_get", "cmd_set", "get_misses", "verify_misses", "verify_failed", "packet_disorder", "packet_drop", "udp_timeout")
+    return {what: int(counted[what]) for what in wanted}
 
 
 def race() -> tuple[list[str], int]:

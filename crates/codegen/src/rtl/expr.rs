@@ -321,12 +321,38 @@ impl<'a> Lower<'a> {
             CmpOp::Gt => ">",
             CmpOp::Ge => ">=",
         };
+        if !signed && let Some(found) = self.against_constant(op, a, b) {
+            return found;
+        }
         let text = if signed && !matches!(op, CmpOp::Eq | CmpOp::Ne) {
             format!("$signed({x}) {word} $signed({y})")
         } else {
             format!("{x} {word} {y}")
         };
         (text, timing::cmp(op, width))
+    }
+
+    /// An order of unsigned numbers one of which is constant.
+    fn against_constant(&mut self, op: CmpOp, a: ValueId, b: ValueId) -> Option<(String, u32)> {
+        let (value, limit, op) = match (self.constant(a), self.constant(b)) {
+            (None, Some(limit)) => (a, limit, op),
+            (Some(limit), None) => (b, limit, mirrored(op)),
+            _ => return None,
+        };
+        // From which number on it holds, or does not.
+        let (from, holds) = match op {
+            CmpOp::Ge => (Some(limit), true),
+            CmpOp::Gt => (limit.checked_add(1), true),
+            CmpOp::Lt => (Some(limit), false),
+            CmpOp::Le => (limit.checked_add(1), false),
+            CmpOp::Eq | CmpOp::Ne => return None,
+        };
+        let width = self.width(value);
+        let Some(from) = from.filter(|from| width == 64 || from >> width == 0) else {
+            return Some((number(1, u64::from(!holds)), 0));
+        };
+        let (text, delay) = at_least(&self.signal(value), width, from);
+        Some((if holds { text } else { format!("!({text})") }, delay))
     }
 
     fn un(&mut self, op: UnOp, a: ValueId) -> (String, u32) {
@@ -434,6 +460,50 @@ impl<'a> Lower<'a> {
     }
 }
 
+/// The comparison with its sides exchanged.
+fn mirrored(op: CmpOp) -> CmpOp {
+    match op {
+        CmpOp::Lt => CmpOp::Gt,
+        CmpOp::Le => CmpOp::Ge,
+        CmpOp::Gt => CmpOp::Lt,
+        CmpOp::Ge => CmpOp::Le,
+        CmpOp::Eq | CmpOp::Ne => op,
+    }
+}
+
+/// Runs of equal bits of a number from its lowest one up: first bit, the bit behind the last, whether they are ones.
+fn runs(width: u32, number: u64) -> Vec<(u32, u32, bool)> {
+    let (mut list, mut at) = (Vec::new(), number.trailing_zeros());
+    while at < width {
+        let one = number >> at & 1 == 1;
+        let rest = if one { !(number >> at) } else { number >> at };
+        let end = (at + rest.trailing_zeros()).min(width);
+        list.push((at, end, one));
+        at = end;
+    }
+    list
+}
+
+/// Whether a signal is at least a number, and how long that takes: a tree of LUTs over the bits that matter. A comparison would be a carry
+/// chain, behind which synthesis joins nothing. From the lowest run of bits up, ones must be there beside what is
+/// below, for zeros one may be there instead.
+pub fn at_least(signal: &str, width: u32, limit: u64) -> (String, u32) {
+    let mut text = String::new();
+    for (at, end, one) in runs(width, limit) {
+        let run = match (end - at, one) {
+            (1, _) => format!("{signal}[{at}]"),
+            (_, true) => format!("(&{signal}[{}:{at}])", end - 1),
+            (_, false) => format!("(|{signal}[{}:{at}])", end - 1),
+        };
+        text = match (text.is_empty(), one) {
+            (true, _) => run,
+            (false, true) => format!("{run} && ({text})"),
+            (false, false) => format!("{run} || ({text})"),
+        };
+    }
+    if limit == 0 { ("1'b1".to_string(), 0) } else { (text, timing::tree(width - limit.trailing_zeros())) }
+}
+
 /// CRC-32C with both complements: `nf_hash` without the finaliser is this, exclusive-or the seed.
 fn raw_crc(bytes: &[u8]) -> u32 {
     use nicforge_ir::io::CRC32C;
@@ -467,6 +537,19 @@ mod tests {
         h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
         h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
         assert_eq!(h ^ (h >> 16), hash(seed, &a[4..]));
+    }
+
+    #[test]
+    fn at_least_is_said_by_runs_of_bits() {
+        for (limit, x) in (1..32).flat_map(|limit| (0..32).map(move |x| (limit, x))) {
+            let holds = runs(5, limit).iter().fold(true, |below, (at, end, one)| {
+                let (bits, all) = (x >> at, (1 << (end - at)) - 1);
+                if *one { bits & all == all && below } else { bits & all != 0 || below }
+            });
+            assert_eq!(holds, x >= limit, "{x} >= {limit}");
+        }
+        assert_eq!(at_least("x", 16, 14), ("(|x[15:4]) || ((&x[3:1]))".to_string(), 800));
+        assert_eq!(at_least("x", 16, 0x8000).0, "x[15]");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! The netlist is BLIF as yosys writes it: a cell is a line `.subckt KIND port=net port=net …`. LUTs, inverters and carry cells
 //! are logic; every other cell ends paths (registers, memories, multipliers). The level of a net is the greatest number of LUTs on a way to it from a
 //! register or port; levels are settled in topological order, so the time is linear in the netlist. A carry cell adds one to
-//! what comes from its sum inputs and nothing to what comes from the cell before it: a chain is fast and counts once.
+//! what comes from its sum inputs and nothing to what comes from the cell before it: a chain is fast and counts once. An inverter adds
+//! nothing: it is part of the LUT before or behind it, and yosys leaves it where it maps logic and chains one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -46,7 +47,8 @@ impl Cell<'_> {
 
     /// LUT levels from a pin to the outputs.
     fn delay(&self, pin: &str) -> u32 {
-        u32::from(!(self.kind == "CARRY4" && pin.starts_with("CI") || self.kind.starts_with("MUXF")))
+        let free = self.kind == "INV" || self.kind.starts_with("MUXF");
+        u32::from(!(free || self.kind == "CARRY4" && pin.starts_with("CI")))
     }
 }
 

@@ -27,7 +27,7 @@ use nicforge_ir::{
 
 use super::super::cfg::only_computes;
 use super::super::engine::kind;
-use super::super::expr::{Lower, Wire, divides_by_wires, mark};
+use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;

@@ -189,7 +189,7 @@ fn entry(out: &mut String, pipe: &Pipe) {
     }
     let _ = write!(
         out,
-        "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else inside_now <= inside_now + {{6'd0, d_take}} - {{6'd0, c_valid && c_take}};\n  end\n"
+        "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != (c_valid && c_take)) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
     );
     let _ = writeln!(out, "  logic [4:0] slot_s0;\n  assign slot_s0 = d_slot;");
     for stage in 1..=exit {

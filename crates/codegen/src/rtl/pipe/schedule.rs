@@ -20,6 +20,10 @@ use crate::c::names::Names;
 const HASHING: u32 = 1200;
 /// When signals of a table are there in their stage: they come from registers.
 const FROM_REGISTER: u32 = 0;
+/// When a packet's description is there in the first stage: it comes from a queue in distributed memory.
+const FROM_QUEUE: u32 = 400;
+/// What comes from there.
+const DESCRIPTION: [&str; 6] = ["for_frame", "for_message", "length", "now", "port", "window"];
 
 /// Handlers with a stage for everything.
 #[derive(Clone, Debug)]
@@ -87,6 +91,9 @@ pub fn schedule(
         })
         .collect();
     let mut arrivals = Arrivals::new(wires.clone());
+    for name in DESCRIPTION {
+        arrivals.set(name, (0, FROM_QUEUE));
+    }
     // Answers of tables that nothing changes, keys of which may be answers of others.
     let mut open: Vec<usize> = (0..ports.len()).filter(|at| ports[*at].fixed).collect();
     while !open.is_empty() {

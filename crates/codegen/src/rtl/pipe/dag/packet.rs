@@ -185,15 +185,17 @@ impl<'a> Walk<'a, '_, '_> {
         self.dag.window = self.dag.window.max(last);
         let end = &packet.end;
         let known = matches!(cursor, Cursor::At(at) if at + size <= packet.has);
-        let fits = match cursor {
-            Cursor::At(at) => format!("{end} >= {}", number(16, u64::from(at + size))),
-            Cursor::Signal(signal, _) => format!("{end} >= {signal} + {}", number(16, u64::from(size))),
+        let (fits, delay) = match cursor {
+            Cursor::At(at) => at_least(end, 16, u64::from(at + size)),
+            Cursor::Signal(signal, _) => {
+                (format!("{end} >= {signal} + {}", number(16, u64::from(size))), timing::carry(16))
+            }
         };
         let name = self.low.rename(ok);
         if known {
             self.low.know(ok, 1);
         } else {
-            self.put(&name, 1, fits, timing::carry(16));
+            self.put(&name, 1, fits, delay);
         }
         let ok = mark(&name);
         let bytes = match cursor {

@@ -1,0 +1,111 @@
+"""What a request costs on each side of the store, and how many the NIC side answers: every variant under the published load.
+
+Throughput says little where client, kernel and process share two cores, so CPU time is counted: of the kernel's programs by the kernel
+(`run_time_ns`, which counts their tail calls and helpers), of the process by the scheduler, system calls and waiting included.
+A request that did not come back from the process was answered on the NIC side. Run by `kvs.py --bench`.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from kvs import POLICIES, VARIANTS, program
+from load import KEYS, PORT, Workload, binary_request, key_of, value_of
+from selftest import ADDRESS, HERE, store
+
+sys.path.insert(0, str(HERE.parent))
+import namespace  # noqa: E402
+
+#: Requests under way; the rings of a veth hold 256.
+WINDOW = 32
+#: Seconds without an answer after which what is under way is lost.
+LOST = 2.0
+
+Cost = collections.namedtuple("Cost", "nic host returned")
+
+
+def run(requests: int) -> int:
+    """Exit status: 0, 1 if requests were lost, 3 if something is missing here."""
+    return namespace.again(HERE / "bench.py", ["bpftool"], str(requests))
+
+
+def programs() -> dict[int, dict]:
+    """The kernel's programs by their number."""
+    for _ in range(20):
+        told = subprocess.run(["bpftool", "--json", "prog", "show"], capture_output=True, text=True)
+        # It fails if one ends while it looks at all.
+        if told.returncode == 0:
+            return {each["id"]: each for each in json.loads(told.stdout)}
+    sys.exit(f"error: bpftool ended with {told.returncode}: {told.stdout}{told.stderr}")
+
+
+def spent(pid: int, ours: set[int]) -> Cost:
+    """CPU time so far in ns, of the programs and of the process, and packets that came back from it."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    host = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+    parts = [each for number, each in programs().items() if number in ours]
+    returned = sum(each.get("run_cnt", 0) for each in parts if each["name"] == "nf_return")
+    return Cost(sum(each.get("run_time_ns", 0) for each in parts), host, returned)
+
+
+def ask_all(datagrams: list[bytes]) -> int:
+    """Sends requests, some at once; how many were lost."""
+    waiting, lost = 0, 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((ADDRESS, PORT))
+        for datagram in datagrams:
+            sock.send(datagram)
+            waiting += 1
+            while waiting == WINDOW or (waiting and select.select([sock], [], [], 0)[0]):
+                if not select.select([sock], [], [], LOST)[0]:
+                    lost, waiting = lost + waiting, 0
+                    break
+                sock.recv(4096)
+                waiting -= 1
+        while waiting and select.select([sock], [], [], LOST)[0]:
+            sock.recv(4096)
+            waiting -= 1
+    return lost + waiting
+
+
+def measure(requests: int) -> int:
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    namespace.network()
+    work = Workload(1)
+    fill = [binary_request(key, False, key_of(key), value_of(key, 0)) for key in range(KEYS)]
+    ask = [binary_request(n, get, key_of(key), value_of(key, v)) for n, (get, key, v) in zip(range(requests), work, strict=False)]
+    print(f"{requests} requests for {KEYS} keys, Zipf 0.9, 90 % GET, after all keys were stored")
+    print(f"{'variant':<24} {'answered on the NIC side':>24} {'NIC side':>14} {'host':>14} {'lost':>6}")
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="nicforge-kvs-") as folder, contextlib.ExitStack() as ends:
+        listening = namespace.listen(pathlib.Path(folder))
+        ends.callback(listening.wait)
+        ends.callback(listening.kill)
+        for variant, policy in [(variant, policy) for variant in VARIANTS for policy in POLICIES]:
+            if policy != POLICIES[0] and variant != "nic-cache":
+                continue
+            others = set(programs())
+            with store(folder, program(variant, policy)) as (process, _):
+                ours = set(programs()) - others
+                lost = ask_all(fill)
+                started, before = time.monotonic(), spent(process.pid, ours)
+                lost += ask_all(ask)
+                after, seconds = spent(process.pid, ours), time.monotonic() - started
+            nic, host, returned = (now - then for now, then in zip(after, before, strict=True))
+            name = variant if variant != "nic-cache" else f"{variant}, {policy}"
+            near = 1 - returned / requests
+            print(f"{name:<24} {near:>24.1%} {nic / requests:>11.0f} ns {host / requests:>11.0f} ns {lost:>6}", flush=True)
+            failed = failed or lost > 0 or seconds <= 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(measure(int(sys.argv[1])))
