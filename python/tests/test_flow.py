@@ -33,6 +33,7 @@ from nicforge.flow import (
     be16,
     be32,
     packet,
+    tune,
     u8,
     u16,
     u32,
@@ -53,10 +54,15 @@ class Pass(Element):
 
 def line_of(text, back=0):
     """The line of this file that ends with a text."""
-    lines = pathlib.Path(__file__).read_text().splitlines()
+    return line_of_here(__file__, text)[1] - back
+
+
+def line_of_here(file, text):
+    """The name of a file and its line that ends with a text."""
+    lines = pathlib.Path(file).read_text().splitlines()
     found = [at + 1 for at, line in enumerate(lines) if line.endswith(text)]
     assert len(found) == 1, f"`{text}` is on lines {found}"
-    return found[0] - back
+    return pathlib.Path(file).name, found[0]
 
 
 def sent(program, path):
@@ -71,7 +77,8 @@ def refused(function, *words, line=None):
     for word in words:
         assert word in str(caught.value), str(caught.value)
     if line is not None:
-        assert (pathlib.Path(caught.value.place.file).name, caught.value.place.line) == (pathlib.Path(__file__).name, line)
+        line = line if isinstance(line, tuple) else (pathlib.Path(__file__).name, line)
+        assert (pathlib.Path(caught.value.place.file).name, caught.value.place.line) == line
 
 
 @pytest.mark.parametrize("target", ["dpdk", "agilio-cx", "u280", "pspin"])
@@ -268,6 +275,32 @@ def test_commands_exit_as_nicforge_does():
     assert run("verify", "--pcap", "nowhere.pcap").returncode == 1
     assert run("plan", "--target", "nowhere").returncode == 2
     assert "usage" in run().stderr
+
+
+def test_runs_are_compared_with_what_was_expected(tmp_path):
+    network = FromNet()
+    network >> Reply()
+    program = Program("expected", network)
+    assert program.run(str(TRAFFIC), expected={"packets_in": 1259})["dropped"] == 0
+    words = ("program `expected` on interp: `dropped` is 0, expected 3",)
+    refused(lambda: program.run(str(TRAFFIC), expected={"dropped": 3}), *words)
+    refused(lambda: program.run(str(TRAFFIC), expected={"nothing": 3}), "`nothing` is not reported, expected 3")
+    program.build(str(tmp_path / "expected.o"))
+    assert (tmp_path / "expected.o").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_choices_are_tried():
+    def make(most):
+        network, limit = FromNet(), Limit(most)
+        network >> limit >> Reply()
+        return Program("tuned", network)
+
+    tuned = tune(make, str(TRAFFIC), repeat=1, most=[2, 3])
+    assert {each.choice["most"] for each in tuned.tried} == {2, 3} and tuned.best == tuned.tried[0].choice
+    assert all(each.predicted > 1 and each.measured > 1 for each in tuned.tried)
+    assert tuned.tried[0].measured <= tuned.tried[1].measured and "most=2" in tuned.table()
+    refused(lambda: tune(make, str(TRAFFIC)), "there is nothing to choose")
+    refused(lambda: tune(make, str(TRAFFIC), most=[]), "there is nothing to choose")
 
 
 def test_every_public_name_is_documented():

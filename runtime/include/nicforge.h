@@ -237,6 +237,17 @@ void __nf_bound(uint32_t trips);
 #define NF_UNORDERED _Static_assert(1, "nf.unordered");
 #define NF_ON(side) _Static_assert(1, "nf.on." #side);
 
+/* Before the handler of a queue: how many entries may wait for it, and what becomes of one more: whoever enqueues it
+ * waits (waits), or it is lost and counted (loses). Without, both are the target's. */
+#define NF_QUEUE(entries, full) _Static_assert((entries) > 0, "nf.queue." #full);
+
+/* A member of a struct's locals that must be written before it is read, on every way, also through calls and queues. */
+#define NF_WRITE_FIRST(type, member)                                                                                   \
+    _Static_assert(sizeof(((type *)0)->member) > 0, "nf.write_first." #type "." #member);
+/* What a function calls on every way: each of the others once (all), one of them (one), at most one (zero_or_one), all
+ * once or none (together; last: the last listed comes last); many promises nothing. */
+#define NF_FIRES(class, function, ...) _Static_assert(1, "nf.fires." #class "." #function "." #__VA_ARGS__);
+
 /* ---- Help while developing ------------------------------------------------------------------------------- */
 
 /* Prints a line; each {} takes the next argument, an integer: nf_log("flow {} of {}", a, b). */

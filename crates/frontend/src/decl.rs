@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use nicforge_ir::{ConstArray, Diagnostic, Direction, Handler, Side, Span, Table, TableKind, Type};
+use nicforge_ir::{ConstArray, Diagnostic, Direction, Handler, Room, Side, Span, Table, TableKind, Type};
 
 use crate::ast::Node;
 use crate::ctypes::CType;
@@ -22,12 +22,18 @@ struct Pending {
     max_replicas: Option<(u32, Span)>,
     unordered: Option<Span>,
     side: Option<(Side, Span)>,
+    room: Option<(Room, Span)>,
 }
 
 impl Pending {
     fn places(&self) -> Vec<Span> {
         let replicas = self.max_replicas.map(|(_, span)| span);
-        replicas.into_iter().chain(self.unordered).chain(self.side.map(|(_, span)| span)).collect()
+        replicas
+            .into_iter()
+            .chain(self.unordered)
+            .chain(self.side.map(|(_, span)| span))
+            .chain(self.room.map(|(_, span)| span))
+            .collect()
     }
 }
 
@@ -72,6 +78,10 @@ impl<'a> Unit<'a> {
             // What failed is reported.
             let _ = self.handler(node, &annotations);
         }
+        if self.error_count() == 0 {
+            self.check_written_first();
+            self.check_fires();
+        }
         if !found && self.error_count() == 0 {
             let span =
                 root.inner.iter().rev().find(|n| n.name_span.file == first_file()).map(|n| n.name_span);
@@ -104,11 +114,40 @@ impl<'a> Unit<'a> {
             self.refuse(codes::ANNOTATION, span, message, "give a smaller number");
             return;
         }
+        if let Some(first) = name.strip_prefix("write_first.") {
+            let first = first.trim_start_matches("struct ").split_once('.');
+            self.write_first.extend(first.map(|(of, member)| (of.into(), member.into())));
+            return;
+        }
+        if let Some(text) = name.strip_prefix("fires.") {
+            match crate::fires::declared(text, span) {
+                Some(declared) => self.fires_declared.push(declared),
+                None => {
+                    let help =
+                        "write NF_FIRES(all, function, outputs…), or one, zero_or_one, together, last, many";
+                    self.refuse(codes::ANNOTATION, span, "this says no class, or no outputs", help);
+                }
+            }
+            return;
+        }
         match name {
             "ports" => self.prog.ports = count as u32,
             "max_replicas" => pending.max_replicas = Some((count as u32, span)),
             "unordered" => pending.unordered = Some(span),
             "on.nic" => pending.side = Some((Side::Nic, span)),
+            "queue.waits" | "queue.loses" => {
+                let room = Room { entries: count as u32, loses: name == "queue.loses" };
+                pending.room = Some((room, span));
+            }
+            _ if name.starts_with("queue.") => {
+                let message = format!("`{}` is nothing a full queue does", name.trim_start_matches("queue."));
+                self.refuse(
+                    codes::ANNOTATION,
+                    span,
+                    message,
+                    "write NF_QUEUE(entries, waits) or NF_QUEUE(entries, loses)",
+                );
+            }
             "on.host" => pending.side = Some((Side::Host, span)),
             _ => {
                 let message = format!("`{}` is no side", name.trim_start_matches("on."));
@@ -124,7 +163,12 @@ impl<'a> Unit<'a> {
             (Some(Global::Table(id)), _) => {
                 let id = *id;
                 self.prog.tables[id].max_replicas = annotations.max_replicas.map(|(n, _)| n);
-                for span in annotations.unordered.into_iter().chain(annotations.side.map(|(_, s)| s)) {
+                for span in annotations
+                    .unordered
+                    .into_iter()
+                    .chain(annotations.side.map(|(_, s)| s))
+                    .chain(annotations.room.map(|(_, s)| s))
+                {
                     let help = "put it before the handler";
                     self.refuse(codes::ANNOTATION, span, "this annotation is for handlers, not tables", help);
                 }
@@ -246,6 +290,15 @@ impl<'a> Unit<'a> {
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
         let signature = signature(self, node)?;
         let event = self.handler_event(node, &signature)?;
+        if let (Some((_, span)), false) = (annotations.room, self.queues.contains(&node.name)) {
+            let message = format!("`{}` is no handler of a queue", node.name);
+            return Err(self.refuse(
+                codes::ANNOTATION,
+                span,
+                message,
+                "put it before a function that nf_enqueue names",
+            ));
+        }
         let lowered = lower_body(self, node, &signature);
         if lowered.is_err() && self.error_count() == 0 {
             // Every failure is reported where it happens; this keeps a forgotten report from looking like success.
@@ -260,6 +313,7 @@ impl<'a> Unit<'a> {
             max_replicas: annotations.max_replicas.map(|(n, _)| n),
             unordered: annotations.unordered.is_some(),
             side: annotations.side.map(|(side, _)| side),
+            room: annotations.room.map(|(room, _)| room),
             span: node.name_span,
         });
         self.check_handler_packets(handler);

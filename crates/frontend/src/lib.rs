@@ -14,6 +14,7 @@ mod ctypes;
 mod decl;
 pub mod diagnostics;
 mod expr;
+mod fires;
 mod func;
 mod functions;
 mod init;
@@ -27,6 +28,7 @@ mod stmt;
 mod switch;
 mod table_calls;
 mod unit;
+mod written;
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +36,7 @@ use cranelift_entity::PrimaryMap;
 use nicforge_ir::{Diagnostic, FileId, Program, Severity, SourceFile, diag};
 
 pub use diagnostics::render::{render, render_all};
+pub use fires::Fires;
 
 /// How to compile.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ pub struct Output {
     pub program: Program,
     /// Sorted by place.
     pub warnings: Vec<Diagnostic>,
+    /// What functions with `NF_FIRES` call.
+    pub fires: Vec<Fires>,
 }
 
 /// Why there is no program: errors and warnings sorted by place, and the files they quote.
@@ -162,12 +167,12 @@ fn run_here(input: &clang::Input, main: SourceFile, options: &Options) -> Result
     program.files = files.map;
     let mut unit = unit::Unit::new(program, user_files, &root);
     unit.lower(&root);
-    let (program, mut diagnostics) = (unit.prog, unit.diagnostics);
+    let (program, mut diagnostics, fires) = (unit.prog, unit.diagnostics, unit.fires);
     diag::sort(&mut diagnostics);
     if diagnostics.iter().any(|d| d.severity == Severity::Error) {
         return Err(Diagnostics { diagnostics, files: program.files });
     }
-    Ok(Output { program, warnings: diagnostics })
+    Ok(Output { program, warnings: diagnostics, fires })
 }
 
 /// Text of a source file; bytes that are no UTF-8 become `?` one by one, so that offsets stay right.

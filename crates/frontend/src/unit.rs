@@ -155,6 +155,10 @@ pub struct Unit<'a> {
     pub consumes: HashMap<FuncId, Vec<Option<Span>>>,
     /// Expressions that were found not to be constant, by node.
     pub not_constant: HashSet<u64>,
+    /// Structs and members that are to be written before they are read.
+    pub write_first: Vec<(String, String)>,
+    pub fires_declared: Vec<crate::fires::Declared>,
+    pub fires: Vec<crate::fires::Fires>,
     structs: HashMap<u64, Option<StructId>>,
     fields: HashMap<u64, u32>,
     types: HashMap<String, CType>,
@@ -172,6 +176,9 @@ impl<'a> Unit<'a> {
             queues: crate::queues::queues(root),
             consumes: HashMap::new(),
             not_constant: HashSet::new(),
+            write_first: Vec::new(),
+            fires_declared: Vec::new(),
+            fires: Vec::new(),
             structs: HashMap::new(),
             fields: HashMap::new(),
             types: HashMap::new(),

@@ -176,6 +176,7 @@ fn build(d: &mut Decisions, options: Options) -> Program {
         max_replicas: None,
         unordered: false,
         side: None,
+        room: None,
         span: Span::default(),
     });
     program

@@ -160,6 +160,14 @@ pub enum Side {
     Host,
 }
 
+/// How many entries wait for a handler, and what becomes of one more (`NF_QUEUE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Room {
+    pub entries: u32,
+    /// It is lost, and counted; otherwise whoever enqueues it waits.
+    pub loses: bool,
+}
+
 /// Reacts to one event.
 #[derive(Clone, Debug)]
 pub struct Handler {
@@ -170,6 +178,8 @@ pub struct Handler {
     /// `NF_UNORDERED`: the user gives up order between events of different keys and of the same key.
     pub unordered: bool,
     pub side: Option<Side>,
+    /// Handlers of queues may say it; otherwise room is the target's.
+    pub room: Option<Room>,
     pub span: Span,
 }
 

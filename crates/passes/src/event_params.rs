@@ -53,17 +53,17 @@ impl Pass for EventParams {
 
 /// Whose body an instruction is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
+pub(crate) enum Owner {
     Handler(HandlerId),
     Func(FuncId),
 }
 
 /// A place that generates the event.
 #[derive(Clone, Copy)]
-struct Site {
-    owner: Owner,
-    block: BlockId,
-    inst: InstId,
+pub(crate) struct Site {
+    pub(crate) owner: Owner,
+    pub(crate) block: BlockId,
+    pub(crate) inst: InstId,
 }
 
 fn body_of(program: &Program, owner: Owner) -> &Body {
@@ -73,14 +73,14 @@ fn body_of(program: &Program, owner: Owner) -> &Body {
     }
 }
 
-fn body_mut(program: &mut Program, owner: Owner) -> &mut Body {
+pub(crate) fn body_mut(program: &mut Program, owner: Owner) -> &mut Body {
     match owner {
         Owner::Handler(id) => &mut program.handlers[id].body,
         Owner::Func(id) => &mut program.funcs[id].body,
     }
 }
 
-fn sites(program: &Program, event: EventId) -> Vec<Site> {
+pub(crate) fn sites(program: &Program, event: EventId) -> Vec<Site> {
     let handlers = program.handlers.keys().map(Owner::Handler);
     let mut found = Vec::new();
     for owner in handlers.chain(program.funcs.keys().map(Owner::Func)) {
@@ -103,7 +103,7 @@ fn collect(body: &Body, block: BlockId, visit: &mut impl FnMut(BlockId, InstId))
     }
 }
 
-fn args<'p>(program: &'p Program, site: &Site) -> &'p [ValueId] {
+pub(crate) fn args<'p>(program: &'p Program, site: &Site) -> &'p [ValueId] {
     match &body_of(program, site.owner).insts[site.inst].op {
         Op::Generate { args, .. } => args,
         _ => &[],
@@ -139,7 +139,7 @@ fn reduce(program: &mut Program, event: EventId, handler: HandlerId) -> bool {
 }
 
 /// The handler's instructions that use each parameter.
-fn users(program: &Program, handler: HandlerId) -> Vec<Vec<InstId>> {
+pub(crate) fn users(program: &Program, handler: HandlerId) -> Vec<Vec<InstId>> {
     let body = &program.handlers[handler].body;
     let params = &body.blocks[body.entry()].params;
     let mut found = vec![Vec::new(); params.len()];

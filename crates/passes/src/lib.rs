@@ -20,6 +20,7 @@ mod merge_checksums;
 pub mod rewrite;
 mod simplify_control;
 mod split_paths;
+mod split_structs;
 mod thread_branches;
 mod unroll;
 

@@ -9,12 +9,13 @@ use crate::inline::Inline;
 use crate::merge_checksums::MergeChecksums;
 use crate::simplify_control::SimplifyControl;
 use crate::split_paths::SplitPaths;
+use crate::split_structs::SplitStructs;
 use crate::thread_branches::ThreadBranches;
 use crate::unroll::{Unroll, UnrollShort};
 
-/// All passes, in the order in which they are listed to users. `event-params` is for programs with several stages; the planner
-/// runs it behind each cut.
-pub const PASSES: [&dyn Pass; 11] = [
+/// All passes, in the order in which they are listed to users. `split-structs` and `event-params` are for programs with several
+/// stages; the planner runs them behind each cut.
+pub const PASSES: [&dyn Pass; 12] = [
     &Inline,
     &Fold,
     &MergeChecksums,
@@ -25,6 +26,7 @@ pub const PASSES: [&dyn Pass; 11] = [
     &UnrollShort,
     &SplitPaths,
     &Unroll,
+    &SplitStructs,
     &EventParams,
 ];
 

@@ -138,8 +138,8 @@ pub enum NoCut {
     Broken { handler: String, error: String },
 }
 
-/// Brings a program into the form that cuts well: functions inlined and everything simplified, but nothing copied
-/// for speed, as copies of a table access would have to stay together.
+/// Brings a program into the form that cuts well: functions inlined, everything simplified and queues carrying what lives
+/// behind them only, but nothing copied for speed, as copies of a table access would have to stay together.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ pub enum NoCut {
 pub fn prepare(program: &Verified<Program>) -> Result<Verified<Program>, PassError> {
     let mut manager = PassManager::new();
     let program = manager.run(program.clone(), &PREPARE)?;
-    manager.simplify(program)
+    cutter::clean_up(program)
 }
 
 /// Cuts a handler in two. Who cuts it in several ways keeps a [`Cutter`].

@@ -2,7 +2,7 @@
 
 use nicforge_ir::{Body, Direction, Op, Program, Side, Span};
 
-use crate::spec::{Device, EventDirection, Feature, Kind, Target};
+use crate::spec::{Device, EventDirection, Feature, Kind, LinkKind, Target};
 
 /// A construct that the target lacks, at its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,13 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             span: program.handlers.values().next().map(|h| h.span).unwrap_or_default(),
             what: format!("{} network ports (it has {})", program.ports, target.ports.count),
         });
+    }
+    let loses = target.links.iter().any(|link| matches!(link.kind, LinkKind::Cpumap | LinkKind::AfXdp));
+    for handler in program.handlers.values().filter(|_| loses) {
+        if handler.room.is_some_and(|room| !room.loses) {
+            let what = "queues that wait when they are full (those of the kernel lose, counted)".to_string();
+            list.push(Missing { span: handler.span, what });
+        }
     }
     let handlers = program.handlers.values().map(|h| (&h.body, features(target, h.side)));
     // Who calls a function is not known here: any unit may.

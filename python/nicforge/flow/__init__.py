@@ -8,14 +8,18 @@ count.out >> Reply()
 Program("counting", source).main()
 """
 
+from .batches import Batcher, Debatcher, Tick
 from .cache import Cache
 from .callable import CallableSegment
 from .composite import Composite
 from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
 from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
+from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .program import Program
+from .state import Field, State, bytes_
+from .tune import Tried, Tuned, tune
 from .types import (
     Struct,
     Table,
@@ -37,15 +41,18 @@ from .types import (
 )
 
 __all__ = [
+    "Batcher",
     "Cache",
     "CallableSegment",
     "Composite",
     "Count",
+    "Debatcher",
     "Discard",
     "Drop",
     "Echo",
     "Element",
     "Ethernet",
+    "Field",
     "FlowError",
     "FromHost",
     "FromNet",
@@ -57,23 +64,30 @@ __all__ = [
     "Queue",
     "Reply",
     "Segment",
+    "State",
     "Struct",
     "Table",
+    "Tick",
     "ToHost",
     "ToNet",
     "ToSystem",
+    "Tried",
+    "Tuned",
     "Type",
     "Udp",
     "be16",
     "be32",
     "be64",
     "bool_",
+    "bytes_",
     "i16",
     "i32",
     "i64",
     "i8",
     "mac",
     "packet",
+    "run_order",
+    "tune",
     "u16",
     "u32",
     "u64",

@@ -21,6 +21,7 @@ def main(program, arguments: list[str] | None = None) -> None:
     options, rest = parser.parse_known_args(arguments)
     try:
         source = program.source()
+        target = rest[rest.index("--target") + 1] if "--target" in rest[:-1] else None
         if options.command == "emit":
             if options.o:
                 pathlib.Path(options.o).write_text(source.text)
@@ -28,9 +29,9 @@ def main(program, arguments: list[str] | None = None) -> None:
         elif options.command == "draw":
             print(program.draw(), end="")
         elif options.command == "check":
-            target = rest[rest.index("--target") + 1] if "--target" in rest[:-1] else None
             print(program.check(target), end="")
         else:
+            program.check_cores(target)
             tool = program.tool()
             output = ["--output", options.o] if options.o else []
             tool.check()

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from .element import Element, Port, Queue, building
+from .element import Element, Input, Port, Queue, building
 from .errors import FlowError, caller
 from .types import check_name
 
@@ -34,12 +34,12 @@ class Composite:
             self.configure(*arguments, **named)
         finally:
             building.pop()
-        if self.inp is not None and not isinstance(self.inp, (Element, Queue)):
+        if self.inp is not None and not isinstance(self.inp, (Element, Queue, Input)):
             raise FlowError(f"the input of {self} is neither an element nor a queue", self.place)
         for output in self.outputs.values():
             if output.element not in self.members:
                 raise FlowError(f"{output} is no output of {self}", self.place, "name one of an element made in `configure`")
-        if self.inp is not None and self.inp not in self.members:
+        if self.inp is not None and (self.inp.element if isinstance(self.inp, Input) else self.inp) not in self.members:
             raise FlowError(f"{self.inp} is no part of {self}", self.place, "name an element made in `configure`")
 
     def configure(self, *arguments, **named) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .element import Queue
+from .element import Queue, behind
 
 
 def dot(program) -> str:
@@ -22,6 +22,6 @@ def dot(program) -> str:
         for port in element.outputs.values():
             label = f' [label="{port.name}"]' if len(element.outputs) > 1 else ""
             for to in port.to:
-                name = to.name if isinstance(to, Queue) else program.functions[to]
+                name = to.name if isinstance(to, Queue) else program.functions[behind(to)]
                 lines.append(f"  {program.functions[element]} -> {name}{label};")
     return "\n".join([*lines, "}"]) + "\n"

@@ -17,21 +17,28 @@ An element is a piece of C with ports. Its input's values are variables of the b
 
 The body is the C subset: the compiler's own front end reads it, so a packet that is not given away on some path, a loop
 without a bound or a wrong type is an error at the line of this file.
+
+An element with several inputs is a *join*: it runs once all of them were fed for one packet (joins.py).
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 
-from .errors import FlowError, Place, caller
+from .errors import FlowError, Place, UnknownPort, caller
 from .types import Struct, Table, Type, check_name, packet
 
 #: Composites whose `configure` is running, outermost first.
 building: list = []
 
 
-def _target(port: object, to: object) -> Element | Queue:
+#: How many of its outputs an element calls: each once, one of them, at most one of them, any number.
+FIRES = ("all", "one", "zero-or-one", "many")
+
+
+def _target(port: object, to: object) -> Element | Queue | Input:
     """What a connection leads to: of a composite, what is behind its input."""
     if isinstance(to, Port) or not hasattr(to, "entry"):
         raise FlowError(f"{port} can be connected to an element, a composite or a queue only", caller())
@@ -71,7 +78,7 @@ class Port:
 
     def __init__(self, element: Element, name: str, types: tuple[Type, ...]):
         self.element, self.name, self.types = element, name, types
-        self.to: list[Element | Queue] = []
+        self.to: list[Element | Queue | Input] = []
         self.place: Place | None = None
 
     def __rshift__(self, to):
@@ -85,8 +92,30 @@ class Port:
         return f"output `{self.name}` of {self.element}"
 
 
+class Input:
+    """One of several inputs of an element, ready to be connected to: `a >> b.left`."""
+
+    def __init__(self, element: Element, name: str, values: In):
+        self.element, self.name, self.values, self.place = element, name, values.values, values.place
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        return tuple(self.values.values())
+
+    @property
+    def composites(self) -> list:
+        return self.element.composites
+
+    def entry(self) -> Input:
+        """Where a connection to it leads."""
+        return self
+
+    def __str__(self) -> str:
+        return f"input `{self.name}` of {self.element}"
+
+
 class Element:
-    """A piece of C with an input, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
+    """A piece of C with inputs, outputs and tables. Subclasses say `inp`, outputs, `tables`, `body`; see this module.
 
     `Element(NAME=3, …)` gives a body constants of its own. `name` is what the element is called in reports; made from the
     class if it is left out.
@@ -97,6 +126,10 @@ class Element:
     #: Structs of the body that are no port's and no table's.
     structs: tuple[Struct, ...] = ()
     body: str = ""
+    #: The state of packets that the body reads and writes (state.py).
+    state: type | None = None
+    #: How many of its outputs it promises to call; None promises nothing.
+    fires: str | None = None
     #: Of a cache's elements: the cache, "start", "write" or "end" of a region, and the outputs that lead into it.
     region: tuple | None = None
 
@@ -120,9 +153,38 @@ class Element:
         }
         for attribute, port in self.outputs.items():
             setattr(self, attribute, port)
+        #: Elements that run before it, with the line that says so.
+        self.after: list[tuple[Element, Place]] = []
+        self.inputs: dict[str, Input] = {}
+        self._join()
+        if self.fires is not None and self.fires not in FIRES:
+            raise FlowError(f"{self} fires `{self.fires}`", self.place, f"the classes are {', '.join(FIRES)}")
+        if self.state is not None and not isinstance(getattr(self.state, "struct", None), Struct):
+            raise FlowError(f"the state of {self} is no State", self.place, "write state = Request with class Request(State)")
+        if self.state is not None and self.inp is not None and "state" in self.inp.values:
+            raise FlowError(f"{self} has a state and a value that is called `state`", self.place, "call the value otherwise")
+
+    def _join(self) -> None:
+        """Several inputs become one with the values of all, and things to connect to."""
+        found = [(n, i) for cls in reversed(type(self).__mro__) for n, i in vars(cls).items() if isinstance(i, In)]
+        if len(found) < 2 or "inp" in vars(self):
+            return
+        for attribute, one in found:
+            self.inputs[attribute] = Input(self, attribute, one)
+            setattr(self, attribute, self.inputs[attribute])
+        every = [value for one in self.inputs.values() for value in one.values]
+        twice = next((value for value in every if every.count(value) > 1), None)
+        if twice is not None:
+            raise FlowError(f"two inputs of {self} have a value `{twice}`", self.place, "the body knows them by name")
+        self.inp = In(**{name: ty for one in self.inputs.values() for name, ty in one.values.items()})
 
     def entry(self) -> Element:
         """Where a connection to it leads."""
+        if self.inputs:
+            names = ", ".join(self.inputs)
+            raise FlowError(
+                f"{self} has several inputs ({names})", caller(), f"name one: {self.name}.{next(iter(self.inputs))}"
+            )
         return self
 
     def __rshift__(self, to):
@@ -130,6 +192,13 @@ class Element:
             names = ", ".join(self.outputs) or "none"
             raise FlowError(f"{self} has not just one output (there are: {names})", caller(), "name it: element.out >> …")
         return next(iter(self.outputs.values())) >> to
+
+    def __getattr__(self, name: str):
+        # Only called for what is not there; `__init__` may not be done.
+        if name.startswith("_") or "outputs" not in vars(self):
+            raise AttributeError(name)
+        there = ", ".join(f"`{each}`" for each in [*self.outputs, *self.inputs]) or "none"
+        raise UnknownPort(f"{self} has no port `{name}` (there are: {there})", caller())
 
     def add_output(self, name: str, *types: Type) -> Port:
         """An output whose types depend on the instance."""
@@ -144,11 +213,12 @@ class Element:
     def lines(self) -> list[tuple[str, Place]]:
         """The body's lines, with where they are written."""
         text = textwrap.dedent(self.body).strip("\n")
-        first = self._first_line()
-        return [(line, Place(first.file, first.line + at)) for at, line in enumerate(text.split("\n"))]
+        first, step = self._first_line()
+        return [(line, Place(first.file, first.line + step * at)) for at, line in enumerate(text.split("\n"))]
 
-    def _first_line(self) -> Place:
-        """Where the body begins: the class's source is looked through for its first line."""
+    def _first_line(self) -> tuple[Place, int]:
+        """Where the body begins, and lines of the file for each of its lines: the class's source is looked through for its
+        first line. A body in plain quotes is on one line of the file."""
         for cls in type(self).__mro__:
             if "body" not in vars(cls):
                 continue
@@ -160,9 +230,11 @@ class Element:
                 break
             for at, line in enumerate(source):
                 if wanted and line.strip().endswith(wanted):
-                    return Place(file, start + at)
-            return Place(file, start)
-        return self.place
+                    return Place(file, start + at), 1
+                if wanted and wanted in line and re.search(r"\bbody\s*=", line):
+                    return Place(file, start + at), 0
+            return Place(file, start), 0
+        return self.place, 0
 
 
 class Segment:
@@ -199,6 +271,12 @@ class Queue:
     ordered    False if what is behind it may be overtaken by packets that take another way to the same tables.
     channels   names of its logical channels. `queue["gets"]` is then connected as a queue is, with types of its own: an
                entry carries what is used behind its channel, and all channels share the instances and their order.
+    entries    how many may wait, in each channel; 1024 if only `lossy` is said.
+    entry_bytes  most bytes of values an entry may have, beside its packet; more is an error.
+    lossy      what a full queue does: True loses the entry, counted; False makes the sender wait; or names of the channels
+               that lose, and all others wait. None leaves it to the target (docs/flow.md).
+    instance   C over the values that go in: the instance of an entry, below `instances`. Entries of one instance are
+               handled by one core at a time, in order; entries whose number is out of range are given up, counted.
     """
 
     def __init__(
@@ -209,6 +287,10 @@ class Queue:
         ordered: bool = True,
         segment: Segment | None = None,
         channels: tuple[str, ...] | list[str] = (),
+        entries: int | None = None,
+        entry_bytes: int | None = None,
+        lossy: bool | tuple[str, ...] | list[str] | None = None,
+        instance: str | None = None,
     ):
         self.place = caller()
         self.composites = list(building)
@@ -225,6 +307,28 @@ class Queue:
         if instances is not None and (not isinstance(instances, int) or instances < 1):
             raise FlowError(f"queue `{name}` needs at least 1 instance", self.place)
         self.side, self.instances, self.ordered = side, instances, ordered
+        if instance is not None and (instances is None or not isinstance(instance, str)):
+            raise FlowError(
+                f"queue `{name}` chooses an instance and does not say among how many",
+                self.place,
+                'write instances=4, instance="key"',
+            )
+        self.instance = instance
+        if entries is not None and (not isinstance(entries, int) or not 1 <= entries <= 65536):
+            raise FlowError(f"queue `{name}` has room for {entries} entries", self.place, "take 1 to 65536")
+        listed = lossy if isinstance(lossy, (tuple, list)) else ()
+        unknown = [each for each in listed if each not in channels]
+        if unknown or isinstance(lossy, str):
+            named = unknown[0] if unknown else lossy
+            raise FlowError(
+                f"queue `{name}` has no channel `{named}` that could lose", self.place, "name one of its channels"
+            )
+        said = entries is not None or lossy is not None
+        #: How many entries wait, and whether one more is lost; None leaves it to the target.
+        if entry_bytes is not None and (not isinstance(entry_bytes, int) or entry_bytes < 0):
+            raise FlowError(f"queue `{name}` has entries of {entry_bytes} bytes", self.place)
+        self.entry_bytes = entry_bytes
+        self.room: tuple[int, bool] | None = (entries or 1024, bool(lossy)) if said else None
         self.to: Element | None = None
         #: The queue whose channel this is; itself without channels.
         self.whole: Queue = self
@@ -234,7 +338,17 @@ class Queue:
         for channel in channels:
             if channel in self.channels:
                 raise FlowError(f"queue `{name}` has two channels `{channel}`", self.place)
-            part = Queue(f"{name}_{check_name(channel, self.place)}", self.side, self.instances, ordered)
+            loses = channel in lossy if isinstance(lossy, (tuple, list)) else lossy
+            part = Queue(
+                f"{name}_{check_name(channel, self.place)}",
+                self.side,
+                self.instances,
+                ordered,
+                entries=entries,
+                entry_bytes=entry_bytes,
+                lossy=loses,
+                instance=instance,
+            )
             part.place, part.segment, part.whole = self.place, segment, self
             self.channels[channel] = part
         if self.channels:
@@ -256,6 +370,12 @@ class Queue:
     def __rshift__(self, to):
         self.entry()
         target = _target(self, to)
+        if isinstance(target, Input):
+            raise FlowError(
+                f"{self} leads to {target}",
+                caller(),
+                "inputs meet at a fork on their side of a queue: put an element between",
+            )
         if not isinstance(target, Element):
             raise FlowError(f"{self} can be connected to an element only", caller())
         if self.to is not None:
@@ -269,6 +389,12 @@ class Queue:
         if self.whole is not self:
             return f"channel `{self.name.removeprefix(self.whole.name + '_')}` of {self.whole}"
         return f"queue `{self.name}`"
+
+
+def behind(to: Element | Queue | Input) -> Element:
+    """The element that a connection leads to, also through a queue."""
+    element = to.to if isinstance(to, Queue) else to
+    return element.element if isinstance(element, Input) else element
 
 
 def structs_of(types: list[Type]) -> list[Struct]:

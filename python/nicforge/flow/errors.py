@@ -40,3 +40,7 @@ class FlowError(Exception):
         self.message, self.place, self.help = message, place, help
         where = f"{place}: " if place else ""
         super().__init__(where + message + (f"; {help}" if help else ""))
+
+
+class UnknownPort(FlowError, AttributeError):
+    """A port that an element does not have."""

@@ -1,41 +1,24 @@
 """A program: elements that are connected, checked and written as C for the compiler.
 
-Every element becomes a static function, every output a function that calls what is behind it, every queue a handler
-(`nf_enqueue`), and `FromNet` the handler of packets. Nothing of C is looked at here: the C is the compiler's, whose
-messages come back with Python's lines.
+Nothing of C is looked at here: source.py writes it, and the compiler's messages about it come back with Python's lines.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 import subprocess
 
-from . import regions
+from . import batches, joins, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
-from .element import Element, Port, Queue, Segment, structs_of
-from .errors import FlowError, Place, caller
+from .element import Element, Input, Port, Queue, Segment, behind
+from .errors import FlowError, caller
 from .library import FromHost, FromNet
+from .source import Source, write
+from .state import State
 from .tool import Tool
-from .types import Table, Type, check_name, packet
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """The C of a program: its lines, and where each was written (None for what was made here)."""
-
-    lines: list[str]
-    places: list[Place | None]
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines) + "\n"
-
-    def place(self, line: int) -> Place | None:
-        """Where a line, counted from 1, was written."""
-        return self.places[line - 1] if 0 < line <= len(self.places) else None
+from .types import Table, check_name, packet
 
 
 class Program:
@@ -61,16 +44,19 @@ class Program:
         self.queues: list[Queue] = []
         self._collect()
         self._check()
+        self._flow()
         self._name()
 
     def _collect(self) -> None:
-        waiting: list[Element | Queue] = list(self.sources)
+        waiting: list[Element | Queue | Input] = list(self.sources)
         while waiting:
             node = waiting.pop(0)
             if isinstance(node, Queue):
                 if node not in self.queues:
                     self.queues.append(node)
                     waiting.extend([node.to] if node.to is not None else [])
+            elif isinstance(node, Input):
+                waiting.append(node.element)
             elif node not in self.elements:
                 self.elements.append(node)
                 waiting.extend(to for port in node.outputs.values() for to in port.to)
@@ -92,14 +78,15 @@ class Program:
                     f"{port} has a packet and leads to {len(port.to)} places", port.place, "a packet goes one way"
                 )
             for to in port.to:
-                element = to.to if isinstance(to, Queue) else to
-                self._check_types(port, to, element)
+                self._check_types(port, to, behind(to))
                 check_borders(port, to)
         self._check_segments()
         one_only(self.elements)
         for element in self.elements:
             self._check_cycle(element, [])
         regions.check(self.elements, self.sources)
+        queues.check_waiting(self)
+        batches.check(self.elements)
 
     def _check_segments(self) -> None:
         """A core belongs to one segment, and a segment to one name."""
@@ -123,11 +110,13 @@ class Program:
     def _check_types(self, port: Port, to: Element | Queue, element: Element) -> None:
         if element.inp is None:
             raise FlowError(f"{element} has no input", port.place, "it begins a program")
-        wanted = element.inp.types
+        wanted = to.types if isinstance(to, Input) else element.inp.types
         if port.types != wanted:
             given, expected = (", ".join(ty.c for ty in types) or "nothing" for types in (port.types, wanted))
             via = f" through {to}" if isinstance(to, Queue) else ""
-            raise FlowError(f"{port} gives ({given}), but {element}{via} takes ({expected})", port.place)
+            raise FlowError(
+                f"{port} gives ({given}), but {to if isinstance(to, Input) else element}{via} takes ({expected})", port.place
+            )
 
     def _check_cycle(self, element: Element, way: list[Element]) -> None:
         if element in way:
@@ -137,7 +126,7 @@ class Program:
             )
         for port in element.outputs.values():
             for to in port.to:
-                self._check_cycle(to.to if isinstance(to, Queue) else to, [*way, element])
+                self._check_cycle(behind(to), [*way, element])
 
     def _name(self) -> None:
         """Gives every element a function name of its own; a name that was given twice is an error."""
@@ -146,6 +135,8 @@ class Program:
             if node.name in taken:
                 raise FlowError(f"{node} has a name that is taken", node.place, "give it another name")
             taken[node.name] = node
+        for queue in self.queues:
+            taken.update(dict.fromkeys(queues.Queues(self).names(queue), queue))
         self.functions: dict[Element, str] = {}
         for element in self.elements:
             name, number = element.name, 2
@@ -169,72 +160,45 @@ class Program:
                     raise FlowError(f"there are two tables `{table.name}`", table.place, f"the other one is at {known.place}")
         return list(found.values())
 
-    def source(self) -> Source:
-        """The program as C."""
-        writer = _Writer()
-        writer.add(f"/* {self.name}: made from {self.place.file.rsplit('/', 1)[-1]}. */", "#include <nicforge.h>", "")
-        writer.add(f"NF_PORTS({self.ports});", "")
-        types: list[Type] = [ty for port in self._ports() for ty in port.types]
-        tables = self.tables()
-        types += [ty for table in tables for ty in (table.key, table.value)]
-        types += [struct for element in self.elements for struct in element.structs]
-        for struct in structs_of(types):
-            writer.add(*struct.definition().split("\n"), "")
-        for table in tables:
-            writer.add(table.definition(), place=table.place)
-        writer.add("")
-        for queue in self.queues:
-            writer.add(f"void {queue.name}({_parameters(queue.to)});")
-        inner = [element for element in self.elements if element.inp is not None]
-        for element in inner:
-            writer.add(f"static void {self.functions[element]}({_parameters(element)});")
+    def all_states(self) -> list[type[State]]:
+        """All states of its packets, each once, in the order of its elements."""
+        found: list[type[State]] = []
         for element in self.elements:
-            self._element(writer, element)
-        for queue in self.queues:
-            self._queue(writer, queue)
-        return Source(writer.lines, writer.places)
+            found += [state for state in [element.state] if state is not None and state not in found]
+        return found
 
-    def _element(self, writer: _Writer, element: Element) -> None:
-        name = self.functions[element]
-        writer.add("")
-        for port in element.outputs.values():
-            values = [f"value_{at}" for at in range(len(port.types))]
-            parameters = ", ".join(ty.declare(value) for ty, value in zip(port.types, values, strict=True)) or "void"
-            writer.add(f"static void {name}_{port.name}({parameters})", "{")
-            for to in port.to:
-                call = ", ".join(values)
-                if isinstance(to, Queue):
-                    comma = ", " if call else ""
-                    writer.add(f"    nf_enqueue({to.name}{comma}{call});", place=port.place)
-                else:
-                    writer.add(f"    {self.functions[to]}({call});", place=port.place)
-            writer.add("}")
-        if isinstance(element, FromNet):
-            if element.segment is not None:
-                writer.add(*_where(element.segment.device, element.segment.replicas), place=element.segment.place)
-            writer.add("void net_recv(nf_pkt pkt)", "{", f"    {name}_out(pkt);", "}")
-            return
-        if isinstance(element, FromHost):
-            writer.add(f"void host_send({element.message.declare('message')})", "{", f"    {name}_out(message);", "}")
-            return
-        # Outputs as macros with arguments: a member of the same name is left alone.
-        writer.add(*(f"#define {port}(...) {name}_{port}(__VA_ARGS__)" for port in element.outputs))
-        writer.add(*(f"#define {word} {value}" for word, value in element.constants.items()))
-        writer.add(f"static void {name}({_parameters(element)})", place=element.place)
-        writer.add("{")
-        for line, place in element.lines():
-            writer.add(f"    {line}" if line.strip() else "", place=place)
-        writer.add("}", place=element.place)
-        writer.add(*(f"#undef {word}" for word in [*element.outputs, *element.constants]))
+    def _flow(self) -> None:
+        """What elements get from those before them: the states that they and all behind them use, and waiting joins."""
+        begins = [*self.sources, *(queue.to for queue in self.queues)]
+        self.joins = joins.find(self.elements, begins)
+        self.orders = joins.orders(self.elements)
+        self.states: dict[Element, list[type[State]]] = {}
+        self.waiting: dict[Element, list[joins.Join]] = {}
+        behind_: dict[Element, set[Element]] = {}
+        together: dict[Element, set[Element]] = {}
+        order = self.all_states()
 
-    def _queue(self, writer: _Writer, queue: Queue) -> None:
-        writer.add("")
-        writer.add(*_where(queue.side, queue.instances), place=queue.place)
-        if not queue.ordered:
-            writer.add("NF_UNORDERED", place=queue.place)
-        names = ", ".join(queue.to.inp.values)
-        writer.add(f"void {queue.name}({_parameters(queue.to)})", place=queue.place)
-        writer.add("{", f"    {self.functions[queue.to]}({names});", "}")
+        def everything(element: Element) -> set[Element]:
+            if element not in behind_:
+                to = [behind(each) for port in element.outputs.values() for each in port.to]
+                behind_[element] = {element}.union(*(everything(each) for each in to))
+            return behind_[element]
+
+        for element in self.elements:
+            used = {each.state for each in everything(element)}
+            self.states[element] = [state for state in order if state in used]
+            self.waiting[element] = [
+                join
+                for join in self.joins
+                if join.struct is not None
+                and element not in (join.fork, join.element)
+                and element in joins.reached(join.fork, together)
+                and join.element in joins.reached(element, together)
+            ]
+
+    def source(self, infer: bool = False) -> Source:
+        """The program as C. `infer`: it asks for firing classes that are not declared."""
+        return write(self, infer)
 
     # -- what is done with it -------------------------------------------------------------------------------------------
 
@@ -244,15 +208,57 @@ class Program:
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""
+        self.check_cores(target)
         return self.tool().check(target)
+
+    def check_cores(self, target: str | None) -> None:
+        """Raises FlowError if a segment names a core that the target does not have."""
+        segments = [node.segment for node in [*self.queues, *self.sources] if getattr(node, "segment", None) is not None]
+        if target in (None, "all", "interp") or not any(segment.cores for segment in segments):
+            return
+        units = self.tool().cores(target)
+        for segment in segments:
+            has = units.get(segment.device, max(units.values()))
+            if segment.cores and max(segment.cores) >= has:
+                raise FlowError(
+                    f"{segment} has core {max(segment.cores)}, and {target} has {has} there",
+                    segment.place,
+                    f"take cores 0 to {has - 1}",
+                )
+
+    def carried(self) -> dict[str, dict[str, int]]:
+        """What each queue carries beside a packet: the values that are used behind it, and their bytes."""
+        return self.tool().carried()
+
+    def fires(self) -> dict[str, str]:
+        """The firing class of each element with outputs, as the compiler finds it: all, one, zero-or-one, many."""
+        found = Tool(self.name, self.source(infer=True)).fires()
+        return {element.name: found[name] for element, name in self.functions.items() if name in found}
 
     def verify(self, target: str, *arguments: str) -> str:
         """Runs a capture (`"--pcap", FILE`) on a target and in the interpreter; raises FlowError if they differ."""
+        self.check_cores(target)
         return self.tool().run("verify", "--target", target, *arguments)
 
-    def run(self, pcap: str, *arguments: str, target: str = "interp") -> dict:
-        """Runs a capture; the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables."""
-        return json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
+    def run(self, pcap: str, *arguments: str, target: str = "interp", expected: dict | None = None) -> dict:
+        """Runs a capture; the report of `nicforge run --json`: packets in, sent by port, dropped by reason, tables.
+
+        expected: parts of the report, `{"sent": [3, 0]}`. Raises FlowError if one of them is otherwise, or not there.
+        """
+        self.check_cores(target)
+        report = json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
+        for name, wanted in (expected or {}).items():
+            if name not in report or report[name] != wanted:
+                found = json.dumps(report[name]) if name in report else "not reported"
+                raise FlowError(
+                    f"program `{self.name}` on {target}: `{name}` is {found}, expected {json.dumps(wanted)}", self.place
+                )
+        return report
+
+    def build(self, output: str, *arguments: str, target: str = "xdp") -> str:
+        """Builds what runs on a target into a file or folder; gives what `nicforge build` prints."""
+        self.check_cores(target)
+        return self.tool().run("build", "--target", target, "-o", output, *arguments)
 
     def _repr_svg_(self) -> str | None:
         """Notebooks show the graph, where Graphviz is installed."""
@@ -271,22 +277,3 @@ class Program:
         from .command import main
 
         main(self, arguments)
-
-
-class _Writer:
-    def __init__(self):
-        self.lines: list[str] = []
-        self.places: list[Place | None] = []
-
-    def add(self, *lines: str, place: Place | None = None) -> None:
-        self.lines.extend(lines)
-        self.places.extend([place] * len(lines))
-
-
-def _where(side: str | None, replicas: int | None) -> list[str]:
-    """Annotations of a handler."""
-    return [*([f"NF_ON({side});"] if side else []), *([f"NF_MAX_REPLICAS({replicas});"] if replicas else [])]
-
-
-def _parameters(element: Element) -> str:
-    return ", ".join(ty.declare(name) for name, ty in element.inp.values.items()) or "void"

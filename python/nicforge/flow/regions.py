@@ -15,7 +15,7 @@ The rules, each of which a way of its own would break (cache.py says what goes w
 
 from __future__ import annotations
 
-from .element import Element, Port, Queue
+from .element import Element, Port, Queue, behind
 from .errors import FlowError, Place
 from .library import Discard, Drop
 
@@ -32,7 +32,7 @@ def check(elements: list[Element], sources: tuple[Element, ...]) -> None:
 
 def _next(port: Port) -> list[tuple[Queue | None, Element]]:
     """What a port leads to, and the queue between."""
-    return [(to, to.to) if isinstance(to, Queue) else (None, to) for to in port.to]
+    return [(to if isinstance(to, Queue) else None, behind(to)) for to in port.to]
 
 
 class _Regions:

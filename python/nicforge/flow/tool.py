@@ -37,16 +37,54 @@ class Tool:
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
         with self._folder() as path:
-            done = self._call("check", path, "--json")
-            try:
-                report = json.loads(done.stdout)
-            except json.JSONDecodeError:
-                raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
-            for diagnostic in report["diagnostics"]:
-                if diagnostic["severity"] == "error":
-                    raise self._error(diagnostic)
+            for one in self._report(path).get("queues", []):
+                self._check_entry(one)
             said = self._call("check", path, *(["--target", target] if target else []))
             return said.stdout.replace(path, self.name)
+
+    def fires(self) -> dict[str, str]:
+        """The firing classes of functions that were asked for; FlowError for the first mistake."""
+        with self._folder() as path:
+            found = self._report(path).get("fires", [])
+            return {each["function"]: each["class"].replace("_", "-") for each in found}
+
+    def carried(self) -> dict[str, dict[str, int]]:
+        """What each handler of a queue gets beside a packet: names and bytes."""
+        with self._folder() as path:
+            found = self._report(path).get("queues", [])
+            return {one["queue"]: {value["name"]: value["bytes"] for value in one["values"]} for one in found}
+
+    def _check_entry(self, one: dict) -> None:
+        queue = self.source.queues.get(one["queue"])
+        if queue is None or queue.entry_bytes is None or one["bytes"] <= queue.entry_bytes:
+            return
+        values = ", ".join(f"`{value['name']}` {value['bytes']}" for value in one["values"])
+        raise FlowError(
+            f"an entry of {queue} has {one['bytes']} bytes of values ({values}), and room for {queue.entry_bytes}",
+            queue.place,
+            "use less of them behind the queue, or give it more room (entry_bytes)",
+        )
+
+    def cores(self, target: str) -> dict[str, int]:
+        """How many units a target has on each device."""
+        done = self._call("targets", "show", target, "--json")
+        if done.returncode != 0:
+            raise FlowError(done.stderr.strip())
+        found: dict[str, int] = {}
+        for unit in json.loads(done.stdout)["target"]["units"]:
+            found[unit["device"]] = found.get(unit["device"], 0) + unit["count"]
+        return found
+
+    def _report(self, path: str) -> dict:
+        done = self._call("check", path, "--json")
+        try:
+            report = json.loads(done.stdout)
+        except json.JSONDecodeError:
+            raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
+        for diagnostic in report["diagnostics"]:
+            if diagnostic["severity"] == "error":
+                raise self._error(diagnostic)
+        return report
 
     def run(self, command: str, *arguments: str) -> str:
         """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
@@ -75,8 +113,10 @@ class Tool:
         while place is None and line > 1:
             line -= 1
             place = self.source.place(line)
-        text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") else ""
-        message = diagnostic["message"] + (f" in `{text}`" if text else "")
+        text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") in self.source.bodies else ""
+        element = self.source.element(line)
+        owner = f"{element}: " if element is not None else ""
+        message = owner + diagnostic["message"] + (f" in `{text}`" if text else "")
         return FlowError(message, place, "; ".join([*diagnostic.get("notes", []), *diagnostic.get("help", [])]))
 
 

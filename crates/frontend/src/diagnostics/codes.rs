@@ -74,6 +74,8 @@ codes! {
     ANNOTATION "NF0083" "annotation without a handler or table, or out of range";
     HOST_MESSAGE "NF0084" "host messages of different types";
     QUEUE "NF0085" "queue without a handler, or one that cannot be";
+    NOT_WRITTEN "NF0086" "member read that some way has not written";
+    FIRES "NF0087" "function that does not call what it declares";
 
     PACKET_KEPT "NF0090" "path that does not give a packet away";
     PACKET_GONE "NF0091" "packet used after it was given away";

@@ -12,7 +12,7 @@ use super::token::{Tok, Token, tokens};
 use crate::build::mask;
 use crate::layout::int_layout;
 use crate::program::{
-    ConstArray, Direction, DropReason, Event, Func, Handler, Param, Program, Side, Table, TableKind,
+    ConstArray, Direction, DropReason, Event, Func, Handler, Param, Program, Room, Side, Table, TableKind,
 };
 use crate::span::{SourceFile, Span};
 use crate::types::{ArrayDef, ArrayId, Field, StructDef, Type};
@@ -524,9 +524,22 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
+        let room = if self.accept_word("room") {
+            let entries = self.u32("a number of entries")?;
+            let loses = match self.word("`loses` or `waits`")? {
+                "loses" => true,
+                "waits" => false,
+                other => {
+                    return Err(self.error_before(format!("expected `loses` or `waits`, found `{other}`")));
+                }
+            };
+            Some(Room { entries, loses })
+        } else {
+            None
+        };
         let span = self.span()?;
         let body = self.body(scope)?;
-        self.program.handlers.push(Handler { name, event, body, max_replicas, unordered, side, span });
+        self.program.handlers.push(Handler { name, event, body, max_replicas, unordered, side, room, span });
         Ok(())
     }
 }

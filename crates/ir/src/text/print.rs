@@ -181,6 +181,9 @@ impl Printer<'_> {
             Some(Side::Host) => self.out.push_str(" side host"),
             None => {}
         }
+        if let Some(room) = handler.room {
+            put!(self, " room {} {}", room.entries, if room.loses { "loses" } else { "waits" });
+        }
         put!(self, "{} {{\n", self.span(handler.span));
         self.entry_block(&mut scope);
     }

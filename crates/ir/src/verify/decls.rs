@@ -222,6 +222,12 @@ fn check_events(c: &mut Checker) {
         if handler.max_replicas == Some(0) {
             c.error(handler.span, "a handler has at least one replica".to_string());
         }
+        if handler.room.is_some_and(|room| room.entries == 0) {
+            c.error(handler.span, "a queue has room for at least one entry".to_string());
+        }
+        if handler.room.is_some() && event.direction != Direction::Internal {
+            c.error(handler.span, format!("event `{}` is no queue, and has no room", event.name));
+        }
     }
 }
 

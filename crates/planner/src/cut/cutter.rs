@@ -209,22 +209,28 @@ fn working_body(program: &Verified<Program>, handler: HandlerId) -> Result<Body,
     Ok(project::simplified(program, data.body.clone()))
 }
 
-/// Simplifies, drops needless parameters, and so on until nothing changes.
-fn clean_up(mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+/// Simplifies, takes structs apart, drops needless parameters, and so on until nothing changes.
+pub(super) fn clean_up(mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
     let mut manager = PassManager::new();
     program = manager.simplify(program)?;
-    let Some(pass) = pass_named("event-params") else { return Ok(program) };
     for _ in 0..MAX_ROUNDS {
-        let mut inner = program.clone().into_inner();
-        if !pass.run(&mut inner) {
+        let mut changed = false;
+        for pass in ["split-structs", "event-params"].into_iter().filter_map(pass_named) {
+            let mut inner = program.clone().into_inner();
+            if !pass.run(&mut inner) {
+                continue;
+            }
+            changed = true;
+            program = verify(inner).map_err(|errors| PassError::Broken {
+                pass: pass.name(),
+                errors,
+                program: Box::new(program.into_inner()),
+            })?;
+            program = manager.simplify(program)?;
+        }
+        if !changed {
             break;
         }
-        program = verify(inner).map_err(|errors| PassError::Broken {
-            pass: pass.name(),
-            errors,
-            program: Box::new(program.into_inner()),
-        })?;
-        program = manager.simplify(program)?;
     }
     Ok(program)
 }

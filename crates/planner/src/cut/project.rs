@@ -254,6 +254,7 @@ pub fn simplified(program: &Program, body: Body) -> Body {
         max_replicas: None,
         unordered: false,
         side: None,
+        room: None,
         span: Default::default(),
     });
     for name in ["simplify-control", "dce", "simplify-control", "dce"] {

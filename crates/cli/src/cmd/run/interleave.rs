@@ -4,11 +4,16 @@
 //! Events from one side to another stay in order, as on every link; those of different links overtake each other. Handlers that are not
 //! pinned are the NIC's. Time is the number of the step: `nf_now` is the step in which a packet came in, and captures say in which
 //! one it left (as nanoseconds), so what happened at once can be seen from outside.
+//!
+//! Queues have the room that `NF_QUEUE` gives them, others have room for everything. A full queue that loses drops the entry, counted.
+//! At one that waits, the side that enqueued stops: nothing else runs there until there is room. If all that could run is stopped, the
+//! queues wait for one another, which is an error. (A stopped handler has done all else it does, where a real one would stop in
+//! the middle; nothing on its side sees the difference.)
 
 use std::collections::{BTreeMap, VecDeque};
 
 use nicforge_ir::interp::{Interp, NoTrace, Pending};
-use nicforge_ir::{Input, InputEvent, Output, Program, Side};
+use nicforge_ir::{EventId, Input, InputEvent, Output, Program, Room, Side};
 
 use crate::context::Failure;
 
@@ -28,6 +33,10 @@ pub struct Interleaved<'a, 'p> {
     events: &'a [InputEvent],
     next: usize,
     links: BTreeMap<Link, VecDeque<Waiting>>,
+    /// What each side waits to enqueue.
+    stopped: BTreeMap<bool, VecDeque<(Link, Waiting)>>,
+    /// Entries that full queues lost.
+    lost: BTreeMap<EventId, u64>,
     step: u64,
     random: u64,
 }
@@ -41,19 +50,32 @@ pub struct Done {
 
 impl<'a, 'p> Interleaved<'a, 'p> {
     pub fn new(interp: &'a mut Interp<'p>, events: &'a [InputEvent], seed: u64) -> Interleaved<'a, 'p> {
-        Interleaved { interp, events, next: 0, links: BTreeMap::new(), step: 0, random: seed }
+        Interleaved {
+            interp,
+            events,
+            next: 0,
+            links: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            step: 0,
+            random: seed,
+        }
     }
 
     /// Runs one handler; none if everything is done.
     ///
     /// # Errors
-    /// What the interpreter refuses, with the number of the event, and messages from the host side, which have no step.
+    /// What the interpreter refuses, with the number of the event, messages from the host side, which have no step, and queues
+    /// that wait for one another.
     pub fn step(&mut self) -> Result<Option<Done>, Failure> {
+        self.go_on();
+        let runs = |side: bool| self.stopped.get(&side).is_none_or(VecDeque::is_empty);
         let open: Vec<Link> =
             self.links.iter().filter(|(_, queue)| !queue.is_empty()).map(|(link, _)| *link).collect();
-        let more = usize::from(self.next < self.events.len());
+        let open: Vec<Link> = open.into_iter().filter(|(_, to)| runs(*to)).collect();
+        let more = usize::from(self.next < self.events.len() && runs(false));
         if open.len() + more == 0 {
-            return Ok(None);
+            return self.stuck();
         }
         self.step += 1;
         let choice = self.draw(open.len() + more);
@@ -70,9 +92,57 @@ impl<'a, 'p> Interleaved<'a, 'p> {
             .map_err(|e| Failure::user(format!("event {}: {e}", origin + 1)))?;
         for pending in stepped.generated {
             let link = (from, on_host(program, &pending));
-            self.links.entry(link).or_default().push_back(Waiting { origin, began, pending });
+            let waiting = Waiting { origin, began, pending };
+            match self.room(link, waiting.pending.event) {
+                Some(Room { loses: true, .. }) => *self.lost.entry(waiting.pending.event).or_default() += 1,
+                Some(_) => self.stopped.entry(from).or_default().push_back((link, waiting)),
+                None => self.links.entry(link).or_default().push_back(waiting),
+            }
         }
         Ok(Some(Done { origin, step: self.step, outputs: stepped.outputs }))
+    }
+
+    /// The queue's room, if it is full.
+    fn room(&self, link: Link, event: EventId) -> Option<Room> {
+        let program = self.interp.program();
+        let room = program.handlers[program.handler_of(event)?].room?;
+        let queue = self.links.get(&link)?;
+        let waiting = queue.iter().filter(|waiting| waiting.pending.event == event).count();
+        (waiting >= room.entries as usize).then_some(room)
+    }
+
+    /// Entries that waited for room are enqueued, in their order, as far as there is some.
+    fn go_on(&mut self) {
+        for side in [false, true] {
+            while let Some((link, waiting)) = self.stopped.get_mut(&side).and_then(VecDeque::pop_front) {
+                if self.room(link, waiting.pending.event).is_some() {
+                    self.stopped.entry(side).or_default().push_front((link, waiting));
+                    break;
+                }
+                self.links.entry(link).or_default().push_back(waiting);
+            }
+        }
+    }
+
+    /// Nothing can run: everything is done, or the queues wait for one another.
+    fn stuck(&self) -> Result<Option<Done>, Failure> {
+        let program = self.interp.program();
+        let waiting = self.stopped.values().filter_map(|queue| queue.front());
+        let names: Vec<String> =
+            waiting.map(|(_, waiting)| format!("`{}`", program.events[waiting.pending.event].name)).collect();
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let step = self.step;
+        let message =
+            format!("after step {step} the full queues {} wait for one another", names.join(" and "));
+        Err(Failure::user(format!("{message}; let one of them lose (NF_QUEUE), or give them more room")))
+    }
+
+    /// Queues that were full, and how many entries they lost.
+    pub fn lost(&self) -> Vec<(String, u64)> {
+        let name = |event: EventId| format!("queue {} full", self.interp.program().events[event].name);
+        self.lost.iter().map(|(event, count)| (name(*event), *count)).collect()
     }
 
     /// Events from outside that were taken in.

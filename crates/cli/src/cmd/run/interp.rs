@@ -43,6 +43,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
             note(&mut summary, done.origin, done.step, done.outputs);
         }
         summary.packets_in = steps.begun();
+        summary.losses = steps.lost();
         summary.stopped = stopped();
     } else {
         for (i, event) in list.iter().enumerate() {

@@ -101,15 +101,21 @@ impl<'a> Walk<'a, '_, '_> {
                 self.read(inst.results[0], inst.results[1], &cursor, &packet)?;
             }
             Op::Skip { len, .. } => {
-                let rest = self.rest(&packet);
-                let len_text = self.low.u32(*len);
-                let ok = format!("{len_text} <= {{16'h0, {rest}}}");
                 let back = Box::new(packet.cursor.clone());
                 packet.doubt = Some((inst.results[0], back));
                 let most_len = self.most_of(*len);
                 let constant = self.low.constant(*len);
                 let len = *len;
-                self.result(inst.results[0], ok, timing::carry(32));
+                let (ok, delay) = match (&packet.cursor, constant) {
+                    (Cursor::At(at), Some(len)) if u64::from(*at) + len < 1 << 16 => {
+                        at_least(&packet.end, 16, u64::from(*at) + len)
+                    }
+                    _ => {
+                        let rest = self.rest(&packet);
+                        (format!("{} <= {{16'h0, {rest}}}", self.low.u32(len)), timing::carry(32))
+                    }
+                };
+                self.result(inst.results[0], ok, delay);
                 packet.cursor = match (constant, most_len) {
                     (Some(len), _) => self.behind(&packet.cursor, len as u32),
                     (None, Some(most_len)) => {

@@ -1,0 +1,202 @@
+"""Queues as C: what is enqueued, by whom it is handled, and what is checked before.
+
+A queue is a handler and its `nf_enqueue`. Before it may stand a function that chooses an instance, and one that chooses how
+much of a byte string goes along; the handler gets what they found and calls the element behind the queue.
+
+**Instances.** The number of an entry's instance goes along, and the handler counts in a table by that number. Accesses of one
+entry of a table happen in order and on one core at a time, on all targets and in all plans; so are, by that, the entries
+of an instance handled.
+"""
+
+from __future__ import annotations
+
+from .element import Queue
+from .errors import FlowError
+from .state import State, arrows, parameter, parts, variable
+from .types import Struct, Table, packet, u32, u64
+
+
+class Queues:
+    """The C of a program's queues; `writer` (of source.py) is where it goes."""
+
+    def __init__(self, program, writer=None):
+        self.program, self.writer = program, writer
+
+    def _states(self, queue: Queue) -> list[type[State]]:
+        return self.program.states[queue.to]
+
+    def _variable(self, queue: Queue) -> type[State] | None:
+        """The state of which the queue carries a byte string by its size."""
+        return next((state for state in self._states(queue) if variable(state)), None)
+
+    def _handlers(self, queue: Queue) -> list[tuple[str, Struct | None]]:
+        """The handlers behind a queue: one, or one for each length of the state's byte string."""
+        if self._variable(queue) is None:
+            return [(queue.name, None)]
+        return [(f"{queue.name}_{part.members['b'].count}", part) for part in parts(self._variable(queue))]
+
+    def by_handler(self) -> dict[str, Queue]:
+        """The queues by the names of their handlers."""
+        return {name: queue for queue in self.program.queues for name, _ in self._handlers(queue)}
+
+    def names(self, queue: Queue) -> list[str]:
+        """Names of functions that are the queue's."""
+        more = [f"{queue.name}_choose"] if queue.instance is not None else []
+        return [queue.name, *(name for name, _ in self._handlers(queue)), *more]
+
+    def tables(self, queue: Queue) -> list[Table]:
+        """Entries handled by each instance, and entries of no instance that have no packet to drop."""
+        if queue.instance is None:
+            return []
+        tables = [Table(f"{queue.name}_handled", "array", u32, u64, queue.instances, queue.place)]
+        if packet not in queue.to.inp.types:
+            tables.append(Table(f"{queue.name}_refused", "array", u32, u64, 1, queue.place))
+        return tables
+
+    def _given(self, queue: Queue, own: bool = False) -> list[str]:
+        """The parameters of functions before the queue."""
+        words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
+        name = queue.to.state if own else None
+        return [*words, *(f"{state.struct.c} *{parameter(state, name)}" for state in self._states(queue))]
+
+    def _handed(self, queue: Queue, part: Struct | None) -> str:
+        """The parameters of a handler."""
+        words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
+        words += [f"{state.struct.c} {parameter(state, None)}" for state in self._states(queue)]
+        words += ["uint32_t nf_instance"] if queue.instance is not None else []
+        return ", ".join([*words, *([f"{part.c} part"] if part else [])]) or "void"
+
+    def declare(self, queue: Queue) -> None:
+        """Prototypes of the handlers."""
+        for name, part in self._handlers(queue):
+            self.writer.add(f"void {name}({self._handed(queue, part)});")
+
+    # -- before the queue ------------------------------------------------------------------------------------------------
+
+    def call(self, queue: Queue, values: list[str]) -> str:
+        """The statement by which an output hands something on; it has states by their address."""
+        states = [parameter(state, None) for state in self._states(queue)]
+        if queue.instance is not None:
+            return f"{queue.name}_choose({', '.join([*values, *states])});"
+        return self._onward(queue, values, states, [])
+
+    def _onward(self, queue: Queue, values: list[str], states: list[str], more: list[str]) -> str:
+        if self._variable(queue) is not None:
+            return f"{queue.name}({', '.join([*values, *states, *more])});"
+        return f"nf_enqueue({', '.join([queue.name, *values, *(f'*{state}' for state in states), *more])});"
+
+    def send(self, queue: Queue) -> None:
+        """Functions between outputs and the queue."""
+        self._by_length(queue)
+        self._choose(queue)
+
+    def _choose(self, queue: Queue) -> None:
+        """Checks the number of the instance."""
+        if queue.instance is None:
+            return
+        add, given = self.writer.add, self._given(queue, own=True)
+        carried = next((name for name, ty in queue.to.inp.values.items() if ty is packet), None)
+        give_up = f'nf_drop({carried}, "{queue.name}: no such instance");'
+        if carried is None:
+            give_up = f"nf_add_value(&{queue.name}_refused, 0, 1);"
+        add("", f"static void {queue.name}_choose({', '.join(given)})", "{")
+        add(f"    uint32_t nf_instance = {arrows(queue.instance)};", place=queue.place)
+        add(f"    if (nf_instance >= {queue.instances}) {{", f"        {give_up}", "        return;", "    }")
+        states = [parameter(state, queue.to.state) for state in self._states(queue)]
+        add(f"    {self._onward(queue, list(queue.to.inp.values), states, ['nf_instance'])}", "}", place=queue.place)
+
+    def _by_length(self, queue: Queue) -> None:
+        """Chooses the handler that takes just enough of the state's byte string."""
+        state = self._variable(queue)
+        if state is None:
+            return
+        add, (field, of), name = self.writer.add, variable(state), parameter(state, None)
+        chosen = [] if queue.instance is None else ["nf_instance"]
+        words = [*self._given(queue), *(f"uint32_t {each}" for each in chosen)]
+        add("", f"static void {queue.name}({', '.join(words)})", "{")
+        add(f"    {state.struct.c} rest = *{name};", f"    rest.{field} = ({of.type.c}){{0}};")
+        states = ["rest" if each is state else f"*{parameter(each, None)}" for each in self._states(queue)]
+        handlers = self._handlers(queue)
+        for at, (handler, part) in enumerate(handlers):
+            length = part.members["b"].count
+            condition = f"if ({name}->{of.size} <= {length}) " if at + 1 < len(handlers) else ""
+            add(f"    {'else ' if at else ''}{condition}{{", f"        {part.c} part = {{0}};")
+            add(f"        for (uint32_t i = 0; i < {length}; i++)")
+            add(f"            part.b[i] = i < {name}->{of.size} ? {name}->{field}.b[i] : 0;")
+            call = ", ".join([handler, *queue.to.inp.values, *states, *chosen, "part"])
+            add(f"        nf_enqueue({call});", "    }", place=queue.place)
+        add("}")
+
+    # -- behind it -------------------------------------------------------------------------------------------------------
+
+    def handle(self, queue: Queue) -> None:
+        """The handlers."""
+        add, state = self.writer.add, self._variable(queue)
+        for handler, part in self._handlers(queue):
+            add("")
+            add(*where(queue.side, queue.instances), place=queue.place)
+            if not queue.ordered:
+                add("NF_UNORDERED", place=queue.place)
+            if queue.room is not None:
+                add(f"NF_QUEUE({queue.room[0]}, {'loses' if queue.room[1] else 'waits'});", place=queue.place)
+            add(f"void {handler}({self._handed(queue, part)})", place=queue.place)
+            add("{")
+            if queue.instance is not None:
+                table = f"{queue.name}_handled"
+                add("    uint64_t handled;", f"    nf_lookup(&{table}, nf_instance, &handled);")
+                add(f"    nf_update(&{table}, nf_instance, handled + 1);")
+            if part is not None:
+                add(f"    for (uint32_t i = 0; i < {part.members['b'].count}; i++)")
+                add(f"        {parameter(state, None)}.{variable(state)[0]}.b[i] = part.b[i];")
+            words = [*queue.to.inp.values, *(f"&{parameter(each, None)}" for each in self._states(queue))]
+            add(f"    {self.writer.name_of(queue.to)}({', '.join(words)});", "}")
+
+
+def where(side: str | None, replicas: int | None) -> list[str]:
+    """Annotations of a handler."""
+    return [*([f"NF_ON({side});"] if side else []), *([f"NF_MAX_REPLICAS({replicas});"] if replicas else [])]
+
+
+def check_waiting(program) -> None:
+    """Raises FlowError if queues that wait when they are full lead round: everybody may wait for the next then.
+
+    What enqueues and what handles are segments, or sides where none is named; a queue that names neither is worked off by
+    cores of its own.
+    """
+    waits: dict[object, list[tuple[object, Queue]]] = {}
+    seen: set[tuple[int, object]] = set()
+    waiting = [(source, "nic") for source in program.sources if getattr(source, "segment", None) is None]
+    waiting += [(source, _place(source.segment)) for source in program.sources if getattr(source, "segment", None)]
+    while waiting:
+        element, place = waiting.pop()
+        if (id(element), place) in seen:
+            continue
+        seen.add((id(element), place))
+        for port in element.outputs.values():
+            for to in port.to:
+                if not isinstance(to, Queue):
+                    waiting.append((getattr(to, "element", to), place))
+                    continue
+                behind = _place(to.segment) if to.segment else to.side or id(to)
+                if to.room is not None and not to.room[1]:
+                    waits.setdefault(place, []).append((behind, to))
+                waiting.append((to.to, behind))
+    for begin in waits:
+        _round(waits, begin, begin, [])
+
+
+def _place(segment) -> str:
+    return f"segment {segment.name}"
+
+
+def _round(waits: dict, begin: object, at: object, way: list[Queue]) -> None:
+    for behind, queue in waits.get(at, []):
+        if behind == begin:
+            names = ", ".join(str(each) for each in [*way, queue])
+            raise FlowError(
+                f"queues that wait when they are full lead round: {names}",
+                queue.place,
+                "let one of them lose (lossy=True), or leave both to the target",
+            )
+        if queue not in way:
+            _round(waits, begin, behind, [*way, queue])
