@@ -86,6 +86,14 @@ fn plans_say_what_the_stages_of_hardware_are() {
         assert!(ran.ok().contains(&format!("{stages} stages, one behind the other")), "{ran:?}");
     };
     with(&plan, 3);
+    let mut several = plan.clone();
+    several["stages"][0]["replicas"] = 2.into();
+    several["stages"][0]["units"] = serde_json::json!(["pipe.7", "pipe.8"]);
+    std::fs::write(place.path().join("plan.json"), several.to_string()).unwrap();
+    place.run(&["build", &source, "--target", "u280", "--plan", "plan.json"]).fails(
+        1,
+        &["stage `net_recv` has 2 replicas", "where a design has several stages, each has one engine"],
+    );
     let stages = plan["stages"].as_array_mut().unwrap();
     let last = stages.remove(2);
     stages[1]["handlers"].as_array_mut().unwrap().push(last["handlers"][0].clone());

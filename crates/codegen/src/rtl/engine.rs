@@ -137,6 +137,7 @@ impl<'a> Engine<'a, '_> {
                 vec![arm]
             }
             End::Again { number: at, head, exit } => {
+                self.states.loops.push((starts[head.to], self.states.now, graph.trips[*at]));
                 let (name, width) = &counters[*at];
                 let last = format!("{name} == {}", number(*width, u64::from(graph.trips[*at] - 1)));
                 let exit = go(exit, Some(last));
