@@ -35,7 +35,7 @@ use crate::host::{HostError, HostProgram, Stepper, Watch, fresh_dir};
 use crate::shards::{Parts, Place};
 use crate::unix::Event;
 use crate::xdp::{StageCount, XdpError};
-use values::Edge;
+pub(crate) use values::Edge;
 pub use values::Trip;
 use worker::Arrival;
 pub(crate) use worker::{Channel, Kernel, Link};
@@ -117,6 +117,8 @@ pub(crate) struct Counts {
     pub busy_ns: u64,
     /// Events that were run, by stage.
     pub runs: Vec<u64>,
+    /// Events that came from the NIC side or another thread, by edge.
+    pub arrived: Vec<u64>,
 }
 
 impl Counts {
@@ -132,6 +134,7 @@ impl Counts {
         self.unsent += other.unsent;
         self.busy_ns += other.busy_ns;
         self.runs.iter_mut().zip(&other.runs).for_each(|(all, one)| *all += one);
+        self.arrived.iter_mut().zip(&other.arrived).for_each(|(all, one)| *all += one);
     }
 }
 
@@ -171,6 +174,7 @@ impl Process {
             stages: vec![StageCount::default(); stages],
             drops: vec![vec![0; artifact.reasons.len()]; stages],
             runs: vec![0; stages],
+            arrived: vec![0; process.edges.len()],
             ..Counts::default()
         };
         let part = |built| -> std::io::Result<Part> {
@@ -255,6 +259,10 @@ impl Drop for Process {
 }
 
 impl Shared {
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Of all threads together.
     pub(crate) fn counts(&self) -> Counts {
         let mut all = lock(&self.parts[0].counts).clone();

@@ -249,6 +249,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let edge = &shared.edges[arrival.edge];
         let first = owned.0.enter(edge.lies.event, &arrival.passage, edge.packet_at);
+        lock(&self.part.counts).arrived[arrival.edge] += 1;
         let mut open = VecDeque::from([(edge.lies.stage, first, arrival.trip)]);
         while let Some((stage, message, trip)) = open.pop_front() {
             let effects = owned.0.run(message).to_vec();

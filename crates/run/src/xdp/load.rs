@@ -257,6 +257,14 @@ impl Loaded {
         self.tables.clone()
     }
 
+    /// Events that came to the process so far, by their names; empty if there is none.
+    pub fn process_events(&self) -> Vec<(String, u64)> {
+        let Some(process) = &self.process else { return Vec::new() };
+        let shared = &process.shared;
+        let name = |edge: &crate::process::Edge| shared.program().events[edge.lies.event].name.clone();
+        shared.edges.iter().map(name).zip(shared.counts().arrived).collect()
+    }
+
     /// Packets dropped so far by reason, in the artifact's order: reason (none for the runtime's own), text, count. Behind
     /// them, of planned programs, those that found a queue full, and those that the process could not send.
     pub fn drops(&self) -> Vec<(Option<ReasonId>, String, u64)> {

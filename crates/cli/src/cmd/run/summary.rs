@@ -49,6 +49,8 @@ pub struct Summary {
     pub stopped: bool,
     /// With a socket for the host side: what went through it.
     pub attached: Option<AttachCounts>,
+    /// With a host side in a process: events that came to it, by name.
+    pub to_host: Vec<(String, u64)>,
 }
 
 /// What a plan promises on its target, which may be another machine than this one.
@@ -301,6 +303,7 @@ impl Summary {
                 "matching_tables": a.matching_tables, "differences": a.differences,
             })),
             "stopped": self.stopped,
+            "to_host": self.to_host.iter().cloned().collect::<std::collections::BTreeMap<String, u64>>(),
             "attached": self.attached.map(|counts| json!({
                 "programs": counts.attached, "given": counts.given, "taken": counts.taken, "lost": counts.lost,
                 "wrong": counts.wrong,
@@ -333,6 +336,8 @@ impl Summary {
         let host = host.map(|(kind, n)| (kind.to_string(), n));
         let help = "Events for the host side, by kind.";
         text.metric("host_events_total", "counter", help, &by("kind", &host));
+        let help = "Events that came to the process of the host side, by name.";
+        text.metric("to_host_total", "counter", help, &by("event", &self.to_host));
         let help = "Packets dropped, by reason.";
         text.metric("packets_dropped_total", "counter", help, &by("reason", &self.drops));
         let help = "Inserts that full tables refused.";
