@@ -24,6 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CLOCK = 250e6
 PROGRAMS = ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"]
+# Programs without state: their examples' own traffic, whose packets have several beats; none of them is a bar.
+STATELESS = ["quic_lb", "vxlan_gw"]
 # Published: Gbit/s by size of packets, and what else. Other programs are to keep up with the line.
 PUBLISHED = {"jsq_steering": ({64: 64, 128: 100}, "64 ns Ringleader, 84 ns generated; 10,000 LUTs")}
 # Least packets a second and core of the simulator, with l2_forward.
@@ -61,12 +63,15 @@ def capture(path, frames):
             out.write(struct.pack("<IIII", 1, number, len(data), len(data)) + data)
 
 
-def run(nicforge, program, frames):
+def run(nicforge, program, frames=None):
+    """A run with these frames, or with the example's own traffic."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "frames.pcap"
-        capture(path, frames)
         source = ROOT / "examples" / program / f"{program}.c"
-        command = [nicforge, "run", source, "--target", "u280", "--pcap", path, "--json"]
+        command = [nicforge, "run", source, "--target", "u280", "--json"]
+        if frames is not None:
+            capture(path, frames)
+            command += ["--pcap", path]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"error: {program}: {done.stderr.strip()}")
@@ -92,6 +97,14 @@ def measure(nicforge, program, size, traffic, packets):
     }
 
 
+def own(nicforge, program):
+    """Cycles of a packet of the example's own traffic, and the beats of 64 bytes that it takes on the way in and out."""
+    result = run(nicforge, program)
+    events = result["events"]
+    beats = {f"beats_{way}": result["beats"][way] / events for way in ("in", "out")}
+    return {"program": program, "cycles": result["cycles_per_event"], **beats, "waits_in": result["waits"]["in"]}
+
+
 def simulated(nicforge, packets=100_000):
     """Packets of l2_forward a second of the processor, without what starts and ends a run."""
 
@@ -106,7 +119,7 @@ def simulated(nicforge, packets=100_000):
     return packets / max(seconds(packets) - seconds(1), 1e-9)
 
 
-def show(rows, known, speed):
+def show(rows, stateless, known, speed):
     print("program       traffic           cycles  Mpps   Gbit/s  line rate  latency  LUTs (yosys)  published")
     for row in rows:
         rates, more = PUBLISHED.get(row["program"], ({}, ""))
@@ -117,6 +130,13 @@ def show(rows, known, speed):
         print(
             f"{row['program']:13} {row['traffic']:13}{row['bytes']:4}  {row['cycles']:6.2f}  {row['mpps']:5.1f}  "
             f"{row['gbps']:6.1f}  {'met' if row['line_rate'] else 'missed':9}  {row['latency_ns']:4} ns  {luts:>12}  {beside}"
+        )
+    print("\nown traffic   cycles  beats in  beats out  cycles the stream in waits  LUTs (yosys)")
+    for row in stateless:
+        area = known.get(row["program"])
+        luts = str(int(area["lut_sites"]) + int(area["lut_memory"])) if area else "-"
+        print(
+            f"{row['program']:13} {row['cycles']:6.2f}  {row['beats_in']:8.2f}  {row['beats_out']:9.2f}  {row['waits_in']:26}  {luts:>12}"
         )
     print(f"\nsimulator: {speed:,.0f} packets of l2_forward a second of one core; bar: {LEAST_SIMULATED:,}")
     balancer = known.get("nf_balance")
@@ -140,12 +160,13 @@ def main():
         for program in PROGRAMS
         for size, traffic in cases
     ]
+    stateless = [own(arguments.nicforge, program) for program in STATELESS]
     known, speed = areas(), simulated(arguments.nicforge)
     if arguments.json:
-        found = {"schema": "nicforge/bench-fpga", "version": 1, "rows": rows, "area": known, "simulated_pps": speed}
+        found = {"schema": "nicforge/bench-fpga", "version": 1, "rows": rows, "stateless": stateless, "area": known, "simulated_pps": speed}
         print(json.dumps(found, indent=1))
     else:
-        show(rows, known, speed)
+        show(rows, stateless, known, speed)
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ module nf_access #(
   logic [1023:0] spread;
   logic [127:0] spread_keep;
   logic [511:0] source;
-  logic [8*BYTES-1:0] shifted;
-  assign shifted = w_value >> {pieces, 9'd0};
-  assign source = op == COPY ? piece : shifted[511:0];
+  logic [511:0] shifted;
+  assign shifted = 512'(w_value >> {pieces, 9'd0});
+  assign source = op == COPY ? piece : shifted;
   assign spread = {512'd0, source} << {dst[5:0], 3'b000};
   assign spread_keep = {64'd0, mask} << dst[5:0];
   assign w_en = state == PUT || (state == PUT_NEXT && spread_keep[127:64] != 64'd0);

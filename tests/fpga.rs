@@ -124,6 +124,21 @@ fn pipes_keep_up_with_the_line() {
     assert!(each <= 2.1, "jsq_steering: {each:.3} cycles a packet of 128 bytes");
 }
 
+/// Programs without state take a packet a cycle, also where options are skipped and ways with different headers join.
+#[test]
+fn programs_without_state_are_pipes() {
+    for name in ["quic_lb", "vxlan_gw", "icmp_echo"] {
+        let example = Example::load(root().join("examples").join(name));
+        let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
+        let design = RtlProgram::new(&compiled, Wanted::Best).unwrap();
+        assert!(
+            matches!(design.artifact().form, Form::Pipe { interval: 1, .. }),
+            "{name}: {:?}",
+            design.artifact().form
+        );
+    }
+}
+
 /// Quotients and remainders of a pipe: numbers at the ends of their ranges, zeros, and random ones.
 #[test]
 fn divisions_of_pipes() {
@@ -188,7 +203,7 @@ fn engines_run_side_by_side() {
     let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
     let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     let cycles = [1, 4].map(|replicas| {
-        let design = RtlProgram::replicated(&compiled, Wanted::Best, replicas).unwrap();
+        let design = RtlProgram::replicated(&compiled, Wanted::Engine, replicas).unwrap();
         let (run, found) =
             design.verify(&example.program, &example.entries, &events, &Drive::default()).unwrap();
         assert!(found.is_empty(), "{replicas} engines: {:?}", found[0]);

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
-use nicforge_codegen::rtl::Wanted;
+use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::io::random;
-use nicforge_ir::{Input, InputEvent, Interp, Output};
+use nicforge_ir::{Entry, Input, InputEvent, Interp, Output, Program, TableId, Verified};
 use nicforge_passes::PassManager;
+use nicforge_planner::stages::in_a_row;
 use nicforge_run::control;
 use nicforge_run::rtl::{Drive, RtlProgram, takes};
 use nicforge_tests::example::Example;
-use nicforge_tests::{root, verilator_is_missing};
+use nicforge_tests::{internal, root, verilator_is_missing};
 
 fn design(example: &Example, wanted: Wanted) -> RtlProgram {
     let name = &example.name;
@@ -19,9 +20,32 @@ fn design(example: &Example, wanted: Wanted) -> RtlProgram {
     RtlProgram::new(&compiled, wanted).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-fn interp(example: &Example) -> Interp<'_> {
-    let mut interp = Interp::new(&example.program);
-    control::apply(&mut interp, &example.entries).unwrap_or_else(|e| panic!("{}: {e}", example.name));
+/// A program, its tables and its design.
+struct Subject {
+    name: String,
+    program: Verified<Program>,
+    entries: Vec<(TableId, Entry)>,
+    design: RtlProgram,
+}
+
+fn of_example(name: &str, wanted: Wanted) -> Subject {
+    let example = Example::load(root().join("examples").join(name));
+    let design = design(&example, wanted);
+    Subject { name: example.name, program: example.program, entries: example.entries, design }
+}
+
+/// Two stages with a table each; every packet is sent as it came.
+fn in_stages() -> Subject {
+    let program = internal("relay");
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled)).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(&design.artifact().form, Form::Stages { stages } if stages.len() == 2));
+    Subject { name: "relay".to_string(), program, entries: Vec::new(), design }
+}
+
+fn interp(subject: &Subject) -> Interp<'_> {
+    let mut interp = Interp::new(&subject.program);
+    control::apply(&mut interp, &subject.entries).unwrap_or_else(|e| panic!("{}: {e}", subject.name));
     interp
 }
 
@@ -49,19 +73,21 @@ fn storms_lose_whole_frames() {
     let lengths = [60, 60, 64, 65, 128, 1500, 300];
     let events: Vec<InputEvent> =
         (0..2000).map(|n| numbered(n, lengths[random(3, u64::from(n)) as usize % lengths.len()])).collect();
-    for (name, wanted) in
-        [("l2_forward", Wanted::Best), ("l2_forward", Wanted::Engine), ("conn_limiter", Wanted::Best)]
-    {
-        let example = Example::load(root().join("examples").join(name));
-        let design = design(&example, wanted);
+    for subject in [
+        of_example("l2_forward", Wanted::Best),
+        of_example("l2_forward", Wanted::Engine),
+        of_example("conn_limiter", Wanted::Best),
+        in_stages(),
+    ] {
+        let Subject { name, entries, design, .. } = &subject;
         let mut storms = 0;
         for pressure in [0, 1, 2, 3] {
             let drive = Drive { pressure, lossy: true, ..Drive::default() };
-            let run = design.run(&events, &example.entries, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let run = design.run(&events, entries, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
             let counters = &run.stats.counters;
             let (taken, lost) = (counters["frames"] as usize, counters["no_slot"] as usize);
             assert_eq!(taken + lost, events.len(), "{name}: frames that are nowhere");
-            let mut reference = interp(&example);
+            let mut reference = interp(&subject);
             let (mut at, mut sent) = (0, 0);
             for outputs in &run.run.outputs[..taken] {
                 let [Output::Send { frame, .. }] = &outputs[..] else {
@@ -88,21 +114,24 @@ fn resets_with_packets_in_flight() {
     if verilator_is_missing() {
         return;
     }
-    for name in ["l2_forward", "conn_limiter", "firewall", "flow_stats"] {
+    let traffic = |name: &str| {
         let example = Example::load(root().join("examples").join(name));
-        let design = design(&example, Wanted::Best);
-        let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(300).cloned().collect();
-        let fresh = design
-            .run(&events, &example.entries, &Drive::default())
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let list = example.events.iter().filter(|event| takes(event)).take(300);
+        list.cloned().collect::<Vec<InputEvent>>()
+    };
+    let examples = ["l2_forward", "conn_limiter", "firewall", "flow_stats"];
+    let mut subjects: Vec<(Subject, Vec<InputEvent>)> =
+        examples.iter().map(|name| (of_example(name, Wanted::Best), traffic(name))).collect();
+    subjects.push((in_stages(), traffic("flow_stats")));
+    for (Subject { name, program, entries, design }, events) in &subjects {
+        let fresh = design.run(events, entries, &Drive::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
         for pressure in [0, 1] {
             // In the middle of everything, wherever that is.
             for part in [7, 3, 2] {
                 let reset_at = NonZeroU64::new(fresh.stats.cycles / part + part);
                 let drive = Drive { pressure, reset_at, ..Drive::default() };
-                let (run, found) = design
-                    .verify(&example.program, &example.entries, &events, &drive)
-                    .unwrap_or_else(|e| panic!("{name}: {e}"));
+                let (run, found) =
+                    design.verify(program, entries, events, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
                 assert!(found.is_empty(), "{name}, pressure {pressure}, at {reset_at:?}: {:?}", found[0]);
                 assert_eq!(run.stats.counters, fresh.stats.counters, "{name}");
                 if pressure == 0 {

@@ -14,7 +14,7 @@ use nicforge_passes::PassManager;
 use nicforge_run::control;
 use nicforge_run::host::{HostOptions, HostProgram, Watch};
 use nicforge_tests::example::for_each;
-use nicforge_tests::root;
+use nicforge_tests::internal;
 
 /// Everything but integers whose width C has no type for: no source has them.
 const OPTIONS: Options = Options { odd_widths: false, ..Options::ALL };
@@ -117,10 +117,7 @@ fn random_programs_do_the_same_in_a_process() {
 #[test]
 fn handlers_send_each_other_events() {
     for name in ["chain", "cycle"] {
-        let path = root().join(format!("tests/internal_events/{name}.air"));
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let program = verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]));
+        let program = internal(name);
         let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
         for (seed, compiled) in [&program, &compiled].into_iter().enumerate() {
             let events = events(seed as u64, 2000);

@@ -10,8 +10,8 @@ use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_codegen::{LineStyle, pipeline, xdp};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::io::random;
-use nicforge_ir::text::{PrintOptions, parse, print};
-use nicforge_ir::{Direction, Entry, Input, InputEvent, Program, TableId, Verified, verify};
+use nicforge_ir::text::{PrintOptions, print};
+use nicforge_ir::{Direction, Entry, Input, InputEvent, Program, TableId, Verified};
 use nicforge_passes::PassManager;
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::instance::Config;
@@ -27,7 +27,7 @@ use nicforge_run::netns::{LARGEST_FRAME, Sandbox};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_target::Target;
 use nicforge_tests::example::for_each;
-use nicforge_tests::{kernel_is_missing, root};
+use nicforge_tests::{internal, kernel_is_missing, root};
 
 /// Candidates the search may look at: enough for plans of several stages.
 const CANDIDATES: u32 = 24;
@@ -61,7 +61,18 @@ fn run(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(LiveRun, Vec<Difference>), Refused> {
-    let artifact = xdp::generate_pipeline(compiled, pipeline, LineStyle::Comments)
+    run_split(program, compiled, (pipeline, &[]), entries, events)
+}
+
+/// The same with some stages in the process.
+fn run_split(
+    program: &Verified<Program>,
+    compiled: &Verified<Program>,
+    (pipeline, in_process): (&Pipeline, &[usize]),
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Result<(LiveRun, Vec<Difference>), Refused> {
+    let artifact = xdp::generate_split(compiled, pipeline, in_process, LineStyle::Comments)
         .map_err(|errors| Refused::Unsupported(errors[0].message.clone()))?;
     let includes = [root().join("runtime/xdp")];
     let object = match compile_bpf(&compiled.name, &artifact.source, Mode::Record, &includes) {
@@ -224,13 +235,6 @@ fn random_program(seed: u64) -> bool {
     }
 }
 
-fn internal(name: &str) -> Verified<Program> {
-    let path = root().join(format!("tests/internal_events/{name}.air"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-    verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
-}
-
 /// Nine of ten frames have one key, the others many.
 fn skewed(count: usize) -> Vec<InputEvent> {
     let frame = |i: u64| {
@@ -290,6 +294,35 @@ fn replicas_keep_the_state_of_a_key() {
 }
 
 /// One handler with replicas: a program on the interface spreads packets by their key.
+/// The process has a thread for each replica: keys find theirs, and what goes on to a stage of fewer replicas goes to another thread.
+#[test]
+fn keys_find_their_thread_of_the_process() {
+    if skipped() {
+        return;
+    }
+    // Nothing of the process goes to the operating system.
+    let text = print(&internal("keyed"), PrintOptions::default());
+    let program = parse(&text.replace("generate stack_recv(%pkt)", "drop %pkt, \"short\"")).unwrap();
+    let program = verify(program).unwrap_or_else(|e| panic!("{}", e[0]));
+    let count = program.event_named("count").unwrap();
+    for (replicas, last) in [(2, 1), (3, 2), (1, 2)] {
+        let pipeline = Pipeline {
+            stages: vec![
+                stage(&program, "net_recv", 1),
+                stage(&program, "count", replicas),
+                stage(&program, "last", last),
+            ],
+            steering: vec![Steering { event: count, by: SteerBy::Params(vec![(1, vec![])]) }],
+            ordered_output: false,
+            context: Default::default(),
+        };
+        let (run, found) = run_split(&program, &program, (&pipeline, &[1, 2]), &[], &skewed(3000))
+            .unwrap_or_else(|why| panic!("{replicas} replicas: {}", why.why()));
+        assert!(found.is_empty(), "{replicas} replicas: {:?}", found[0]);
+        adds_up(&run.report);
+    }
+}
+
 #[test]
 fn one_stage_is_spread_over_cpus() {
     if skipped() {

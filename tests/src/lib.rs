@@ -8,9 +8,23 @@ pub mod web;
 
 use std::path::{Path, PathBuf};
 
+use nicforge_ir::text::parse;
+use nicforge_ir::{Program, Verified, verify};
+
 /// The repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A program of `tests/internal_events`.
+///
+/// # Panics
+/// It is none.
+pub fn internal(name: &str) -> Verified<Program> {
+    let path = root().join(format!("tests/internal_events/{name}.air"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let program = parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
 }
 
 /// Why the kernel's part of a test cannot run here, if it cannot. In CI everything must run.

@@ -51,3 +51,61 @@ fn what_the_kernel_cannot_queue_is_said() {
         .run(&["verify", &source(), "--pcap", &capture, "--candidate", "0"])
         .fails(1, &["the kernel's queues between CPUs carry packets, one an event"]);
 }
+
+/// Handlers that stay apart are stages of a design: a chain with packet and values, a stage for each kind, events without packets from a loop, a
+/// table that changes behind another, events that go round.
+#[test]
+fn hardware_has_stages() {
+    let place = Place::new();
+    let capture = example("flow_stats/traffic.pcap");
+    for (name, stages) in [("chain", 2), ("fan", 3), ("values", 2), ("behind", 2), ("around", 2)] {
+        let source = example(&format!("../tests/programs/stages/{name}.c"));
+        let ran = place.run(&["verify", &source, "--target", "u280", "--pcap", &capture]);
+        assert!(ran.ok().contains("matches the reference: 1259 of 1259 events"), "{name}: {ran:?}");
+        let ran = place.run(&["run", &source, "--target", "u280", "--pcap", &capture, "--json"]);
+        let report: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
+        let made = report["stages"].as_array().unwrap();
+        assert_eq!(made.len(), stages, "{name}: {made:?}");
+        assert!(made.iter().all(|stage| stage["events"] == 1259), "{name}: {made:?}");
+    }
+}
+
+/// A plan says which handlers are a stage; what cannot stand in a row is refused.
+#[test]
+fn plans_say_what_the_stages_of_hardware_are() {
+    let place = Place::new();
+    let (source, capture) = (example("../tests/programs/stages/fan.c"), example("flow_stats/traffic.pcap"));
+    let plan = place.run(&["plan", &source, "--target", "u280", "--json"]);
+    let mut plan: serde_json::Value = serde_json::from_str(plan.ok()).unwrap();
+    let with = |plan: &serde_json::Value, stages: usize| {
+        std::fs::write(place.path().join("plan.json"), plan.to_string()).unwrap();
+        let ran =
+            place.run(&["verify", &source, "--target", "u280", "--pcap", &capture, "--plan", "plan.json"]);
+        assert!(ran.ok().contains("matches the reference: 1259 of 1259 events"), "{ran:?}");
+        let ran = place.run(&["build", &source, "--target", "u280", "--plan", "plan.json", "-o", "out"]);
+        assert!(ran.ok().contains(&format!("{stages} stages, one behind the other")), "{ran:?}");
+    };
+    with(&plan, 3);
+    let mut several = plan.clone();
+    several["stages"][0]["replicas"] = 2.into();
+    several["stages"][0]["units"] = serde_json::json!(["pipe.7", "pipe.8"]);
+    std::fs::write(place.path().join("plan.json"), several.to_string()).unwrap();
+    place.run(&["build", &source, "--target", "u280", "--plan", "plan.json"]).fails(
+        1,
+        &["stage `net_recv` has 2 replicas", "where a design has several stages, each has one engine"],
+    );
+    let stages = plan["stages"].as_array_mut().unwrap();
+    let last = stages.remove(2);
+    stages[1]["handlers"].as_array_mut().unwrap().push(last["handlers"][0].clone());
+    with(&plan, 2);
+    plan["stages"].as_array_mut().unwrap().reverse();
+    std::fs::write(place.path().join("plan.json"), plan.to_string()).unwrap();
+    place.run(&["build", &source, "--target", "u280", "--plan", "plan.json"]).fails(
+        1,
+        &[
+            "`net_recv` takes events from outside behind the first stage",
+            "cannot be stages of their own",
+            "fan.c:10",
+        ],
+    );
+}

@@ -68,7 +68,8 @@ pub fn by_entry(program: &Program, handlers: &[HandlerId], table: TableId) -> bo
     })
 }
 
-fn accessed(op: &Op, tables: &[TableId]) -> Option<TableId> {
+/// Of these tables, the one that an op uses.
+pub fn accessed(op: &Op, tables: &[TableId]) -> Option<TableId> {
     let effects = op.effects();
     effects.table_read.or(effects.table_write).filter(|table| tables.contains(table))
 }

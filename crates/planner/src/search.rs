@@ -133,7 +133,7 @@ impl Search<'_> {
         if !self.seen.insert(text::print(&program, text::PrintOptions { spans: false })) {
             return None;
         }
-        let stages = stages::stages(&program);
+        let stages = stages::on(&program, self.target);
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
@@ -201,6 +201,10 @@ impl Search<'_> {
 
     /// Cuts what limits a candidate in every way; gives what is new.
     fn expand(&mut self, number: usize, most: u32) -> Vec<usize> {
+        // What handlers cost as hardware only their generator knows: it replicates engines where cutting would help.
+        if self.target.in_a_row() {
+            return vec![];
+        }
         let candidate = self.candidates[number].clone();
         let Some(handler) = self.limiting(&candidate) else { return vec![] };
         let name = candidate.program.handlers[handler].name.clone();
@@ -302,7 +306,7 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
             return format!("no memory holds table `{}` of {bytes} bytes", data.name);
         }
     }
-    for stage in stages::stages(program) {
+    for stage in stages::on(program, target) {
         let outside = |h: &HandlerId| program.events[program.handlers[*h].event].direction == Direction::In;
         let side = |h: &HandlerId| program.handlers[*h].side.or(outside(h).then_some(Side::Nic));
         let on = |wanted: Side| stage.iter().find(|h| side(h) == Some(wanted));
@@ -317,7 +321,7 @@ fn why_not(program: &Verified<Program>, target: &Target, config: &Config) -> Str
             );
         }
     }
-    let stages = stages::stages(program);
+    let stages = stages::on(program, target);
     let steers = shard::steer(program, &stages, target);
     let can_reorder = target.links.iter().any(|link| link.reorder != Reorder::None);
     if let Some((stage, _)) = stages.iter().zip(&steers).find(|(_, steer)| steer.reorder && !can_reorder) {

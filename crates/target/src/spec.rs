@@ -203,6 +203,13 @@ pub enum LinkKind {
     Noc,
 }
 
+impl Target {
+    /// Whether stages stand in a row, each with a queue in front of it, as modules of hardware do.
+    pub fn in_a_row(&self) -> bool {
+        self.units.iter().any(|group| group.codegen == Generator::Rtl)
+    }
+}
+
 /// Messages between units of one group and another (or the same).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -375,6 +382,8 @@ pub enum Feature {
     LongLoops,
     /// Checksums over the payload.
     PayloadChecksum,
+    /// Functions of C files and libraries (`extern`, `--with`).
+    CFunctions,
 }
 
 /// How packets are given to replicas of the first stage.

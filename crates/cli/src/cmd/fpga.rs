@@ -1,14 +1,19 @@
 //! Programs as hardware: `build`, `verify` and `run` for targets whose code generator is the RTL one.
 
+mod report;
+
 use nicforge_codegen::Unsupported;
-use nicforge_codegen::rtl::{Form, MOST_ENGINES, Wanted};
-use nicforge_ir::{Entry, Input, InputEvent, Output, Program, TableId, Verified};
+use nicforge_codegen::rtl::{Form, MOST_ENGINES, Stage, Wanted};
+use nicforge_ir::{
+    Direction, Entry, Handler, HandlerId, Input, InputEvent, Output, Program, TableId, Verified,
+};
 use nicforge_plan::{Plan, Replication, Steering};
-use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, RtlStats, takes};
+use nicforge_planner::assemble;
+use nicforge_planner::stages::in_a_row;
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlRun, takes};
 use nicforge_target::Target;
 use nicforge_target::area::{AreaCosts, TooLarge};
 use nicforge_target::spec::Generator;
-use serde_json::{Value, json};
 
 use super::run::control;
 use super::run::summary::{Summary, TableSize};
@@ -17,9 +22,6 @@ use crate::args::{Build, Emit, Planned, Run, Verify};
 use crate::context::Failure;
 use crate::program::{self, Loaded};
 use crate::{events, interrupt, out, text};
-
-/// Nanoseconds of a cycle at the clock designs are made for, 250 MHz.
-const NS_PER_CYCLE: f64 = 4.0;
 
 /// What hardware cannot do is shown on source lines, everything else as it is.
 pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
@@ -34,6 +36,9 @@ pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<Rt
     let target = target()?;
     if planned.plan.is_none() && planned.candidate.is_none() {
         let compiled = program::lower(source)?;
+        if has_internal(&compiled) {
+            return staged(&compiled, &in_a_row(&compiled));
+        }
         let one = sized(&compiled, 1)?;
         let replicas = engines(&compiled, &one, &target)?;
         return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas) };
@@ -42,10 +47,22 @@ pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<Rt
     with(&source, &plan::chosen(planned, &source, &target)?)
 }
 
+/// Whether handlers stay behind others.
+fn has_internal(program: &Program) -> bool {
+    program.handlers.values().any(|handler| program.events[handler.event].direction == Direction::Internal)
+}
+
 /// The design of a plan.
 pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram, Failure> {
+    let cut = assemble::program_with(plan, source)
+        .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
+    if has_internal(&cut) {
+        let compiled = program::lower_planned(&cut)?;
+        return staged(&compiled, &of_plan(&compiled, plan)?);
+    }
     let [stage] = &plan.stages[..] else {
-        return Err(Failure::user(format!("the plan has {} stages; a design has one", plan.stages.len())));
+        let message = "the plan has several stages, but nothing goes from one to another";
+        return Err(Failure::user(message));
     };
     if stage.replicas > MOST_ENGINES {
         let message =
@@ -53,6 +70,29 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram
         return Err(Failure::user(message));
     }
     with_engines(source, stage.replicas)
+}
+
+/// The stages of a plan.
+fn of_plan(compiled: &Program, plan: &Plan) -> Result<Vec<Vec<HandlerId>>, Failure> {
+    let mut stages = Vec::new();
+    for stage in &plan.stages {
+        if stage.replicas != 1 {
+            let message = format!(
+                "stage `{}` has {} replicas; where a design has several stages, each has one engine",
+                stage.name, stage.replicas
+            );
+            return Err(Failure::user(message));
+        }
+        let of_stage = |(_, handler): &(HandlerId, &Handler)| stage.handlers.contains(&handler.name);
+        stages.push(compiled.handlers.iter().filter(of_stage).map(|(id, _)| id).collect());
+    }
+    Ok(stages)
+}
+
+/// The design of several stages, checked against the device.
+fn staged(compiled: &Verified<Program>, stages: &[Vec<HandlerId>]) -> Result<RtlProgram, Failure> {
+    fits(compiled, &synth::costs()?, 1.0)?;
+    RtlProgram::in_stages(compiled, stages).map_err(|e| failure(compiled, e))
 }
 
 /// The design with so many engines, if it is not a pipe.
@@ -140,19 +180,33 @@ fn form_of(program: &Program, form: &Form) -> String {
                 why.reason
             )
         }
+        Form::Stages { stages } => {
+            let one =
+                |stage: &Stage| format!("`{}`, an engine of {} states", stage.name, stage.length.states);
+            let list: Vec<String> = stages.iter().map(one).collect();
+            format!("{} stages, one behind the other: {}", stages.len(), list.join("; "))
+        }
     }
 }
 
 /// Puts what the generator makes of the program into a plan whose stage is hardware: the planner prices operators as wires, and only
 /// the generator knows whether handlers become a pipe or an engine that takes a packet at a time.
 pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
+    if !target.in_a_row() {
+        return Ok(());
+    }
+    let design = design(source, &Planned::default())?;
+    if let Form::Stages { stages } = &design.artifact().form {
+        price_stages(plan, stages, target);
+        return Ok(());
+    }
     let [stage] = &mut plan.stages[..] else { return Ok(()) };
     let group = target.units.iter().find(|group| group.name == stage.group);
     let Some(group) = group.filter(|group| group.codegen == Generator::Rtl) else { return Ok(()) };
-    let design = design(source, &Planned::default())?;
     let form = &design.artifact().form;
     let what = form_of(source, form);
     let (cycles, between) = match form {
+        Form::Stages { .. } => return Ok(()),
         Form::Pipe { interval, .. } => (f64::from(*interval), f64::from(*interval)),
         // Its longest way: most packets leave earlier.
         Form::Engine { replicas, length, .. } => {
@@ -191,6 +245,26 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
         predicted.limit = format!("`{}`: {what}", stage.name);
     }
     Ok(())
+}
+
+/// The same for stages that are engines, of which each has one event at a time.
+fn price_stages(plan: &mut Plan, made: &[Stage], target: &Target) {
+    for (stage, made) in plan.stages.iter_mut().zip(made) {
+        let Some(group) = target.units.iter().find(|group| group.name == stage.group) else { continue };
+        stage.cycles = f64::from(made.length.cycles);
+        stage.busy_cycles = stage.cycles;
+        stage.rate_pps = group.clock.value / stage.cycles.max(1.0);
+    }
+    let rate = |stage: &nicforge_plan::Stage| stage.rate_pps / stage.share.max(f64::MIN_POSITIVE);
+    let Some(slowest) = plan.stages.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))) else { return };
+    let predicted = &mut plan.predicted;
+    predicted.unlimited_pps = rate(slowest);
+    if predicted.unlimited_pps < predicted.rate_pps {
+        predicted.bit_rate_bps *= predicted.unlimited_pps / predicted.rate_pps;
+        predicted.rate_pps = predicted.unlimited_pps;
+        predicted.line_rate = false;
+        predicted.limit = format!("`{}`: an engine of {:.0} cycles an event", slowest.name, slowest.cycles);
+    }
 }
 
 /// Simulates with streams that wait at random, and compares.
@@ -236,10 +310,10 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     if args.metrics {
         out::text(&summary.prometheus(&loaded.program));
     } else if args.json {
-        outln!("{:#}", report(loaded, &run.stats, left_out));
+        outln!("{:#}", report::report(loaded, report::stages_of(&design), &run.stats, left_out));
     } else {
         outln!("{}: {}", loaded.program.name, form_of(&loaded.program, &design.artifact().form));
-        print(loaded, &run.stats, left_out);
+        report::print(loaded, report::stages_of(&design), &run.stats, left_out);
     }
     if let Some(held) = &mut held {
         // The design must end in order, for the sake of its waveforms.
@@ -292,74 +366,4 @@ fn write(
         }
     }
     events::write(path, &sent)
-}
-
-/// Cycles that `share` of the packets did not exceed.
-fn quantile(latencies: &[u64], share: f64) -> u64 {
-    let last = latencies.len().saturating_sub(1);
-    latencies.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
-}
-
-/// Cycles of a packet, and millions of packets a second.
-fn rate(stats: &RtlStats) -> (f64, f64) {
-    let each = stats.busy_cycles as f64 / stats.events.max(1) as f64;
-    (each, 1e3 / (each * NS_PER_CYCLE))
-}
-
-fn print(loaded: &Loaded, stats: &RtlStats, left_out: usize) {
-    let (each, mpps) = rate(stats);
-    outln!(
-        "{} events in {} cycles: {each:.2} cycles an event, {mpps:.1} million a second at 250 MHz",
-        stats.events,
-        stats.busy_cycles
-    );
-    if left_out > 0 {
-        outln!("{left_out} frames shorter than 14 or longer than 1518 bytes were left out");
-    }
-    outln!("sent {} packets, {} to the host", stats.sent, stats.to_host);
-    for (at, reason) in loaded.program.reasons.values().enumerate() {
-        let count = stats.counters.get(&format!("drop_{at}")).copied().unwrap_or(0);
-        if count > 0 {
-            outln!("dropped {count}: {}", reason.text);
-        }
-    }
-    for (name, count) in stats.counters.iter().filter(|(_, count)| **count > 0) {
-        if name.starts_with("refused_") || name.starts_with("evicted_") {
-            outln!("{}: {count}", name.replace('_', " "));
-        }
-    }
-    outln!(
-        "waits: {} cycles the stream in for the design, {} the design for the stream out, {} for the host's",
-        stats.waits_in,
-        stats.waits_out,
-        stats.host_waits
-    );
-    if !stats.latencies.is_empty() {
-        let [least, median, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
-        outln!(
-            "latency from the first beat in to the first beat out, in cycles of 4 ns: least {least} ({:.0} ns), median {median}, 99 % {p99}, most {most}",
-            least as f64 * NS_PER_CYCLE
-        );
-    }
-}
-
-fn report(loaded: &Loaded, stats: &RtlStats, left_out: usize) -> Value {
-    let (each, mpps) = rate(stats);
-    let quantiles = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
-    let drops: Vec<Value> = loaded
-        .program
-        .reasons
-        .values()
-        .enumerate()
-        .map(|(at, reason)| json!({ "reason": reason.text, "packets": stats.counters.get(&format!("drop_{at}")) }))
-        .collect();
-    json!({
-        "schema": "nicforge/run-rtl", "version": 1, "target": "u280", "program": loaded.program.name,
-        "events": stats.events, "left_out": left_out, "cycles": stats.busy_cycles, "cycles_per_event": each,
-        "mpps_at_250_mhz": mpps, "sent": stats.sent, "to_host": stats.to_host, "drops": drops,
-        "beats": { "in": stats.beats_in, "out": stats.beats_out, "host": stats.host_beats },
-        "waits": { "in": stats.waits_in, "out": stats.waits_out, "host": stats.host_waits },
-        "latency_cycles": { "least": quantiles[0], "median": quantiles[1], "p99": quantiles[2], "most": quantiles[3] },
-        "counters": stats.counters,
-    })
 }

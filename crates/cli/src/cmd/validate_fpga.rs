@@ -57,9 +57,6 @@ const FITTED: &[&str] = &[
     "firewall",
     "nat",
     "nf_chain",
-    "quic_lb",
-    "quic_lb*3",
-    "vxlan_gw",
     "flow_stats",
     "tcp_rx_offload",
 ];
@@ -74,7 +71,10 @@ fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
         .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
     let path = dir.path().join(format!("{name}.c"));
     std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
-    program::load(&Source { program: path, define: Vec::new(), include: Vec::new() }, runtime)
+    program::load(
+        &Source { program: path, define: Vec::new(), include: Vec::new(), with: Vec::new() },
+        runtime,
+    )
 }
 
 /// The program of a row, and how many engines.
@@ -146,9 +146,15 @@ pub fn summary(rows: &[Row]) -> String {
 /// Runs yosys on the examples (of these names, if there are any) and on the load balancer, and prints the table that is committed. What
 /// takes longer than `limit` is left out and named.
 pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
-    let several: Vec<&str> = records(YOSYS).map(|fields| fields[0]).filter(|row| row.contains('*')).collect();
+    // Of those with several engines the ones that are in the table, and what is asked for.
+    let rows = records(YOSYS).map(|fields| fields[0]);
+    let mut several: Vec<&str> =
+        rows.chain(only.iter().map(String::as_str)).filter(|row| engines_of(row).1 > 1).collect();
+    several.sort_unstable();
+    several.dedup();
     let known = || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]).chain(several.iter().copied());
-    if let Some(name) = only.iter().find(|name| !known().any(|one| one == *name)) {
+    let is_known = |name: &str| known().any(|one| one == engines_of(name).0);
+    if let Some(name) = only.iter().find(|name| !is_known(name)) {
         let list = known().collect::<Vec<_>>().join(", ");
         return Err(Failure::usage(format!("`{name}` is none of {list}")));
     }

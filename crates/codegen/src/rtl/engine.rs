@@ -10,12 +10,19 @@
 //! (accesses of tables that handlers change, what leaves, records) waits for the event's *turn*, which comes when all older events have
 //! ended. So the design does what one engine does, in the same order, for every program; how much faster depends on how early handlers begin to
 //! wait for their turn (`length`).
+//!
+//! # Stages
+//!
+//! Handlers of internal events that cannot run where the events are generated are engines of their own, one behind the other (`row`, `stages`).
 
+mod chain;
 pub mod design;
 mod entries;
 mod leave;
 pub mod length;
 mod packet;
+pub mod row;
+pub mod stages;
 pub mod top;
 mod unit;
 
@@ -23,6 +30,7 @@ use nicforge_ir::{
     Body, BufSource, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type, ValueId,
 };
 
+use self::row::Row;
 use super::cfg::{self, End, Graph, Jump, Step};
 use super::expr::{Lower, Wire, divides_by_wires, mark};
 use super::shape::{Bits, literal, number};
@@ -59,6 +67,8 @@ pub struct Engine<'a, 'b> {
     pub access_bytes: u32,
     /// Bytes of emitted headers there is room for.
     pub header_bytes: u32,
+    /// The stages there are and the number of this one, if there are several.
+    pub row: Option<(&'a Row, usize)>,
     pub errors: Vec<Unsupported>,
 }
 
@@ -127,6 +137,7 @@ impl<'a> Engine<'a, '_> {
                 vec![arm]
             }
             End::Again { number: at, head, exit } => {
+                self.states.loops.push((starts[head.to], self.states.now, graph.trips[*at]));
                 let (name, width) = &counters[*at];
                 let last = format!("{name} == {}", number(*width, u64::from(graph.trips[*at] - 1)));
                 let exit = go(exit, Some(last));
@@ -240,6 +251,11 @@ impl<'a> Engine<'a, '_> {
             | Op::BufRead { .. }
             | Op::BufClear { .. }
             | Op::BufGenerate { .. } => self.table_op(inst),
+            Op::Extern { name, .. } => self.refuse(
+                inst.span,
+                &format!("`{name}` is a function of C, which hardware cannot call"),
+                "put the call behind a queue to the host: a handler with NF_ON(host)",
+            ),
             Op::FibLookup { .. } => self.refuse(
                 inst.span,
                 "the operating system's routes cannot be asked by hardware",

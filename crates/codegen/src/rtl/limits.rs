@@ -1,6 +1,7 @@
 //! What does not fit, with the number that does not, and how much room a program needs.
 
-use nicforge_ir::{BlockId, Body, BufSource, Direction, Op, Program};
+use cranelift_entity::SecondaryMap;
+use nicforge_ir::{BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program};
 
 use super::shape::Bits;
 use super::tables::TableForm;
@@ -64,9 +65,11 @@ struct Emitted {
 pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
     let mut room = Room { header: 8, access: 64 };
     let mut errors = Vec::new();
-    for handler in program.handlers.values() {
+    let before = before(program, bits);
+    for (id, handler) in &program.handlers {
         let body = &handler.body;
-        let emitted = region(body, bits, body.entry(), Emitted::default());
+        let sum = Emitted { now: before[id], most: before[id] };
+        let emitted = region(body, bits, body.entry(), sum, &mut Vec::new());
         room.header = room.header.max(emitted.most);
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
@@ -110,14 +113,43 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
     if errors.is_empty() { Ok(room) } else { Err(errors) }
 }
 
-/// Bytes emitted after a region. Loops repeat what one trip adds.
-fn region(body: &Body, bits: &Bits, block: BlockId, mut sum: Emitted) -> Emitted {
+/// Bytes that are emitted when the packet of an internal event comes to its handler, for every handler: what its senders emitted. Where packets
+/// go round and get more headers every time, this grows until it is too much.
+fn before(program: &Program, bits: &Bits) -> SecondaryMap<HandlerId, u32> {
+    let mut starts: SecondaryMap<HandlerId, u32> = SecondaryMap::new();
+    loop {
+        let known = starts.clone();
+        for (id, handler) in &program.handlers {
+            let mut sends = Vec::new();
+            let sum = Emitted { now: known[id], most: known[id] };
+            region(&handler.body, bits, handler.body.entry(), sum, &mut sends);
+            for (event, bytes) in sends {
+                if let Some(to) = program.handler_of(event) {
+                    starts[to] = starts[to].max(bytes);
+                }
+            }
+        }
+        if starts == known || starts.values().any(|bytes| *bytes > MOST_HEADER) {
+            return starts;
+        }
+    }
+}
+
+/// Bytes emitted after a region, and those at events that are generated there. Loops repeat what one trip adds.
+fn region(
+    body: &Body,
+    bits: &Bits,
+    block: BlockId,
+    mut sum: Emitted,
+    sends: &mut Vec<(EventId, u32)>,
+) -> Emitted {
     for inst in &body.blocks[block].insts {
         match &body.insts[*inst].op {
+            Op::Generate { event, .. } => sends.push((*event, sum.now)),
             Op::Emit { value, .. } => sum.now += bits.bytes(body.ty(*value)),
             Op::Reset { .. } => sum.now = 0,
             Op::If { then, other, .. } => {
-                let arms = [*then, *other].map(|arm| (arm, region(body, bits, arm, sum)));
+                let arms = [*then, *other].map(|arm| (arm, region(body, bits, arm, sum, sends)));
                 // What an arm that leaves the handler emits is not there behind the `if`.
                 let stays =
                     |arm: BlockId| !matches!(body.terminator(arm).map(|inst| &inst.op), Some(Op::Return(_)));
@@ -126,7 +158,7 @@ fn region(body: &Body, bits: &Bits, block: BlockId, mut sum: Emitted) -> Emitted
                 sum = Emitted { now: now.unwrap_or(0), most };
             }
             Op::Loop { max_trips, body: inner, .. } => {
-                let once = region(body, bits, *inner, sum);
+                let once = region(body, bits, *inner, sum, sends);
                 let more = once.now.saturating_sub(sum.now).saturating_mul(max_trips.saturating_sub(1));
                 sum.now = once.now.saturating_add(more);
                 sum.most = once.most.saturating_add(more);

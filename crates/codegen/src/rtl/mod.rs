@@ -23,7 +23,7 @@ mod timing;
 mod top;
 mod words;
 
-use nicforge_ir::{Program, ReasonId, Span, TableKind, Verified};
+use nicforge_ir::{HandlerId, Program, ReasonId, Span, TableKind, Verified};
 
 use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
@@ -72,6 +72,16 @@ pub enum Form {
     Pipe { stages: u32, interval: u32 },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
+    /// Several stages, one behind the other.
+    Stages { stages: Vec<Stage> },
+}
+
+/// A stage of several: an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The name of its first handler.
+    pub name: String,
+    pub length: Length,
 }
 
 /// Most engines of a design: each has an event in one of the slots, and the others are on their way in and out.
@@ -127,6 +137,24 @@ pub fn generate(
     }
 }
 
+/// The design of a program whose handlers stand in these stages.
+///
+/// # Errors
+/// Everything that hardware cannot do, and stages that have to be one, with their places.
+pub fn in_stages(
+    program: &Verified<Program>,
+    stages: &[Vec<HandlerId>],
+) -> Result<RtlArtifact, Vec<Unsupported>> {
+    let program: &Program = program;
+    let bits = Bits::new(program);
+    let tables = tables::forms(program, &bits);
+    limits::tables(program, &tables)?;
+    let room = limits::room(program, &bits)?;
+    let mut names = Names::new(words::TAKEN.iter().map(|word| word.to_string()));
+    reserve(&tables, &mut names);
+    engine::stages::design(program, &bits, tables, room, names, stages)
+}
+
 /// Keeps names of the module's ports from signals.
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
@@ -138,7 +166,7 @@ fn reserve(tables: &[TableForm], names: &mut Names) {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    for word in ["a", "c", "d", "rec"]
+    for word in ["a", "c", "d", "i", "n", "p", "q", "rec"]
         .iter()
         .flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
     {
@@ -151,24 +179,24 @@ fn artifact(
     program: &Program,
     tables: Vec<TableForm>,
     counters: Vec<String>,
-    (handlers, top): (String, String),
+    (handlers, top): (Vec<(String, String)>, String),
     mut library: Vec<&'static str>,
     form: Form,
 ) -> RtlArtifact {
-    if handlers.contains("nf_divider") {
+    if handlers.iter().any(|(_, text)| text.contains("nf_divider")) {
         library.push("nf_divider.sv");
     }
     library.sort_unstable();
     library.dedup();
-    let list: String =
-        library.iter().chain(&["nf_handlers.sv", "nf_top.sv"]).map(|f| format!("{f}\n")).collect();
-    let files = vec![
-        ("nf_handlers.sv".to_string(), handlers),
+    let own = handlers.iter().map(|(name, _)| name.as_str()).chain(["nf_top.sv"]);
+    let list: String = library.iter().copied().chain(own).map(|f| format!("{f}\n")).collect();
+    let mut files = handlers;
+    files.extend([
         ("nf_top.sv".to_string(), top),
         ("files.f".to_string(), list),
         ("registers.json".to_string(), registers::json(program, &tables, &counters)),
         ("registers.h".to_string(), registers::header(program, &tables, &counters)),
-    ];
+    ]);
     RtlArtifact {
         files,
         library,
@@ -210,7 +238,14 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         change_before_record: made.exit - made.last,
-        ..artifact(program, tables, counters, (handlers, top), library, form)
+        ..artifact(
+            program,
+            tables,
+            counters,
+            (vec![("nf_handlers.sv".to_string(), handlers)], top),
+            library,
+            form,
+        )
     }
 }
 

@@ -87,6 +87,8 @@ pub struct States {
     pub homes: HashMap<String, Home>,
     /// Widths of registers that hold values across states without being wires first.
     pub registers: Vec<(String, u32)>,
+    /// Loops: the first state of a trip, the last one, and most trips.
+    pub loops: Vec<(StateId, StateId, u32)>,
     pub now: StateId,
     pub packet: Cursor,
     arrival: HashMap<String, u32>,
@@ -98,6 +100,7 @@ impl States {
             list: Vec::new(),
             homes: HashMap::new(),
             registers: Vec::new(),
+            loops: Vec::new(),
             now: 0,
             packet: Cursor::registers(),
             arrival: HashMap::new(),

@@ -248,7 +248,8 @@ pub fn control(out: &mut String, tables: &[TableForm], counters: &[String], held
     );
 }
 
-pub fn counting(out: &mut String, program: &Program, tables: &[TableForm]) {
+/// Counters; `more` are signals of others, behind these.
+pub fn counting(out: &mut String, program: &Program, tables: &[TableForm], more: &[String]) {
     out.push_str("\n  // ---- counters\n");
     let reasons = program.reasons.len();
     let mut list =
@@ -266,6 +267,7 @@ pub fn counting(out: &mut String, program: &Program, tables: &[TableForm]) {
         );
         list.push(format!("n_drop_{at}"));
     }
+    list.extend(more.iter().cloned());
     list.reverse();
     let _ = writeln!(out, "  assign counters = {{{}}};", list.join(", "));
 }

@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 
 use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate};
-use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate, in_stages};
+use nicforge_ir::{Entry, HandlerId, Input, InputEvent, Program, TableId, Verified};
 use nicforge_target::area::Handlers;
 
 pub use build::{Simulator, Verilator};
@@ -148,15 +148,26 @@ impl RtlProgram {
         Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
     }
 
+    /// Generates the design of a program whose handlers stand in these stages.
+    ///
+    /// # Errors
+    /// What hardware cannot do, and stages that have to be one.
+    pub fn in_stages(program: &Verified<Program>, stages: &[Vec<HandlerId>]) -> Result<RtlProgram, RtlError> {
+        let artifact = in_stages(program, stages).map_err(RtlError::Unsupported)?;
+        Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
+    }
+
     pub fn artifact(&self) -> &RtlArtifact {
         &self.artifact
     }
 
     /// What the handlers became, in terms of what they take.
     pub fn handlers(&self) -> Handlers {
-        match self.artifact.form {
+        match &self.artifact.form {
             Form::Pipe { .. } => Handlers::Pipe { ports: self.artifact.ports.clone() },
-            Form::Engine { replicas, .. } => Handlers::Engines(replicas),
+            Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
+            // Each counted as if it had all tables that nothing changes.
+            Form::Stages { stages } => Handlers::Engines(stages.len() as u32),
         }
     }
 

@@ -1,31 +1,113 @@
 //! The engine of a program: states of all handlers, and around them waiting for an event and ending it.
 
-use nicforge_ir::{HandlerId, Program, TableKind};
+use nicforge_ir::{Direction, HandlerId, Program, TableKind};
 
 use super::super::expr::{self, Lower, used};
 use super::super::module::{self, Port};
 use super::super::shape::Bits;
-use super::super::state::{Arm, States};
+use super::super::state::{Arm, StateId, States};
 use super::super::tables::TableForm;
 use super::super::{ADDRESS_BITS, Form, RtlArtifact, artifact, limits, registers};
 use super::length::{length, passed};
+use super::row::Row;
 use super::{Engine, kind, top};
+use crate::artifact::LogFormat;
 use crate::c::body::Unsupported;
 use crate::c::names::Names;
 use crate::rtl::NoPipe;
 
-/// The design with so many engines.
+/// What the states of a module are made from.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub program: &'a Program,
+    pub bits: &'a Bits<'a>,
+    pub tables: &'a [TableForm],
+    pub room: limits::Room,
+}
+
+/// Where a handler begins, and the bytes of its message if it takes messages of the host side.
+pub struct Start {
+    pub handler: HandlerId,
+    pub state: StateId,
+    pub message: Option<u32>,
+    /// Names of its parameters' registers.
+    pub params: Vec<String>,
+}
+
+/// The states of handlers, which all end in `finish`.
 ///
 /// # Errors
 /// Everything that hardware cannot do.
-pub fn design<'a>(
-    program: &'a Program,
-    bits: &'a Bits<'a>,
-    tables: Vec<TableForm>,
-    room: limits::Room,
-    mut names: Names,
-    (replicas, why): (u32, NoPipe),
-) -> Result<RtlArtifact, Vec<Unsupported>> {
+pub fn bodies<'a>(
+    source: Source<'a>,
+    (states, finish): (&mut States, StateId),
+    handlers: &[HandlerId],
+    row: Option<(&'a Row, usize)>,
+    (logs, names): (&mut Vec<LogFormat>, &mut Names),
+) -> Result<(Vec<Start>, Vec<expr::Wire>), Vec<Unsupported>> {
+    let Source { program, bits, tables, room } = source;
+    let mut errors = Vec::new();
+    let mut constants = Vec::new();
+    let mut starts = Vec::new();
+    for &id in handlers {
+        let handler = &program.handlers[id];
+        let host = match program.events[handler.event].name.as_str() {
+            "net_recv" => false,
+            "host_send" => true,
+            _ if row.is_some() && program.events[handler.event].direction == Direction::Internal => false,
+            name => {
+                errors.push(Unsupported {
+                    message: format!("hardware has no event `{name}`, and stages have one handler"),
+                    help: "events between handlers are function calls in a design of one stage".to_string(),
+                    span: handler.span,
+                });
+                continue;
+            }
+        };
+        let entry = states.reserve();
+        let mut low = Lower::new(bits, &handler.body, std::mem::take(names));
+        let mut engine = Engine {
+            program,
+            low: &mut low,
+            states: &mut *states,
+            tables,
+            logs: &mut *logs,
+            finish,
+            bits,
+            access_bytes: room.access,
+            header_bytes: room.header,
+            row,
+            errors: Vec::new(),
+        };
+        engine.states.enter(entry);
+        let mut message = None;
+        let mut start = entry;
+        if host {
+            message = Some(message_bytes(program, bits, id));
+            engine.message(&handler.body);
+            start = engine.states.now;
+        }
+        engine.body(&handler.body, start);
+        let entry_params = &handler.body.blocks[handler.body.entry()].params;
+        let params: Vec<String> = entry_params.iter().map(|param| engine.low.name(*param)).collect();
+        if row.is_some() {
+            for (name, param) in params.iter().zip(entry_params) {
+                let width = engine.low.width(*param);
+                if width > 0 && message.is_none() {
+                    engine.states.register(name, width);
+                }
+            }
+        }
+        errors.append(&mut engine.errors);
+        constants.append(&mut low.declared);
+        *names = low.names;
+        starts.push(Start { handler: id, state: entry, message, params });
+    }
+    if errors.is_empty() { Ok((starts, constants)) } else { Err(errors) }
+}
+
+/// States of an engine without any yet, with the registers of a packet.
+pub fn begin(room: limits::Room) -> States {
     let mut states = States::new();
     for (name, width) in [
         ("cursor", 16),
@@ -40,62 +122,49 @@ pub fn design<'a>(
     ] {
         states.register(name, width);
     }
+    states
+}
+
+/// The design with so many engines.
+///
+/// # Errors
+/// Everything that hardware cannot do.
+pub fn design<'a>(
+    program: &'a Program,
+    bits: &'a Bits<'a>,
+    tables: Vec<TableForm>,
+    room: limits::Room,
+    mut names: Names,
+    (replicas, why): (u32, NoPipe),
+) -> Result<RtlArtifact, Vec<Unsupported>> {
+    let mut states = begin(room);
     let (idle, finish, refused) = (states.reserve(), states.reserve(), states.reserve());
     let mut logs = Vec::new();
-    let mut errors = Vec::new();
-    let mut constants = Vec::new();
-    let mut starts: [Option<(usize, Option<u32>)>; 2] = [None, None];
-    for (id, handler) in &program.handlers {
-        let host = match program.events[handler.event].name.as_str() {
-            "net_recv" => false,
-            "host_send" => true,
-            name => {
-                errors.push(Unsupported {
-                    message: format!("hardware has no event `{name}`, and stages have one handler"),
-                    help: "events between handlers are function calls in a design of one stage".to_string(),
-                    span: handler.span,
-                });
-                continue;
-            }
-        };
-        let entry = states.reserve();
-        let mut low = Lower::new(bits, &handler.body, names);
-        let mut engine = Engine {
-            program,
-            low: &mut low,
-            states: &mut states,
-            tables: &tables,
-            logs: &mut logs,
-            finish,
-            bits,
-            access_bytes: room.access,
-            header_bytes: room.header,
-            errors: Vec::new(),
-        };
-        engine.states.enter(entry);
-        let mut size = None;
-        let mut start = entry;
-        if host {
-            size = Some(message_bytes(program, bits, id));
-            engine.message(&handler.body);
-            start = engine.states.now;
-        }
-        engine.body(&handler.body, start);
-        errors.append(&mut engine.errors);
-        constants.append(&mut low.declared);
-        names = low.names;
-        starts[usize::from(host)] = Some((entry, size));
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let message_bytes = starts[1].and_then(|(_, size)| size);
-    around(&mut states, (idle, finish, refused), starts);
+    let all: Vec<HandlerId> = program.handlers.keys().collect();
+    let source = Source { program, bits, tables: &tables, room };
+    let (starts, constants) = bodies(source, (&mut states, finish), &all, None, (&mut logs, &mut names))?;
+    let message_bytes = starts.iter().find_map(|start| start.message);
+    outside(&mut states, (idle, refused), &starts, finish);
+    ended(&mut states, finish, idle);
     let length = length(&states, &tables);
     passed(&mut states, &tables);
-    let text = handlers(program, &states, &constants, &tables, room);
+    let ports = ports(&tables, room);
+    let head = head(program, &states, "its handlers as an engine");
+    let text = print(&head, "nf_handlers", ports, &states, &constants, "");
     let counters = registers::counters(program, &tables);
-    let top = top::print(program, &tables, &counters, &top::Around { room, replicas });
+    let top = top::print(program, &tables, &counters, &top::Around { room, replicas, row: None });
+    let library = library(&tables);
+    let form = Form::Engine { replicas, length, why };
+    let handlers = vec![("nf_handlers.sv".to_string(), text)];
+    Ok(RtlArtifact {
+        logs,
+        message_bytes,
+        ..artifact(program, tables, counters, (handlers, top), library, form)
+    })
+}
+
+/// Modules of the library around engines.
+pub fn library(tables: &[TableForm]) -> Vec<&'static str> {
     let mut library = vec![
         "nf_queue.sv",
         "nf_line_ram.sv",
@@ -105,7 +174,7 @@ pub fn design<'a>(
         "nf_access.sv",
         "nf_control.sv",
     ];
-    for form in &tables {
+    for form in tables {
         library.push(match form.module() {
             "nf_table_array" => "nf_table_array.sv",
             "nf_table_ternary" => "nf_table_ternary.sv",
@@ -116,20 +185,15 @@ pub fn design<'a>(
             library.push("nf_table_hash.sv");
         }
     }
-    let form = Form::Engine { replicas, length, why };
-    Ok(RtlArtifact { logs, message_bytes, ..artifact(program, tables, counters, (text, top), library, form) })
+    library
 }
 
 fn message_bytes(program: &Program, bits: &Bits, handler: HandlerId) -> u32 {
     program.events[program.handlers[handler].event].params.iter().map(|param| bits.bytes(param.ty)).sum()
 }
 
-/// The states around handlers: waiting for an event, ending it, and giving up messages of the wrong length.
-fn around(
-    states: &mut States,
-    (idle, finish, refused): (usize, usize, usize),
-    starts: [Option<(usize, Option<u32>)>; 2],
-) {
+/// The states that wait for an event from outside and give up messages of the wrong length, after which `finish` comes.
+pub fn outside(states: &mut States, (idle, refused): (StateId, StateId), starts: &[Start], finish: StateId) {
     let text = |s: &str| s.to_string();
     states.enter(idle);
     states.note("wait for an event");
@@ -151,16 +215,13 @@ fn around(
     .to_vec();
     let arm = |when: Option<String>, to| Arm { when, to, writes: Vec::new() };
     let mut arms = Vec::new();
-    if let Some((start, Some(size))) = starts[1] {
+    if let Some((start, size)) = starts.iter().find_map(|start| Some((start.state, start.message?))) {
         arms.push(arm(Some(format!("d_host && d_length == 16'd{size}")), start));
     }
-    match starts[0] {
-        Some((start, _)) => {
-            arms.push(arm(Some(text("!d_host")), start));
-            arms.push(arm(None, refused));
-        }
-        None => arms.push(arm(None, refused)),
+    if let Some(start) = starts.iter().find(|start| start.message.is_none()) {
+        arms.push(arm(Some(text("!d_host")), start.state));
     }
+    arms.push(arm(None, refused));
     state.arms = arms;
     states.enter(refused);
     states.note("no handler takes it");
@@ -168,21 +229,20 @@ fn around(
     state.until = Some(text("free_ok"));
     state.outputs = vec![(text("frees"), text("1'b1"))];
     state.arms = vec![arm(None, finish)];
+}
+
+/// The state that tells of an event's end, in its turn.
+fn ended(states: &mut States, finish: StateId, idle: StateId) {
     states.enter(finish);
     states.note("the event is done");
     let state = states.current();
-    state.until = Some(text("turn"));
-    state.outputs = vec![(text("rec_kind"), format!("5'd{}", kind::END + 24))];
-    state.arms = vec![arm(None, idle)];
+    state.until = Some("turn".to_string());
+    state.outputs = vec![("rec_kind".to_string(), format!("5'd{}", kind::END + 24))];
+    state.arms = vec![Arm { when: None, to: idle, writes: Vec::new() }];
 }
 
-fn handlers(
-    program: &Program,
-    states: &States,
-    constants: &[expr::Wire],
-    tables: &[TableForm],
-    room: limits::Room,
-) -> String {
+/// Ports of an engine.
+pub fn ports(tables: &[TableForm], room: limits::Room) -> Vec<Port> {
     let mut ports = vec![
         Port::input("clk", 1),
         Port::input("rst", 1),
@@ -248,7 +308,31 @@ fn handlers(
             ports.push(Port::output(&name("passed"), 1));
         }
     }
+    ports
+}
+
+/// The head of a module.
+pub fn head(program: &Program, states: &States, what: &str) -> String {
+    format!(
+        "// Generated by nicforge from {}: {what} of {} states, one event at a time.\n//\n\
+         // Signals have the names of the source's variables; NAME_q is what a later state sees of NAME. d_: the event's descriptor,\n\
+         // turn: no older event is left, which tables that are changed and all that leaves wait for; a_: bytes of the packet (nf_access), c_: commands to the deparser (nf_egress), t_TABLE_: tables, rec_: what happened, in order.\n",
+        program.name,
+        states.list.len()
+    )
+}
+
+/// The text of an engine's module; `more` stands before its end.
+pub fn print(
+    head: &str,
+    name: &str,
+    ports: Vec<Port>,
+    states: &States,
+    constants: &[expr::Wire],
+    more: &str,
+) -> String {
     let mut extra = "\n  assign rec_valid = advance && rec_kind[3];\n  assign frees_now = advance && frees;\n  assign free_slot = slot;\n".to_string();
+    extra.push_str(more);
     let divides = states.list.iter().any(|state| state.outputs.iter().any(|(name, _)| name == "div_req"));
     if divides {
         extra.push_str(
@@ -257,13 +341,6 @@ fn handlers(
              .divisor(div_divisor),\n      .done(div_done),\n      .quotient(div_quotient),\n      .remainder(div_remainder)\n  );\n",
         );
     }
-    let head = format!(
-        "// Generated by nicforge from {}: its handlers as an engine of {} states, one event at a time.\n//\n\
-         // Signals have the names of the source's variables; NAME_q is what a later state sees of NAME. d_: the event's descriptor,\n\
-         // turn: no older event is left, which tables that are changed and all that leaves wait for; a_: bytes of the packet (nf_access), c_: commands to the deparser (nf_egress), t_TABLE_: tables, rec_: what happened, in order.\n",
-        program.name,
-        states.list.len()
-    );
     debug_assert!(states.list.iter().flat_map(|s| &s.wires).all(|w| used(&w.value).all(|n| n != w.name)));
-    module::print(&head, "nf_handlers", &ports, constants, states, &extra)
+    module::print(head, name, &ports, constants, states, &extra)
 }

@@ -32,11 +32,7 @@ impl<'a> Engine<'a, '_> {
     pub(super) fn generate(&mut self, span: Span, event: nicforge_ir::EventId, args: &[ValueId]) {
         let def = &self.program.events[event];
         if def.direction == Direction::Internal {
-            self.refuse(
-                span,
-                &format!("event `{}` goes to another handler, and the design has only one stage", def.name),
-                "call a function in place of generating an event",
-            );
+            self.hand_on(span, event, args);
             return;
         }
         self.states.note(&def.name);
@@ -87,6 +83,35 @@ impl<'a> Engine<'a, '_> {
                 "see `nicforge targets show u280`",
             ),
         }
+    }
+
+    /// An internal event goes to the next stage, or waits for this one.
+    fn hand_on(&mut self, span: Span, event: nicforge_ir::EventId, args: &[ValueId]) {
+        let def = &self.program.events[event];
+        let Some((row, stage)) = self.row else {
+            let message =
+                format!("event `{}` goes to another handler, and the design has only one stage", def.name);
+            self.refuse(span, &message, "call a function in place of generating an event");
+            return;
+        };
+        self.states.note(&format!("to {}", def.name));
+        let values: Vec<(u32, String)> = row
+            .values(self.program, self.bits, event)
+            .into_iter()
+            .map(|(number, width, _)| (width, self.low.operand(args[number])))
+            .collect();
+        let packet = self.states.packet.clone();
+        let message = row.event(event, &values, &mark(&packet.header), |part| match part {
+            "emitted" => mark(&packet.emitted),
+            "cursor" => mark(&packet.at),
+            "pkt_end" => mark(&packet.end),
+            "stream" => mark(&packet.stream),
+            other => other.to_string(),
+        });
+        let own = row.stage_of(self.program, event) == Some(stage);
+        let [valid, data, ready] =
+            if own { ["p_valid", "p_data", "p_ready"] } else { ["n_valid", "n_data", "n_ready"] };
+        self.states.wait(ready.to_string(), vec![(valid, "1'b1".to_string()), (data, message)], Vec::new());
     }
 
     pub(super) fn log(&mut self, format: &str, args: &[ValueId]) {

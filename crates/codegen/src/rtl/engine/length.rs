@@ -3,8 +3,11 @@
 //! An event uses a table that is changed, or sends something, in its turn, which begins when all older events are done with that. Its turn at
 //! a table ends where no way leads to another use; its turn to send ends with the event. So engines follow one another from table to table.
 //!
-//! Cycles are estimated: the longest way through the states, loops taken once, with what states wait if nobody is in their way. From its
+//! Cycles are estimated: the longest way through the states, with what states wait if nobody is in their way. Loops that can only end with their
+//! last trip take all trips, others a third of them: what they go through, such as names and keys, is sized for the longest. From its
 //! first use to its last one is what engines cannot do at the same time.
+
+use nicforge_ir::TableKind;
 
 use super::super::shape::number;
 use super::super::state::{State, StateId, States};
@@ -19,13 +22,21 @@ pub struct Length {
     pub in_turn: u32,
 }
 
-/// Cycles a state waits: a read of bytes (nf_access), a table's answer (nf_table_hash), a division (nf_divider).
-fn cycles(state: &State) -> u32 {
+/// Cycles a state waits: bytes (nf_access: a write takes 3, a read 6 for a piece), a table's answer (nf_table_*), a division (nf_divider).
+fn cycles(state: &State, tables: &[TableForm]) -> u32 {
+    let asks =
+        |form: &&TableForm| state.outputs.iter().any(|(name, _)| *name == format!("{}_req", form.signals));
+    let writes = || state.outputs.iter().any(|(name, value)| name == "a_op" && *value == number(2, 1));
     match state.until.as_deref() {
+        Some("a_done") if writes() => 4,
         Some("a_done") => 7,
         Some("div_done") => 66,
-        Some(until) if until.contains("_done") && until.contains("t_") => 5,
-        _ => 1,
+        Some(_) => match tables.iter().find(asks) {
+            Some(form) if form.kind == TableKind::Array => 3,
+            Some(_) => 5,
+            None => 1,
+        },
+        None => 1,
     }
 }
 
@@ -74,10 +85,13 @@ pub fn passed(states: &mut States, tables: &[TableForm]) {
 /// Cycles from states to the end of the event or of a turn, by depth first search; ways back are loops and end there.
 struct Ways<'a> {
     states: &'a States,
+    tables: &'a [TableForm],
     /// States that count.
     within: &'a [bool],
     /// Of the cycles of all ways on, which.
     choose: fn(u32, u32) -> u32,
+    /// Cycles that a state is passed for more than once, where a loop begins.
+    more: &'a [u32],
     known: Vec<Option<u32>>,
     open: Vec<bool>,
 }
@@ -94,21 +108,81 @@ impl Ways<'_> {
         let choose = self.choose;
         let rest = next.into_iter().map(|to| self.from(to)).reduce(choose).unwrap_or(0);
         self.open[at] = false;
-        let all = cycles(state) + rest;
+        let all = (cycles(state, self.tables) + self.more[at]).saturating_add(rest);
         self.known[at] = Some(all);
         all
     }
 }
 
+/// Cycles of all trips of loops but the first, at the states where they begin; inner loops come before those around them.
+fn trips(states: &States, tables: &[TableForm]) -> Vec<u32> {
+    let count = states.list.len();
+    let mut more = vec![0u32; count];
+    let mut loops: Vec<(Vec<bool>, StateId, StateId, u32)> = states
+        .loops
+        .iter()
+        .map(|&(head, last, most)| {
+            let mut wanted = vec![false; count];
+            wanted[last] = true;
+            let mut inside = before(states, &wanted);
+            let from = after(states, head);
+            inside.iter_mut().zip(from).for_each(|(inside, from)| *inside &= from);
+            (inside, head, last, most)
+        })
+        .collect();
+    loops.sort_by_key(|(inside, ..)| inside.iter().filter(|one| **one).count());
+    for (inside, head, last, most) in loops {
+        let leaves = |at: &StateId| {
+            inside[*at] && *at != last && states.list[*at].arms.iter().any(|arm| !inside[arm.to])
+        };
+        let mean = if (0..count).any(|at| leaves(&at)) { most.div_ceil(3) } else { most };
+        let known = more.clone();
+        let mut trip = Ways {
+            states,
+            tables,
+            within: &inside,
+            choose: u32::max,
+            more: &known,
+            known: vec![None; count],
+            open: vec![false; count],
+        };
+        more[head] = more[head].saturating_add(trip.from(head).saturating_mul(mean.saturating_sub(1)));
+    }
+    more
+}
+
+/// States to which a way leads from one, itself included.
+fn after(states: &States, from: StateId) -> Vec<bool> {
+    let mut list = vec![false; states.list.len()];
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        // Waiting for the next event, the first state, is no part of a way.
+        if at != 0 && !std::mem::replace(&mut list[at], true) {
+            open.extend(states.list[at].arms.iter().map(|arm| arm.to));
+        }
+    }
+    list
+}
+
 /// Cycles from each of these states on.
 fn ways(
     states: &States,
+    tables: &[TableForm],
     from: impl Fn(&State) -> bool,
     within: &[bool],
     choose: fn(u32, u32) -> u32,
 ) -> Vec<u32> {
     let count = states.list.len();
-    let mut ways = Ways { states, within, choose, known: vec![None; count], open: vec![false; count] };
+    let more = trips(states, tables);
+    let mut ways = Ways {
+        states,
+        tables,
+        within,
+        choose,
+        more: &more,
+        known: vec![None; count],
+        open: vec![false; count],
+    };
     let list = (0..count).filter(|at| from(&states.list[*at]));
     list.map(|at| ways.from(at)).collect()
 }
@@ -121,13 +195,13 @@ pub fn length(states: &States, tables: &[TableForm]) -> Length {
     let leaves =
         |state: &State| state.outputs.iter().any(|(name, _)| name == "c_valid" || name == "rec_kind");
     // Behind what leaves ways join others that begin with something else, so of these the mean of the shortest.
-    let leaving = ways(states, leaves, &all, u32::min);
+    let leaving = ways(states, tables, leaves, &all, u32::min);
     let mut in_turn = leaving.iter().sum::<u32>().div_ceil(leaving.len().max(1) as u32);
     for form in tables.iter().filter(|form| form.changed) {
-        let using = ways(states, |state| uses(state, form), &turn(states, form), u32::max);
+        let using = ways(states, tables, |state| uses(state, form), &turn(states, form), u32::max);
         in_turn = using.into_iter().fold(in_turn, u32::max);
     }
     let waits = |state: &State| state.outputs.iter().any(|(name, _)| name == "idle");
-    let cycles = ways(states, waits, &all, u32::max).into_iter().max().unwrap_or(0);
+    let cycles = ways(states, tables, waits, &all, u32::max).into_iter().max().unwrap_or(0);
     Length { states: states.list.len() as u32, cycles, in_turn }
 }

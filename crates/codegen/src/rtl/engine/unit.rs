@@ -8,6 +8,9 @@ use super::super::module::range;
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, control_value, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
+use super::chain;
+use super::row::Row;
+use super::stages::module_name;
 use super::top::{Around, Asked, of_store, request};
 
 /// What an engine tells in its turn.
@@ -21,7 +24,7 @@ pub fn engines(
     asks: &[Asked],
     stores: &[&TableForm],
 ) {
-    let Around { room, replicas } = *around;
+    let Around { room, replicas, row } = *around;
     let rows = SLOTS * SLOT_LINES;
     let low = bits_below(rows) - 1;
     let tells = TELLS.iter().map(|tell| tell.1).sum::<u32>();
@@ -49,6 +52,9 @@ pub fn engines(
     let _ = writeln!(out, "  assign byte_memory = {memory};");
     for form in tables {
         answers_of(out, form);
+    }
+    if row.is_some() {
+        chain::writes(out);
     }
     out.push_str("  genvar r;\n  generate\n    for (r = 0; r < ENGINES; r = r + 1) begin : g_engine\n");
     let fields = asks.iter().flat_map(|asked| &asked.fields);
@@ -88,14 +94,18 @@ pub fn engines(
     for (name, width) in &own {
         let _ = writeln!(out, "      logic {} {name};", range(*width));
     }
-    handlers(out, tables);
-    access(out, room, control_value(tables), stores);
+    handlers(out, tables, row);
+    let w_stall = if row.is_some() { "writes[r] && !writer[r]" } else { "1'b0" };
+    access(out, (room, w_stall), control_value(tables), stores);
+    // What one stage writes, others read later: all buffers take it.
+    let (w_any, w) = if row.is_some() { ("(writes != '0)", "stages_w") } else { ("writes[r]", "o_a_w") };
+    let stage_writes = if row.is_some() { chain::WRITES } else { "" };
     let _ = writeln!(
         out,
-        "      assign reads[r] = o_a_r_en && o_a_r_mem == 4'd0;\n      assign writes[r] = o_a_w_en && o_a_w_mem == 4'd0;\n      \
-         nf_line_ram #(\n          .LINES({rows})\n      ) u_packets (\n          .clk(clk),\n          .w_en(writes[r] || in_w_en),\n          \
-         .w_addr(writes[r] ? o_a_w_addr[{low}:0] : in_w_addr),\n          .w_data(writes[r] ? o_a_w_data : in_w_data),\n          \
-         .w_keep(writes[r] ? o_a_w_keep : {{64{{1'b1}}}}),\n          .r_en(reads[r] || (e_r_en && e_r_mem == 4'd0 && e_who[r])),\n          \
+        "      assign reads[r] = o_a_r_en && o_a_r_mem == 4'd0;\n      assign writes[r] = o_a_w_en && o_a_w_mem == 4'd0;\n{stage_writes}      \
+         nf_line_ram #(\n          .LINES({rows})\n      ) u_packets (\n          .clk(clk),\n          .w_en({w_any} || in_w_en),\n          \
+         .w_addr({w_any} ? {w}_addr[{low}:0] : in_w_addr),\n          .w_data({w_any} ? {w}_data : in_w_data),\n          \
+         .w_keep({w_any} ? {w}_keep : {{64{{1'b1}}}}),\n          .r_en(reads[r] || (e_r_en && e_r_mem == 4'd0 && e_who[r])),\n          \
          .r_addr(reads[r] ? o_a_r_addr[{low}:0] : e_r_addr[{low}:0]),\n          .r_data(bytes_of[512*r+:512])\n      );"
     );
     for form in tables.iter().filter(|form| !form.changed) {
@@ -129,7 +139,7 @@ pub fn engines(
 }
 
 /// The engine itself.
-fn handlers(out: &mut String, tables: &[TableForm]) {
+fn handlers(out: &mut String, tables: &[TableForm], row: Option<&Row>) {
     let mut list: Vec<String> = [
         "turn=turn_out[r]",
         "free_ok=free_ok[r]",
@@ -169,16 +179,28 @@ fn handlers(out: &mut String, tables: &[TableForm]) {
         list.push(format!("{s}_done={from}_done{gate}"));
         list.extend(["ok", "r_value", "r_index"].map(|field| format!("{s}_{field}={from}_{field}")));
     }
+    if let Some(row) = row {
+        list.extend(chain::ports(row));
+    }
     let list: Vec<&str> = list.iter().map(String::as_str).collect();
-    let _ = writeln!(
-        out,
-        "      assign slots_of[5*r+:5] = {{5{{freed[r]}}}} & o_c_slot;\n      nf_handlers u_handlers (\n      .clk(clk),\n      .rst(rst),\n{}\n      );",
-        connect(&list)
-    );
+    out.push_str("      assign slots_of[5*r+:5] = {5{freed[r]}} & o_c_slot;\n");
+    let Some(row) = row else { return instance(out, "nf_handlers", &list) };
+    for number in 0..row.stages.len() {
+        let name = &row.names[number];
+        let _ = writeln!(out, "      if (r == {number}) begin : g_stage_{name}");
+        instance(out, &module_name(row, number), &list);
+        out.push_str("      end\n");
+    }
+}
+
+fn instance(out: &mut String, module: &str, ports: &[&str]) {
+    let ports = connect(ports);
+    let _ =
+        writeln!(out, "      {module} u_handlers (\n      .clk(clk),\n      .rst(rst),\n{ports}\n      );");
 }
 
 /// Bytes of packets and of byte strings.
-fn access(out: &mut String, room: Room, value: u32, stores: &[&TableForm]) {
+fn access(out: &mut String, (room, w_stall): (Room, &str), value: u32, stores: &[&TableForm]) {
     let wide = 8 * room.access;
     let taken = wide.min(value);
     let bytes = Lower::resize(&format!("t_value[{}:0]", taken - 1), taken, wide);
@@ -219,7 +241,7 @@ fn access(out: &mut String, room: Room, value: u32, stores: &[&TableForm]) {
             "w_addr=o_a_w_addr",
             "w_data=o_a_w_data",
             "w_keep=o_a_w_keep",
-            "w_stall=1'b0",
+            &format!("w_stall={w_stall}"),
         ])
     );
     out.push_str(

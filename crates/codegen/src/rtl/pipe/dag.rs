@@ -7,8 +7,10 @@
 //! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
 //! for no other one behind that. So nobody needs to know whether two keys are the same.
 //!
-//! A pipe takes programs for which that holds; that send, drop or hand on a packet at most once on every way; and that emit the same
-//! headers on ways that join. Others run on an engine; [`NoPipe`] says why, with the place.
+//! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
+//!
+//! A pipe takes programs for which that holds, and that send, drop or hand on a packet at most once on every way. Others run on an engine;
+//! [`NoPipe`] says why, with the place.
 
 mod division;
 mod entries;
@@ -19,7 +21,9 @@ mod packet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nicforge_ir::interp::arith;
-use nicforge_ir::{BlockId, Body, CommuteOp, Inst, InstId, Op, Program, Span, TableId, TableKind, ValueId};
+use nicforge_ir::{
+    BlockId, Body, CommuteOp, Inst, InstId, Op, Program, Span, TableId, TableKind, ValueDef, ValueId,
+};
 
 use super::super::cfg::only_computes;
 use super::super::engine::kind;
@@ -30,6 +34,8 @@ use super::super::timing;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 192;
+/// Lists of emitted headers that are kept where ways join.
+const MOST_LISTS: usize = 16;
 /// Trips of loops that are written out.
 const MOST_TRIPS: u32 = 64;
 
@@ -51,14 +57,25 @@ enum Cursor {
     Signal(String, u32),
 }
 
+/// Headers that were emitted on some of the ways that joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Emitted {
+    /// Conditions that hold on these ways, and not on all others.
+    when: Vec<String>,
+    /// Bytes, and how many.
+    parts: Vec<(String, u32)>,
+}
+
 /// The packet on a way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
     cursor: Cursor,
     /// Signal of 16 bits: where the frame ends.
     end: String,
-    /// Bytes emitted so far, and how many.
-    emitted: Vec<(String, u32)>,
+    /// Bytes that are known to be there from the frame's first one on.
+    has: u32,
+    /// What was emitted so far: one list, or several of which the ways that joined say which it is.
+    emitted: Vec<Emitted>,
     /// An `extract` of which it is not known yet whether it succeeded: its result, and the cursor if it did not.
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
@@ -248,8 +265,13 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             }
             walk.dag.window = walk.dag.window.max(at);
         } else {
-            walk.packet =
-                Some(Packet { cursor: Cursor::At(0), end: mark("length"), emitted: Vec::new(), doubt: None });
+            walk.packet = Some(Packet {
+                cursor: Cursor::At(0),
+                end: mark("length"),
+                has: 0,
+                emitted: vec![Emitted::default()],
+                doubt: None,
+            });
         }
         walk.region(body.entry(), Some(way))?;
         Ok(walk.low)

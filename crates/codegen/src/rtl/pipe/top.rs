@@ -55,7 +55,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     control(&mut out, tables, counters, true);
     buffer(&mut out, pipe);
     super::tables::print(&mut out, pipe, tables);
-    counting(&mut out, program, tables);
+    counting(&mut out, program, tables, &[]);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
     out
 }

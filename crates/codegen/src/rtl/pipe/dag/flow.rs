@@ -115,8 +115,10 @@ impl Walk<'_, '_, '_> {
         let Some(packet) = &mut self.packet else { return };
         if let Some((ok, back)) = packet.doubt.take_if(|(ok, _)| *ok == asked) {
             let _ = ok;
-            if !holds {
-                packet.cursor = *back;
+            match packet.cursor {
+                _ if !holds => packet.cursor = *back,
+                Cursor::At(at) => packet.has = packet.has.max(at),
+                Cursor::Signal(..) => {}
             }
         }
     }
@@ -168,8 +170,19 @@ impl Walk<'_, '_, '_> {
         if a.doubt != b.doubt {
             return self.no("ways join of which one does not look whether its bytes were there");
         }
-        if a.emitted != b.emitted {
-            return self.no("ways on which different headers were emitted join");
+        let emitted = if a.emitted == b.emitted {
+            a.emitted
+        } else {
+            let not = opposite(cond);
+            let with = |list: Emitted, condition: &str| {
+                let when = list.when.into_iter().chain([condition.to_string()]).collect();
+                Emitted { when, ..list }
+            };
+            let first = a.emitted.into_iter().map(|list| with(list, cond));
+            first.chain(b.emitted.into_iter().map(|list| with(list, &not))).collect()
+        };
+        if emitted.len() > MOST_LISTS {
+            return self.no("ways join on which too many different headers were emitted");
         }
         let cursor = if a.cursor == b.cursor {
             a.cursor
@@ -183,7 +196,8 @@ impl Walk<'_, '_, '_> {
         } else {
             self.wire("end", 16, format!("{cond} ? {} : {}", a.end, b.end), timing::CHOOSE)
         };
-        self.packet = Some(Packet { cursor, end, emitted: a.emitted, doubt: a.doubt });
+        let has = a.has.min(b.has);
+        self.packet = Some(Packet { cursor, end, has, emitted, doubt: a.doubt });
         Ok(())
     }
 

@@ -7,7 +7,8 @@ impl<'a> Walk<'a, '_, '_> {
         self.packet.clone().unwrap_or(Packet {
             cursor: Cursor::At(0),
             end: mark("length"),
-            emitted: Vec::new(),
+            has: 0,
+            emitted: vec![Emitted::default()],
             doubt: None,
         })
     }
@@ -31,6 +32,16 @@ impl<'a> Walk<'a, '_, '_> {
         }
         match self.body.def_op(value)? {
             Op::Cast(a) => self.most_of(*a),
+            Op::Select { then, other, .. } => Some(self.most_of(*then)?.max(self.most_of(*other)?)),
+            Op::If { then, other, .. } => {
+                let ValueDef::Result(_, at) = self.body.values[value].def else { return None };
+                let of = |arm: BlockId| match &self.body.terminator(arm)?.op {
+                    Op::Yield(values) => self.most_of(*values.get(at as usize)?),
+                    // A way that does not come here.
+                    _ => Some(0),
+                };
+                Some(of(*then)?.max(of(*other)?))
+            }
             Op::Get { agg, path } => {
                 let part = self.dag.bits.locate(self.low.ty(*agg), path, |v| self.low.constant(v))?;
                 (part.bits <= 8).then(|| (1 << part.bits) - 1)
@@ -67,9 +78,12 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Extract { .. } => {
                 let cursor = packet.cursor.clone();
                 let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
-                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
+                self.read(inst.results[0], inst.results[1], &cursor, &packet)?;
                 packet.cursor = self.behind(&cursor, size);
-                packet.doubt = Some((inst.results[0], Box::new(cursor)));
+                // What was there before is there again.
+                if self.low.constant(inst.results[0]).is_none() {
+                    packet.doubt = Some((inst.results[0], Box::new(cursor)));
+                }
             }
             Op::Load { off, .. } => {
                 let cursor = match self.low.constant(*off) {
@@ -84,18 +98,24 @@ impl<'a> Walk<'a, '_, '_> {
                         Cursor::Signal(signal, most(&packet.cursor) + most_off)
                     }
                 };
-                self.read(inst.results[0], inst.results[1], &cursor, &packet.end)?;
+                self.read(inst.results[0], inst.results[1], &cursor, &packet)?;
             }
             Op::Skip { len, .. } => {
-                let rest = self.rest(&packet);
-                let len_text = self.low.u32(*len);
-                let ok = format!("{len_text} <= {{16'h0, {rest}}}");
                 let back = Box::new(packet.cursor.clone());
                 packet.doubt = Some((inst.results[0], back));
                 let most_len = self.most_of(*len);
                 let constant = self.low.constant(*len);
                 let len = *len;
-                self.result(inst.results[0], ok, timing::carry(32));
+                let (ok, delay) = match (&packet.cursor, constant) {
+                    (Cursor::At(at), Some(len)) if u64::from(*at) + len < 1 << 16 => {
+                        at_least(&packet.end, 16, u64::from(*at) + len)
+                    }
+                    _ => {
+                        let rest = self.rest(&packet);
+                        (format!("{} <= {{16'h0, {rest}}}", self.low.u32(len)), timing::carry(32))
+                    }
+                };
+                self.result(inst.results[0], ok, delay);
                 packet.cursor = match (constant, most_len) {
                     (Some(len), _) => self.behind(&packet.cursor, len as u32),
                     (None, Some(most_len)) => {
@@ -113,16 +133,17 @@ impl<'a> Walk<'a, '_, '_> {
                 let ok = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
                 self.result(inst.results[0], ok.clone(), 0);
                 let value = format!("{ok} ? {} + 16'({len}) : {}", text(&packet.cursor), packet.end);
+                packet.has = 0;
                 packet.end = self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE);
             }
             Op::Emit { value, .. } => {
                 let size = self.dag.bits.bytes(self.low.ty(*value));
                 let bytes = self.low.bytes_of(*value);
-                packet.emitted.push((bytes, size));
+                packet.emitted.iter_mut().for_each(|list| list.parts.push((bytes.clone(), size)));
             }
             Op::Reset { .. } => {
                 packet.cursor = Cursor::At(0);
-                packet.emitted.clear();
+                packet.emitted = vec![Emitted::default()];
                 packet.doubt = None;
             }
             Op::Len { .. } => {
@@ -159,8 +180,8 @@ impl<'a> Walk<'a, '_, '_> {
         ok: ValueId,
         value: ValueId,
         cursor: &Cursor,
-        end: &str,
-    ) -> Result<String, NoPipe> {
+        packet: &Packet,
+    ) -> Result<(), NoPipe> {
         let ty = self.low.ty(value);
         let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
         let last = most(cursor) + size;
@@ -168,14 +189,20 @@ impl<'a> Walk<'a, '_, '_> {
             return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
         }
         self.dag.window = self.dag.window.max(last);
+        let end = &packet.end;
+        let known = matches!(cursor, Cursor::At(at) if at + size <= packet.has);
         let (fits, delay) = match cursor {
-            Cursor::At(at) => at_least(&end, 16, u64::from(at + size)),
+            Cursor::At(at) => at_least(end, 16, u64::from(at + size)),
             Cursor::Signal(signal, _) => {
                 (format!("{end} >= {signal} + {}", number(16, u64::from(size))), timing::carry(16))
             }
         };
         let name = self.low.rename(ok);
-        self.put(&name, 1, fits, delay);
+        if known {
+            self.low.know(ok, 1);
+        } else {
+            self.put(&name, 1, fits, delay);
+        }
         let ok = mark(&name);
         let bytes = match cursor {
             Cursor::At(at) => self.wire(
@@ -192,20 +219,28 @@ impl<'a> Walk<'a, '_, '_> {
         };
         let read = self.low.of_bytes(ty, &bytes);
         let name = self.low.rename(value);
-        self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
-        Ok(ok)
+        if known {
+            self.put(&name, width, read, 0);
+        } else {
+            self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
+        }
+        Ok(())
     }
 
     pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) {
         let packet = self.packet();
-        let exit = Exit {
-            when: way.clone(),
-            kind,
-            number,
-            header: packet.emitted.clone(),
-            from: text(&packet.cursor),
-            end: packet.end.clone(),
-        };
-        self.dag.exits.push(exit);
+        let lists = if kind == kind::DROP { vec![Emitted::default()] } else { packet.emitted };
+        for Emitted { when, parts } in lists {
+            let way = when.iter().fold(way.clone(), |way, condition| self.and(&way, condition));
+            let exit = Exit {
+                when: way,
+                kind,
+                number: number.clone(),
+                header: parts,
+                from: text(&packet.cursor),
+                end: packet.end.clone(),
+            };
+            self.dag.exits.push(exit);
+        }
     }
 }
