@@ -64,7 +64,7 @@ struct Found {
 
 /// What each of the program's queues carries before anything is cut: the values that live behind it, and their bytes.
 fn carried(loaded: &Loaded) -> Result<Value, Failure> {
-    let prepared = cut::prepare(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
+    let prepared = cut::trimmed(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
     let queues =
         prepared.events.values().filter(|event| event.direction == Direction::Internal).map(|event| {
             let values = event.params.iter().filter(|param| param.ty != Type::Packet);
