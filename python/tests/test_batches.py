@@ -1,6 +1,8 @@
 """Batchers: batches that leave full, late or by a tick, and what is refused."""
 
 import struct
+import subprocess
+import sys
 
 import pytest
 from nicforge.flow import (
@@ -22,7 +24,7 @@ from nicforge.flow import (
     u32,
     u64,
 )
-from test_flow import refused
+from test_flow import TRAFFIC, refused
 
 Report = Struct("report", size=u32, kind=u8)
 totals = Table("totals", "array", u32, u64, 2)
@@ -109,6 +111,13 @@ def test_a_program_may_be_the_clock():
     clock.sent >> several.tick
     text = Program("clocked", network, clock).source().text
     assert "void host_send(struct tick message)" in text and "reports_tick(" in text
+
+
+def test_the_example_does_the_same():
+    example = TRAFFIC.parents[1] / "flow/reports/reports.py"
+    words = [sys.executable, example, "verify", "--pcap", TRAFFIC, "--target", "dpdk"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert "matches the reference: 1259 of 1259 events, 2 of 2 tables" in done.stdout, done.stderr
 
 
 def test_mistakes_are_named():

@@ -138,8 +138,8 @@ pub enum NoCut {
     Broken { handler: String, error: String },
 }
 
-/// Brings a program into the form that cuts well: functions inlined, everything simplified and queues carrying what lives
-/// behind them only, but nothing copied for speed, as copies of a table access would have to stay together.
+/// Brings a program into the form that cuts well: functions inlined and everything simplified, but nothing copied
+/// for speed, as copies of a table access would have to stay together.
 ///
 /// # Errors
 ///
@@ -147,7 +147,16 @@ pub enum NoCut {
 pub fn prepare(program: &Verified<Program>) -> Result<Verified<Program>, PassError> {
     let mut manager = PassManager::new();
     let program = manager.run(program.clone(), &PREPARE)?;
-    cutter::clean_up(program)
+    manager.simplify(program)
+}
+
+/// As [`prepare`], and queues carry what lives behind them only.
+///
+/// # Errors
+///
+/// If a pass is broken.
+pub fn trimmed(program: &Verified<Program>) -> Result<Verified<Program>, PassError> {
+    cutter::clean_up(prepare(program)?)
 }
 
 /// Cuts a handler in two. Who cuts it in several ways keeps a [`Cutter`].

@@ -1,7 +1,7 @@
 //! `nicforge check`: every problem in a program, in one go.
 
 use nicforge_frontend as frontend;
-use nicforge_ir::{Direction, Type};
+use nicforge_ir::{Diagnostic, Direction, Type};
 use nicforge_planner::cut;
 use serde_json::{Value, json};
 
@@ -33,14 +33,14 @@ pub fn run(args: Check) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let (ok, list, fires) = diagnostics(&args, &runtime)?;
+    let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
     let mut answer = json!({ "schema": "nicforge/check", "version": 1, "ok": ok, "diagnostics": list });
     if !fires.is_empty() {
         answer["fires"] = fires.into();
     }
-    if ok {
+    if queues || ok && args.target.is_some() {
         let loaded = program::load(&args.source, &runtime)?;
-        if loaded.program.events.values().any(|event| event.direction == Direction::Internal) {
+        if queues {
             answer["queues"] = carried(&loaded)?;
         }
         if let Some(name) = &args.target {
@@ -51,9 +51,20 @@ pub fn run(args: Check) -> Result<(), Failure> {
     if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }
 
+/// What there is to say about a program.
+#[derive(Default)]
+struct Found {
+    ok: bool,
+    list: Vec<Value>,
+    /// What functions with `NF_FIRES` call.
+    fires: Vec<Value>,
+    /// It is good and has queues.
+    queues: bool,
+}
+
 /// What each of the program's queues carries before anything is cut: the values that live behind it, and their bytes.
 fn carried(loaded: &Loaded) -> Result<Value, Failure> {
-    let prepared = cut::prepare(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
+    let prepared = cut::trimmed(&loaded.program).map_err(|e| Failure::rendered(e.to_string()))?;
     let queues =
         prepared.events.values().filter(|event| event.direction == Direction::Internal).map(|event| {
             let values = event.params.iter().filter(|param| param.ty != Type::Packet);
@@ -67,26 +78,31 @@ fn carried(loaded: &Loaded) -> Result<Value, Failure> {
     Ok(queues.collect::<Vec<_>>().into())
 }
 
-/// Whether the program is good, everything there is to say about it, and what functions with `NF_FIRES` call.
-fn diagnostics(args: &Check, runtime: &Runtime) -> Result<(bool, Vec<Value>, Vec<Value>), Failure> {
+/// Compiles the program.
+fn diagnostics(args: &Check, runtime: &Runtime) -> Result<Found, Failure> {
     let path = program::locate(&args.source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
         return Ok(match program::load(&args.source, runtime) {
-            Ok(_) => (true, Vec::new(), Vec::new()),
+            Ok(_) => Found { ok: true, ..Found::default() },
             Err(failure) => {
-                (false, vec![json!({ "severity": "error", "message": failure.message })], Vec::new())
+                let list = vec![json!({ "severity": "error", "message": failure.message })];
+                Found { list, ..Found::default() }
             }
         });
     }
-    let (list, files, fires) = match frontend::compile(&path, &program::options(&args.source, runtime)) {
-        Ok(output) => (output.warnings, output.program.files, Some(output.fires)),
-        Err(diagnostics) => (diagnostics.diagnostics, diagnostics.files, None),
-    };
-    let list = list.iter().map(|d| d.to_json(&files)).collect();
-    let ok = fires.is_some();
-    let found = fires.unwrap_or_default().into_iter();
-    let found = found.map(|f| json!({ "function": f.function, "outputs": f.outputs, "class": f.class }));
-    Ok((ok, list, found.collect()))
+    let all = |list: &[Diagnostic], files| list.iter().map(|d| d.to_json(files)).collect();
+    Ok(match frontend::compile(&path, &program::options(&args.source, runtime)) {
+        Ok(frontend::Output { program, warnings, fires }) => Found {
+            ok: true,
+            list: all(&warnings, &program.files),
+            fires: fires
+                .iter()
+                .map(|f| json!({ "function": f.function, "outputs": f.outputs, "class": f.class }))
+                .collect(),
+            queues: program.events.values().any(|event| event.direction == Direction::Internal),
+        },
+        Err(found) => Found { list: all(&found.diagnostics, &found.files), ..Found::default() },
+    })
 }
 
 fn plural(n: usize) -> &'static str {
