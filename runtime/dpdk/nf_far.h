@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_far.h (dpdk) - an application as two processes: stages that are pinned to the host run in one of their own. A part of
- * nf_main.h.
+ * nf_far.h (dpdk) - an application as two processes: stages that are pinned to the host run in one of their own. A part
+ * of nf_main.h.
  *
- * Both are the same executable. Each worker of a host stage has two queues in a file that both map (nf_link.h, plain form): up to it and
- * down from it. In the NIC's process its lcore only hands over: what its rings bring goes up, what comes down goes to the receiver's ring. So
- * order, progress and the closed loop are as with any other worker: what was handed over is done when the other end has freed its entry, and
- * what it led to is down before that.
+ * Both are the same executable. Each worker of a host stage has two queues in a file that both map (nf_link.h, plain
+ * form): up to it and down from it. In the NIC's process its lcore only hands over: what its rings bring goes up, what
+ * comes down goes to the receiver's ring. So order, progress and the closed loop are as with any other worker: what was
+ * handed over is done when the other end has freed its entry, and what it led to is down before that.
  *
- * A host process that dies is started again by whoever started it. It finds the queues as they are; what it had taken is counted as lost, and
- * its tables begin anew. Counters lie in the file, so they go on; what an event counted just before its process died is counted twice then.
+ * A host process that dies is started again by whoever started it. It finds the queues as they are; what it had taken
+ * is counted as lost, and its tables begin anew. Counters lie in the file, so they go on; what an event counted just
+ * before its process died is counted twice then.
  */
 #ifndef NF_DPDK_FAR_H
 #define NF_DPDK_FAR_H

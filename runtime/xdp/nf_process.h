@@ -17,8 +17,15 @@ struct {
     __type(value, u32);
 } nf_process SEC(".maps");
 
-/* Events without a packet, a ring for each thread; the loader makes the rings. Write-back caches rely on the room
- * (python/nicforge/flow/cache.py): one entry for each bucket. */
+/* Events without a packet. Write-back caches rely on the room (python/nicforge/flow/cache.py): one entry for each
+ * bucket. Several threads have a ring each, which the loader makes. */
+#if NF_THREADS == 1
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 22);
+} nf_up SEC(".maps");
+#define NF_RING(thread) ((void)(thread), (void *)&nf_up)
+#else
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
     __uint(max_entries, NF_THREADS);
@@ -29,6 +36,8 @@ struct {
             __uint(max_entries, 1 << 22);
         });
 } nf_up SEC(".maps");
+#define NF_RING(thread) bpf_map_lookup_elem(&nf_up, &(thread))
+#endif
 
 /* Events made for each thread so far, and those of them that never left; events without a packet that came back. */
 extern u64 nf_order[];
@@ -38,7 +47,11 @@ extern u64 nf_values;
 /* One of the counters above. The check is for the verifier, which does not know what clang does about the number. */
 NF_INLINE u64 *nf_of_thread(u64 *counters, u64 thread)
 {
+#if NF_THREADS == 1
+    thread = 0;
+#else
     NF_PIN(thread);
+#endif
     return counters + (thread < NF_THREADS ? thread : 0);
 }
 
@@ -53,7 +66,7 @@ NF_INLINE int nf_took_values(int verdict)
 NF_INLINE void *nf_raised(u32 thread, u32 id, u32 size)
 {
     u32 order = __sync_fetch_and_add(nf_of_thread(nf_order, thread), 1);
-    void *ring = bpf_map_lookup_elem(&nf_up, &thread);
+    void *ring = NF_RING(thread);
     u32 *record = ring ? bpf_ringbuf_reserve(ring, size + 8, 0) : 0;
     if (!record) {
         __sync_fetch_and_add(nf_of_thread(nf_unsent, thread), 1);

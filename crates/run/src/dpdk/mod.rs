@@ -182,6 +182,8 @@ pub struct DpdkRun {
     /// Contents of all tables, shards merged.
     pub tables: BTreeMap<TableId, Vec<Entry>>,
     pub stats: DpdkStats,
+    /// How often the process with the host's stages was started again.
+    pub host_restarts: u32,
 }
 
 /// Ports for a run.
@@ -270,7 +272,7 @@ impl DpdkProgram {
         let mut command = self.command_with(dir.path(), &[], entries, &own)?;
         let host = self.start_host(dir.path(), longest, true)?;
         process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
-        host.map_or(Ok(()), process::Helper::end)?;
+        host.map_or(Ok(0), process::Helper::end)?;
         let mut run = self.results(dir.path(), entries)?;
         let mut logged = read(&at("outputs"))?;
         if self.apart {
@@ -288,8 +290,8 @@ impl DpdkProgram {
         let mut command = self.command(dir.path(), ports, entries)?;
         let host = self.start_host(dir.path(), ports.longest_frame.to_string(), false)?;
         process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
-        host.map_or(Ok(()), process::Helper::end)?;
-        self.results(dir.path(), entries)
+        let host_restarts = host.map_or(Ok(0), process::Helper::end)?;
+        Ok(DpdkRun { host_restarts, ..self.results(dir.path(), entries)? })
     }
 
     /// Starts the process with the host's stages, if there is one. `dir` has the files of the first one.
@@ -302,7 +304,7 @@ impl DpdkProgram {
         if !self.apart {
             return Ok(None);
         }
-        self.host_command(dir, &frame, verify).and_then(|command| process::Helper::start(command).map(Some))
+        Ok(Some(process::Helper::start(self.host_command(dir, &frame, verify)?, !verify)))
     }
 
     /// The command that runs the stages of the host, beside [`DpdkProgram::command`] with the same folder and longest frame.
@@ -330,8 +332,8 @@ impl DpdkProgram {
         let mut command = self.command(dir.path(), ports, entries)?;
         let host = self.start_host(dir.path(), ports.longest_frame.to_string(), false)?;
         process::watched(command.args(["--nf-report", "1"]), live).map_err(|error| self.starting(error))?;
-        host.map_or(Ok(()), process::Helper::end)?;
-        self.results(dir.path(), entries)
+        let host_restarts = host.map_or(Ok(0), process::Helper::end)?;
+        Ok(DpdkRun { host_restarts, ..self.results(dir.path(), entries)? })
     }
 
     /// The command that runs the application on ports; `dir` is a folder for its files.

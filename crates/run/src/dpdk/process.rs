@@ -4,11 +4,12 @@
 //! signal from here, and from the kernel if the thread that started it dies, so that nothing is left running.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{DpdkError, Machine, build};
@@ -73,44 +74,84 @@ pub fn to_the_end(command: &mut Command) -> Result<(), DpdkError> {
     ended(ran.status, &ran.stderr)
 }
 
-/// A process beside the one that talks to ports: it ends by itself when that one does.
+/// How often a process beside the first one is started again.
+const RESTARTS: u32 = 8;
+
+/// What a process beside the first one is to do: go on, end with the first one, or end at once.
+const GOING: u32 = 0;
+const ENDING: u32 = 1;
+const OVER: u32 = 2;
+
+/// A process beside the one that talks to ports: it ends by itself when that one does, and is started again if a signal ended it.
 pub struct Helper {
-    child: Child,
-    command: Command,
+    ending: Arc<AtomicU32>,
+    watch: Option<JoinHandle<Result<u32, DpdkError>>>,
 }
 
 impl Helper {
-    pub fn start(mut command: Command) -> Result<Helper, DpdkError> {
+    /// `again`: whether it is started again.
+    pub fn start(mut command: Command, again: bool) -> Helper {
         dies_with_us(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(|source| cannot_start(&command, source))?;
-        Ok(Helper { child, command })
+        let ending = Arc::new(AtomicU32::new(GOING));
+        let told = Arc::clone(&ending);
+        // It dies with the thread that started it, so that thread stays.
+        let watch = std::thread::spawn(move || {
+            let mut restarts = 0;
+            loop {
+                let (status, text) = keep(&mut command, &told)?;
+                if status.signal().is_none()
+                    || told.load(Ordering::Acquire) != GOING
+                    || !again
+                    || restarts == RESTARTS
+                {
+                    let of_host = |error| DpdkError::Host(Box::new(error));
+                    return ended(status, &text).map(|()| restarts).map_err(of_host);
+                }
+                restarts += 1;
+            }
+        });
+        Helper { ending, watch: Some(watch) }
     }
 
-    /// Waits for its end.
-    pub fn end(mut self) -> Result<(), DpdkError> {
-        let started = Instant::now();
-        let status = loop {
-            match self.child.try_wait().map_err(|source| cannot_start(&self.command, source))? {
-                Some(status) => break status,
-                None if started.elapsed() > PATIENCE => _ = self.child.kill(),
-                None => std::thread::sleep(PAUSE),
-            }
-        };
-        let mut text = Vec::new();
-        let _ = self.child.stderr.take().map(|mut err| err.read_to_end(&mut text));
-        ended(status, &text).map_err(|error| DpdkError::Host(Box::new(error)))
+    /// Waits for its end; how often it was started again.
+    pub fn end(mut self) -> Result<u32, DpdkError> {
+        self.ending.store(ENDING, Ordering::Release);
+        let watched = self.watch.take().and_then(|watch| watch.join().ok());
+        watched.unwrap_or_else(|| Err(DpdkError::Results("its watcher ended".to_string())))
     }
 }
 
 impl Drop for Helper {
-    /// Where the first process failed nobody waits for this one.
+    /// Where the first process failed nobody asks what became of this one.
     fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        self.ending.store(OVER, Ordering::Release);
+        let _ = self.watch.take().map(JoinHandle::join);
     }
+}
+
+/// Runs a process to its end, which is soon when `ending` is set: what it says on standard error, and how it ended.
+fn keep(command: &mut Command, ending: &AtomicU32) -> Result<(ExitStatus, Vec<u8>), DpdkError> {
+    let fail = |command: &Command| {
+        let program = PathBuf::from(command.get_program());
+        move |source| DpdkError::Io { path: program, source }
+    };
+    let mut child = command.spawn().map_err(fail(command))?;
+    let mut told = None;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(fail(command))? {
+            break status;
+        }
+        let now = ending.load(Ordering::Acquire);
+        if now == OVER || now == ENDING && told.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            child.kill().map_err(fail(command))?;
+        }
+        std::thread::sleep(PAUSE);
+    };
+    let mut text = Vec::new();
+    // What was read before an error is all there is to show.
+    let _ = child.stderr.take().map(|mut err| err.read_to_end(&mut text));
+    Ok((status, text))
 }
 
 /// Runs a process until it ends, its time is up or somebody stops it.

@@ -88,13 +88,17 @@ fn all_queues(ifindex: u32, name: &str, threads: u32) -> Result<Vec<Vec<Socket>>
 /// Bytes of a ring for events without a packet, as `nf_up` of `runtime/xdp/nf_process.h` says.
 const RING: u32 = 1 << 22;
 
-/// Makes the rings of a process's threads and gives them to its program.
+/// The rings of a process's threads. One thread's is a map of its program; several are made here and given to the program.
 pub(super) fn rings(object: &Object, threads: usize) -> Result<Vec<MapHandle>, XdpError> {
     let mut rings = Vec::new();
     let fail = |error: libbpf_rs::Error| {
         XdpError::kernel("make the ring buffer of a thread", std::io::Error::other(error.to_string()))
     };
     let up = object.maps().find(|map| map.name() == "nf_up");
+    if threads == 1 {
+        let up = up.ok_or_else(|| XdpError::Contract("there is no `nf_up`".to_string()))?;
+        return Ok(vec![MapHandle::try_from(&up).map_err(fail)?]);
+    }
     for thread in 0..threads as u32 {
         let up = up.as_ref().ok_or_else(|| XdpError::Contract("there is no `nf_up`".to_string()))?;
         let options = libbpf_sys::bpf_map_create_opts {

@@ -53,6 +53,12 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let ports = Ports { vdevs, longest_frame: LONGEST_FRAME, ..Ports::default() };
     let started = Instant::now();
     let run = app.run_live(&ports, &entries, &mut live).map_err(failed)?;
+    if run.host_restarts > 0 {
+        errln!(
+            "the host's process ended {} times and was started again; its tables began anew",
+            run.host_restarts
+        );
+    }
     let mut summary = summarise(source, &app, &run, args.dev.join(" "));
     summary.seconds = Some(started.elapsed().as_secs_f64());
     if args.json {
