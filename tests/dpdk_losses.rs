@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
 use nicforge_ir::generate::events;
@@ -187,4 +188,88 @@ fn skewed_keys_keep_their_order_through_stages() {
     assert!(differences.is_empty(), "{:?}", differences[0]);
     assert!(run.departures.windows(2).all(|pair| pair[0].event < pair[1].event));
     assert_eq!(run.departures.len(), 6000);
+}
+
+const DIVIDED: &str = "program divided ports 1
+table seen: array[u32 -> u64] capacity 4
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+event work(pkt: packet, first: u8) internal
+
+handler net_recv on net_recv(%pkt: packet) {
+  %ok: u1, %first: u8 = extract %pkt
+  generate work(%pkt, %first)
+  return
+}
+
+handler work on work(%pkt: packet, %first: u8) side host {
+  %zero: u32 = 0
+  %one: u64 = 1
+  commute add seen[%zero], %one
+  emit %pkt, %first
+  generate net_send(%pkt, %zero)
+  return
+}
+";
+
+/// The process with the host's stages is killed in the middle of the traffic and started again: the other one waits, and nothing is
+/// lost but what had been taken out of a queue.
+#[test]
+fn a_host_process_may_be_killed_and_come_back() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let program =
+        verify(parse(DIVIDED).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
+    let pipeline = Pipeline {
+        stages: vec![stage(&program, &["net_recv"], 1, false), stage(&program, &["work"], 1, false)],
+        steering: Vec::new(),
+        ordered_output: false,
+        context: Default::default(),
+    };
+    let app =
+        DpdkProgram::new(&program, &pipeline).and_then(DpdkProgram::apart).unwrap_or_else(|e| panic!("{e}"));
+    let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+    let out = format!("{},tx_pcap={}", endless(dir.path()), dir.path().join("out.pcap").display());
+    let ports = Ports { vdevs: vec![out], limit: 40_000, longest_frame: 1514, halt: None };
+    let mut nic = app.command(dir.path(), &ports, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let mut nic = nic.spawn().unwrap_or_else(|e| panic!("{e}"));
+    let host = || {
+        let mut command = app.host_command(dir.path(), "1514", false).unwrap_or_else(|e| panic!("{e}"));
+        command.spawn().unwrap_or_else(|e| panic!("{e}"))
+    };
+    // Counters are in the first bytes of the file between both.
+    let counters = || {
+        let mut bytes = [0; 1024];
+        let file = std::fs::File::open(dir.path().join("far"));
+        file.and_then(|file| std::os::unix::fs::FileExt::read_at(&file, &mut bytes, 0).map(|_| bytes)).ok()
+    };
+    let moves = |from: Option<[u8; 1024]>| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while counters() == from {
+            assert!(Instant::now() < deadline, "nothing moves");
+            std::thread::yield_now();
+        }
+    };
+    let mut last = host();
+    moves(None);
+    for _ in 0..3 {
+        // Twice: the first change may be that it attached.
+        (0..2).for_each(|_| moves(counters()));
+        last.kill().unwrap_or_else(|e| panic!("{e}"));
+        last.wait().unwrap_or_else(|e| panic!("{e}"));
+        last = host();
+    }
+    assert!(nic.wait().unwrap_or_else(|e| panic!("{e}")).success());
+    assert!(last.wait().unwrap_or_else(|e| panic!("{e}")).success());
+    let run = app.results(dir.path(), &[]).unwrap_or_else(|e| panic!("{e}"));
+    let lost: u64 = run.stats.workers.iter().map(|worker| worker.lost).sum();
+    let (received, known) = balance(&run.stats);
+    assert_eq!((received, run.stats.stranded), (40_000, 0), "{:?}", run.stats);
+    assert!(lost <= 3, "one that was taken each time: {:?}", run.stats);
+    assert!((received..=received + 3).contains(&known), "{:?}", run.stats);
+    // Its table began anew.
+    let seen = &run.tables[&program.table_named("seen").unwrap()][0].value;
+    let seen = u64::from_le_bytes(seen[..8].try_into().unwrap());
+    assert!((1..40_000).contains(&seen), "{seen}");
 }

@@ -61,7 +61,18 @@ fn run(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(LiveRun, Vec<Difference>), Refused> {
-    let artifact = xdp::generate_pipeline(compiled, pipeline, LineStyle::Comments)
+    run_split(program, compiled, (pipeline, &[]), entries, events)
+}
+
+/// The same with some stages in the process.
+fn run_split(
+    program: &Verified<Program>,
+    compiled: &Verified<Program>,
+    (pipeline, in_process): (&Pipeline, &[usize]),
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Result<(LiveRun, Vec<Difference>), Refused> {
+    let artifact = xdp::generate_split(compiled, pipeline, in_process, LineStyle::Comments)
         .map_err(|errors| Refused::Unsupported(errors[0].message.clone()))?;
     let includes = [root().join("runtime/xdp")];
     let object = match compile_bpf(&compiled.name, &artifact.source, Mode::Record, &includes) {
@@ -283,6 +294,35 @@ fn replicas_keep_the_state_of_a_key() {
 }
 
 /// One handler with replicas: a program on the interface spreads packets by their key.
+/// The process has a thread for each replica: keys find theirs, and what goes on to a stage of fewer replicas goes to another thread.
+#[test]
+fn keys_find_their_thread_of_the_process() {
+    if skipped() {
+        return;
+    }
+    // Nothing of the process goes to the operating system.
+    let text = print(&internal("keyed"), PrintOptions::default());
+    let program = parse(&text.replace("generate stack_recv(%pkt)", "drop %pkt, \"short\"")).unwrap();
+    let program = verify(program).unwrap_or_else(|e| panic!("{}", e[0]));
+    let count = program.event_named("count").unwrap();
+    for (replicas, last) in [(2, 1), (3, 2), (1, 2)] {
+        let pipeline = Pipeline {
+            stages: vec![
+                stage(&program, "net_recv", 1),
+                stage(&program, "count", replicas),
+                stage(&program, "last", last),
+            ],
+            steering: vec![Steering { event: count, by: SteerBy::Params(vec![(1, vec![])]) }],
+            ordered_output: false,
+            context: Default::default(),
+        };
+        let (run, found) = run_split(&program, &program, (&pipeline, &[1, 2]), &[], &skewed(3000))
+            .unwrap_or_else(|why| panic!("{replicas} replicas: {}", why.why()));
+        assert!(found.is_empty(), "{replicas} replicas: {:?}", found[0]);
+        adds_up(&run.report);
+    }
+}
+
 #[test]
 fn one_stage_is_spread_over_cpus() {
     if skipped() {

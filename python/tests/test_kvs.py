@@ -39,6 +39,7 @@ def traffic(tmp_path_factory):
 #: Arguments of each variant, and what its comparison says about tables.
 VARIANTS = {
     "cpu": (["--variant", "cpu"], "1 of 1 tables"),
+    "sharded": (["--variant", "sharded"], "1 of 1 tables"),
     "split": (["--variant", "split"], "1 of 1 tables"),
     "write-through": (["--variant", "nic-cache"], "5 of 5 tables"),
     "write-back": (["--variant", "nic-cache", "--policy", "write-back"], "7 of 7 tables"),

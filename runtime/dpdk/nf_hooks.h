@@ -147,8 +147,20 @@ static inline void nf_flush_to(struct nf_worker *w, u32 to)
     w->out_count[to] = 0;
 }
 
+#if NF_SPLIT
+/* This process has the stages of the host, and the way from there. */
+static bool nf_far_role;
+static void nf_far_send(struct nf_worker *w, u32 to, struct rte_mbuf *m);
+#endif
+
 static inline void nf_queue_to(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 {
+#if NF_SPLIT
+    if (unlikely(nf_far_role)) {
+        nf_far_send(w, to, m);
+        return;
+    }
+#endif
     w->out[to][w->out_count[to]++] = m;
     if (w->out_count[to] == NF_BURST)
         nf_flush_to(w, to);

@@ -256,6 +256,30 @@ static inline void nf_flush_all(struct nf_worker *w)
             nf_flush_to(w, to);
 }
 
+/* Runs an event's handler and those of the same stage that it leads to. */
+static inline void nf_run_event(struct nf_worker *w, struct rte_mbuf *m)
+{
+    struct nf_carried *carried = rte_mbuf_to_priv(m);
+    w->env.now = carried->now;
+    w->env.seed = carried->seed;
+    w->env.draws = carried->draws;
+    w->sequence = carried->sequence;
+    u32 event = carried->event;
+    /* A copy: the mbuf may be gone before the handler ends. */
+    u8 params[NF_PARAM_BYTES];
+    memcpy(params, carried->params, sizeof(params));
+    if (nf_packet_at[event] == UINT16_MAX)
+        rte_pktmbuf_free(m);
+    nf_dispatch(&w->env, event, params);
+    /* A handler that returned early still holds them. */
+    nf_unlock(&w->env);
+    nf_finish_event(w);
+}
+
+#if NF_SPLIT
+#include "nf_far.h"
+#endif
+
 static int nf_work(void *argument)
 {
     struct nf_worker *w = argument;
@@ -271,22 +295,8 @@ static int nf_work(void *argument)
             break;
         }
         while (count < NF_BURST && (m = nf_next(w, ordered, &through))) {
-            struct nf_carried *carried = rte_mbuf_to_priv(m);
-            w->env.now = carried->now;
-            w->env.seed = carried->seed;
-            w->env.draws = carried->draws;
-            w->sequence = carried->sequence;
-            seen = carried->sequence;
-            u32 event = carried->event;
-            /* A copy: the mbuf may be gone before the handler ends. */
-            u8 params[NF_PARAM_BYTES];
-            memcpy(params, carried->params, sizeof(params));
-            if (nf_packet_at[event] == UINT16_MAX)
-                rte_pktmbuf_free(m);
-            nf_dispatch(&w->env, event, params);
-            /* A handler that returned early still holds them. */
-            nf_unlock(&w->env);
-            nf_finish_event(w);
+            nf_run_event(w, m);
+            seen = w->sequence;
             count++;
         }
         nf_flush_all(w);
@@ -485,6 +495,10 @@ static inline bool nf_has_room(void)
 /* One line of what happened so far. Other workers' counters may be some events old. */
 static void nf_report(void)
 {
+#if NF_SPLIT
+    if (nf_far_path)
+        nf_far_stats();
+#endif
     u64 sent = 0, dropped = 0, lost = nf_no_port;
     for (u32 port = 0; port < nf_ports; port++)
         sent += nf_sent[port];
@@ -532,6 +546,10 @@ static void nf_talk(struct nf_worker *io)
             inputs_end = true;
             drained = start - moved > second / 5;
         }
+#if NF_SPLIT
+        /* A host process that is gone for good. */
+        drained |= inputs_end && nf_far_path && start - moved > 3 * second;
+#endif
 #else
         bool drained = inputs_end;
 #endif
@@ -670,7 +688,7 @@ int main(int argc, char **argv)
     nf_event_pool = rte_pktmbuf_pool_create("nf_events", NF_POOL, 256, (u16) private, 0, (int)rte_socket_id());
     if (!nf_pool || !nf_event_pool)
         return nf_fail("cannot allocate packet buffers (is -m large enough?)");
-    if (!nf_start_ports())
+    if (!nf_far_role && !nf_start_ports())
         return nf_fail("cannot start a port");
     if (!nf_make_workers())
         return nf_fail("cannot allocate tables and rings (is -m large enough?)");
@@ -678,22 +696,44 @@ int main(int argc, char **argv)
         return 1;
     signal(SIGINT, nf_on_signal);
     signal(SIGTERM, nf_on_signal);
+#if NF_SPLIT
+    if (nf_far_path && !nf_far_open(longest)) {
+        fprintf(stderr, "nicforge-dpdk: %s: the queues between both processes cannot be mapped\n", nf_far_path);
+        return 3;
+    }
+#endif
 #if !NF_FUSED
     u32 lcore = rte_get_next_lcore(-1, 1, 0);
     for (u32 i = 0; i < NF_WORKERS; i++) {
+        int (*work)(void *) = nf_work;
+#if NF_SPLIT
+        if (nf_far_path && nf_is_far(i))
+            work = nf_far_role ? nf_far_work : nf_far_bridge;
+        else if (nf_far_role)
+            continue;
+#endif
         if (lcore >= RTE_MAX_LCORE) {
             fprintf(stderr, "nicforge-dpdk: %u lcores are needed; give them by --lcores, several per CPU if need be\n",
                     NF_WORKERS + 1);
             return 2;
         }
-        rte_eal_remote_launch(nf_work, nf_workers[i], lcore);
+        rte_eal_remote_launch(work, nf_workers[i], lcore);
         lcore = rte_get_next_lcore(lcore, 1, 0);
     }
 #endif
-    nf_talk(nf_workers[NF_IO]);
+#if NF_SPLIT
+    if (nf_far_role)
+        nf_far_wait();
+    else
+#endif
+        nf_talk(nf_workers[NF_IO]);
     rte_eal_mp_wait_lcore();
 #if !NF_FUSED
     nf_count_stranded();
+#endif
+#if NF_SPLIT
+    if (nf_far_path && !nf_far_role)
+        nf_far_end();
 #endif
     bool written = nf_write_results();
     for (u32 port = 0; port < nf_ports; port++) {

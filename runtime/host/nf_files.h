@@ -13,6 +13,7 @@
  * --nf-limit N       stop after N packets; --nf-frame N: longest frame
  * --nf-ports N       there must be N ports
  * --nf-report 1      once a second a line on standard output: packets received, sent, dropped, lost
+ * --nf-far FILE      the queues to a process that has the stages of the host; --nf-host 1: this is that process (dpdk)
  * --nf-halt W:N      worker W ends behind its first N events, as if it had died: for tests of what is counted then
  */
 #ifndef NF_FILES_H
@@ -23,6 +24,10 @@ static u64 nf_limit;
 static u32 nf_frame, nf_ports_wanted, nf_halt_worker = UINT32_MAX;
 static u64 nf_halt_after;
 static bool nf_reports;
+static const char *nf_far_path;
+#if !defined(NF_SPLIT) || !NF_SPLIT
+static bool nf_far_role;
+#endif
 static const char *nf_fill_path, *nf_tables_path, *nf_outputs_path, *nf_stats_path;
 
 struct nf_event_head {
@@ -63,7 +68,7 @@ static u8 *nf_read_file(const char *path, size_t *size)
 
 static bool nf_options(int argc, char **argv)
 {
-    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL, *halt = NULL;
+    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL, *halt = NULL, *role = NULL;
     struct {
         const char *name;
         const char **value;
@@ -71,7 +76,8 @@ static bool nf_options(int argc, char **argv)
                    {"--nf-tables", &nf_tables_path}, {"--nf-outputs", &nf_outputs_path},
                    {"--nf-stats", &nf_stats_path},   {"--nf-limit", &limit},
                    {"--nf-frame", &frame},           {"--nf-ports", &ports},
-                   {"--nf-report", &report},         {"--nf-halt", &halt}};
+                   {"--nf-report", &report},         {"--nf-halt", &halt},
+                   {"--nf-far", &nf_far_path},       {"--nf-host", &role}};
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
         for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++)
@@ -88,6 +94,7 @@ static bool nf_options(int argc, char **argv)
     nf_frame = frame ? (u32)strtoul(frame, NULL, 10) : 0;
     nf_ports_wanted = ports ? (u32)strtoul(ports, NULL, 10) : 0;
     nf_reports = report && strcmp(report, "0") != 0;
+    nf_far_role = role && strcmp(role, "0") != 0;
     if (halt) {
         char *after = NULL;
         nf_halt_worker = (u32)strtoul(halt, &after, 10);
@@ -210,7 +217,7 @@ static bool nf_write_results(void)
     file = nf_tables_path ? nf_create(nf_tables_path) : NULL;
     if (file) {
         for (u32 t = 0; t < nf_table_count; t++)
-            for (u32 w = 0; w < nf_owners(t); w++)
+            for (u32 w = 0; w < nf_owners(t) && (!nf_far_path || nf_host_tables[t] == nf_far_role); w++)
                 nf_write_table(file, t, w);
         ok = fclose(file) == 0 && ok;
     }

@@ -6,28 +6,41 @@
 #ifndef NF_PROCESS_XDP_H
 #define NF_PROCESS_XDP_H
 
-/* Queues of one interface that may have a socket. */
+/* Queues of one interface that may have sockets. */
 #define NF_QUEUES 64
 
-/* The sockets of the process, by port and queue of the interface. */
+/* The sockets of the process, by port, queue of the interface and thread. */
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
-    __uint(max_entries, 16 * NF_QUEUES);
+    __uint(max_entries, 16 * NF_QUEUES * NF_THREADS);
     __type(key, u32);
     __type(value, u32);
 } nf_process SEC(".maps");
 
-/* Events without a packet. Write-back caches rely on its room (python/nicforge/flow/cache.py): one entry for each
- * bucket. */
+/* Events without a packet, a ring for each thread; the loader makes the rings. Write-back caches rely on the room
+ * (python/nicforge/flow/cache.py): one entry for each bucket. */
 struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 22);
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, NF_THREADS);
+    __type(key, u32);
+    __array(
+        values, struct {
+            __uint(type, BPF_MAP_TYPE_RINGBUF);
+            __uint(max_entries, 1 << 22);
+        });
 } nf_up SEC(".maps");
 
-/* Events made for the process so far, and those of them that never left; events without a packet that came back. */
-extern u64 nf_order;
-extern u64 nf_unsent;
+/* Events made for each thread so far, and those of them that never left; events without a packet that came back. */
+extern u64 nf_order[];
+extern u64 nf_unsent[];
 extern u64 nf_values;
+
+/* One of the counters above. The check is for the verifier, which does not know what clang does about the number. */
+NF_INLINE u64 *nf_of_thread(u64 *counters, u64 thread)
+{
+    NF_PIN(thread);
+    return counters + (thread < NF_THREADS ? thread : 0);
+}
 
 NF_INLINE int nf_took_values(int verdict)
 {
@@ -35,13 +48,15 @@ NF_INLINE int nf_took_values(int verdict)
     return verdict;
 }
 
-/* Room in the ring for an event of size bytes, a constant, behind its head; none if the ring is full, counted. */
-NF_INLINE void *nf_raised(u32 id, u32 size)
+/* Room in a thread's ring for an event of size bytes, a constant, behind its head; none if the ring is full, counted.
+ */
+NF_INLINE void *nf_raised(u32 thread, u32 id, u32 size)
 {
-    u32 order = __sync_fetch_and_add(&nf_order, 1);
-    u32 *record = bpf_ringbuf_reserve(&nf_up, size + 8, 0);
+    u32 order = __sync_fetch_and_add(nf_of_thread(nf_order, thread), 1);
+    void *ring = bpf_map_lookup_elem(&nf_up, &thread);
+    u32 *record = ring ? bpf_ringbuf_reserve(ring, size + 8, 0) : 0;
     if (!record) {
-        __sync_fetch_and_add(&nf_unsent, 1);
+        __sync_fetch_and_add(nf_of_thread(nf_unsent, thread), 1);
         return 0;
     }
     record[0] = id;
@@ -51,8 +66,9 @@ NF_INLINE void *nf_raised(u32 id, u32 size)
 
 NF_INLINE void nf_raise(void *made) { bpf_ringbuf_submit((u8 *)made - 8, 0); }
 
-/* Gives a packet to the process. size is a constant. Without a process the packet ends here, counted. */
-NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 id, const void *event, u32 size)
+/* Gives a packet to a thread of the process. size is a constant. Without a process the packet ends here, counted. */
+NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 thread, u32 id, const void *event,
+                                 u32 size)
 {
     if (bpf_xdp_adjust_meta(ctx, -(int)(size + 8)))
         return XDP_ABORTED;
@@ -61,13 +77,13 @@ NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 id
         return XDP_ABORTED;
     __builtin_memcpy((nf_wide_bytes *)meta, (const nf_wide_bytes *)event, size);
     u32 *behind = (u32 *)(meta + size);
-    behind[0] = __sync_fetch_and_add(&nf_order, 1);
+    behind[0] = __sync_fetch_and_add(nf_of_thread(nf_order, thread), 1);
     behind[1] = id;
-    u32 socket = port * NF_QUEUES + (ctx->rx_queue_index & (NF_QUEUES - 1));
+    u32 socket = (port * NF_QUEUES + (ctx->rx_queue_index & (NF_QUEUES - 1))) * NF_THREADS + thread;
     int verdict = bpf_redirect_map(&nf_process, socket, XDP_DROP);
     struct nf_stage_count *count = bpf_map_lookup_elem(&nf_stage_counts, &stage);
     if (verdict != XDP_REDIRECT)
-        __sync_fetch_and_add(&nf_unsent, 1);
+        __sync_fetch_and_add(nf_of_thread(nf_unsent, thread), 1);
     else if (count)
         count->handed++;
     return verdict;

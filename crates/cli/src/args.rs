@@ -97,6 +97,9 @@ pub struct Source {
     /// Further folder for #include
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
+    /// Where functions are that the program declares `extern`: a C file, an object, or a library as --with=-lNAME
+    #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
+    pub with: Vec<String>,
 }
 
 /// Input events and table contents; what is left out is looked for beside the program.
@@ -192,6 +195,9 @@ pub struct Planned {
     /// Use this candidate of the search instead of the best one; `nicforge plan --search` numbers them
     #[arg(long, value_name = "N")]
     pub candidate: Option<usize>,
+    /// Run stages with NF_ON(host) in a process of their own, joined by queues in memory (--target dpdk)
+    #[arg(long)]
+    pub host_process: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -266,6 +272,9 @@ pub struct SourceOrList {
     /// Further folder for #include
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
+    /// Where functions are that the program declares `extern`: a C file, an object, or a library as --with=-lNAME
+    #[arg(long, value_name = "FILE|-lNAME", allow_hyphen_values = true)]
+    pub with: Vec<String>,
 }
 
 #[derive(ClapArgs)]

@@ -37,9 +37,7 @@ pub fn catch() -> Result<(), Failure> {
     let handle = || {
         STOP.store(true, Ordering::Relaxed);
         if !ORDERLY.load(Ordering::Relaxed) {
-            for folder in FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).iter() {
-                let _ = std::fs::remove_dir_all(folder);
-            }
+            remove_folders();
             std::process::exit(STATUS.into());
         }
     };
@@ -50,6 +48,14 @@ pub fn catch() -> Result<(), Failure> {
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
     }
     Ok(())
+}
+
+/// Removes what must not outlive the process.
+pub fn remove_folders() {
+    let folders = FOLDERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for folder in folders.iter() {
+        let _ = std::fs::remove_dir_all(folder);
+    }
 }
 
 /// Whether `nohup` (or whoever started us) wants the process to outlive its terminal.

@@ -10,6 +10,7 @@ use nicforge_ir::{Diagnostic, Program, Span, text};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassError, PassManager};
 use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::native;
 use nicforge_run::xdp::XdpError;
 
 use crate::args::Source;
@@ -50,15 +51,26 @@ pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
             std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         let program = text::parse(&content)
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
-        return Ok(Loaded { program: check(program)?, profiled: None, path, warnings: String::new() });
+        let program = functions(check(program)?, source)?;
+        return Ok(Loaded { program, profiled: None, path, warnings: String::new() });
     }
     match frontend::compile(&path, &options(source, runtime)) {
         Ok(output) => {
             let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
-            Ok(Loaded { program: check(output.program)?, profiled: None, path, warnings })
+            let program = functions(check(output.program)?, source)?;
+            Ok(Loaded { program, profiled: None, path, warnings })
         }
         Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
     }
+}
+
+/// Loads what the program's calls of C need. Without --with nothing is: whoever runs the program finds out.
+fn functions(program: Verified<Program>, source: &Source) -> Result<Verified<Program>, Failure> {
+    if !source.with.is_empty() {
+        native::before_a_crash_ends_it(crate::interrupt::remove_folders);
+        native::load(&program, &source.with).map_err(|e| Failure::of(e.fault(), e))?;
+    }
+    Ok(program)
 }
 
 /// How the front end is to read a source.

@@ -29,6 +29,24 @@ fn queues_lead_to_the_host_and_back() {
     verify(&place, "split/split.c", "l4lb", &[], "1244 of 1244 events, 5 of 5 tables");
 }
 
+/// Threads of the host have the keys that are theirs, and the control plane sees one table.
+#[test]
+fn a_host_of_two_threads_divides_the_keys() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let tables = source("shards/tables.toml");
+    let want = "(net_recv x1, measure x2, account x2, answer x1) matches the reference: 1127 of 1127 events, 5 of 5 tables";
+    verify(&place, "shards/shards.c", "nat", &["--candidate", "0"], want);
+    verify(&place, "shards/shards.c", "nat", &["--candidate", "0", "--tables", &tables], want);
+    let capture = example("nat/traffic.pcap");
+    let ran =
+        place.run(&["run", &source("shards/shards.c"), "--candidate", "0", "--pcap", &capture, "--json"]);
+    let value: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
+    assert_eq!(value["stages"][2]["replicas"], 2, "{ran:?}");
+}
+
 #[test]
 fn the_host_fills_a_cache_of_the_nic() {
     if !can_load() {
@@ -43,6 +61,27 @@ fn other_targets_take_the_same_program() {
     let place = Place::new();
     let want = "matches the reference: 1127 of 1127 events, 5 of 5 tables";
     verify(&place, "split/split.c", "nat", &["--target", "liquidio"], want);
+}
+
+/// On DPDK the host's stages may have a process of their own.
+#[test]
+fn dpdk_has_the_host_in_a_process_of_its_own() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    let apart = ["--target", "dpdk", "--host-process", "--candidate", "0"];
+    verify(&place, "split/split.c", "nat", &apart, "1127 of 1127 events, 5 of 5 tables");
+    let tables = source("shards/tables.toml");
+    let with_tables = [&apart[..], &["--tables", &tables]].concat();
+    verify(&place, "shards/shards.c", "nat", &with_tables, "1127 of 1127 events, 5 of 5 tables");
+    let (nat, capture) = (example("nat/nat.c"), example("nat/traffic.pcap"));
+    let go = |program: &str, target: &str| {
+        place.run(&["verify", program, "--target", target, "--host-process", "--pcap", &capture])
+    };
+    go(&nat, "dpdk").fails(1, &["no stage can run in a process of its own", "NF_ON(host)"]);
+    go(&nat, "liquidio").fails(2, &["--host-process is for --target dpdk"]);
+    place.is_clean();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a code generator hands to `run`: the text, and the names the text uses.
 
-use nicforge_ir::{EventId, HandlerId, ReasonId, TableId};
+use nicforge_ir::{CommuteOp, EventId, HandlerId, ReasonId, TableId};
 
 /// C for the Linux kernel's XDP hook, with everything needed to load, feed and read it.
 ///
@@ -88,8 +88,13 @@ impl XdpArtifact {
 pub struct XdpProcess {
     /// Handlers that run there, and their stages.
     pub handlers: Vec<(HandlerId, usize)>,
+    /// How many threads it has. Replica `r` of a stage is thread `r`.
+    pub threads: u32,
     /// Tables that live there and not in the kernel.
     pub tables: Vec<TableId>,
+    /// Those of them of which every thread has a part, with the one commutative op that writes them, if that is all. Others that are
+    /// written belong to the first thread.
+    pub shards: Vec<(TableId, Option<CommuteOp>)>,
     /// Tables that both sides read and only the control plane writes: there are two of each.
     pub copied: Vec<TableId>,
     /// Events that cross, or stay in the process.

@@ -319,6 +319,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             let help = format!("write nf_enqueue({name}, …): it runs later, by itself");
             return Err(self.refuse(codes::QUEUE, node.span, message, &help));
         }
+        if let Some(declared) = self.unit.index.declared.get(name).copied()
+            && !self.unit.index.functions.contains_key(name)
+        {
+            return self.extern_call(declared, node, args);
+        }
         let info = self.unit.function(name, node.span)?;
         let (mut values, mut targets) = (Vec::new(), Vec::new());
         let mut failed = false;
@@ -368,7 +373,7 @@ impl<'a> FnLower<'_, 'a, '_> {
 
     /// Refuses a call that gets one variable by two pointers of which one may write: with values instead of memory,
     /// writes by one would not be seen by the other.
-    fn check_aliases(&mut self, targets: &[(Place, bool, Span)]) -> Lowered<()> {
+    pub fn check_aliases(&mut self, targets: &[(Place, bool, Span)]) -> Lowered<()> {
         for (number, (place, read_only, span)) in targets.iter().enumerate() {
             for (earlier, earlier_read_only, earlier_span) in &targets[..number] {
                 if !(*read_only && *earlier_read_only) && overlap(place, earlier) {

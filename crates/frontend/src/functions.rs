@@ -179,7 +179,10 @@ impl<'a> Unit<'a> {
             {
                 (codes::BUILTIN, "write it out with integer operators")
             }
-            _ => (codes::UNKNOWN_FUNCTION, "define it in this file, or use a function of nicforge.h"),
+            _ => (
+                codes::UNKNOWN_FUNCTION,
+                "define it in this file, or declare it `extern` if a C file or library has it (--with)",
+            ),
         };
         let message = match code.id {
             id if id == codes::BUILTIN.id => format!("`{name}` is not available on NICs"),

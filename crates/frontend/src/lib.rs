@@ -14,6 +14,7 @@ mod ctypes;
 mod decl;
 pub mod diagnostics;
 mod expr;
+mod externs;
 mod fires;
 mod func;
 mod functions;

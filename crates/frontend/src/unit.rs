@@ -37,6 +37,8 @@ pub struct Index<'a> {
     pub enumerators: HashMap<u64, i128>,
     /// Functions with a body.
     pub functions: HashMap<String, &'a Node>,
+    /// Functions that are declared `extern` and have no body here.
+    pub declared: HashMap<String, &'a Node>,
 }
 
 impl<'a> Index<'a> {
@@ -74,6 +76,9 @@ impl<'a> Index<'a> {
             "EnumDecl" => self.add_enum(node),
             "FunctionDecl" if node.has("CompoundStmt") => {
                 self.functions.insert(node.name.clone(), node);
+            }
+            "FunctionDecl" if node.storage == "extern" && !node.flags.implicit => {
+                self.declared.insert(node.name.clone(), node);
             }
             _ => {}
         }

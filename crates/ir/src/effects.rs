@@ -54,6 +54,7 @@ impl Op {
             | Op::Now
             | Op::InPort { .. } => none,
             Op::Random | Op::Log { .. } => Effects { ordered: true, ..none },
+            Op::Extern { pure, .. } => Effects { ordered: !pure, ..none },
             Op::FibLookup { .. } => Effects { ordered: true, ..none },
             Op::Load { pkt, .. } | Op::Len { pkt } | Op::PktCsum { pkt, .. } => {
                 Effects { packet_read: Some(*pkt), ..none }

@@ -23,6 +23,8 @@ pub mod arith;
 pub mod bits;
 mod control;
 mod exec;
+#[cfg(test)]
+mod native_tests;
 mod packet;
 mod shapes;
 mod step;
@@ -65,6 +67,8 @@ pub enum InterpError {
     FrameTooLong { length: usize },
     #[error("a message of {length} bytes came in; the handler takes {expected}")]
     MessageSize { length: usize, expected: usize },
+    #[error("nothing has the C function `{name}`; name the file or library with --with")]
+    NoFunction { name: String },
     #[error("the run took more than {0} steps; raise the limit if that is right")]
     TooManySteps(u64),
 }

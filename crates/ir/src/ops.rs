@@ -4,6 +4,7 @@
 //! Adding an op means: a variant here, a row in [`crate::effects`], the verifier, the text form, the interpreter,
 //! and each code generator, all of which match exhaustively.
 
+use crate::native::Passing;
 use crate::program::{BlockId, ConstId, EventId, FuncId, ReasonId, TableId, ValueId};
 
 /// Two-operand integer arithmetic; operands and result have one type.
@@ -261,6 +262,16 @@ pub enum Op {
         query: ValueId,
     },
 
+    /// Calls a function of C that is not αIR (see [`native`](crate::native)): its result, if it has one, then what it left behind every
+    /// address that it may write to. Not pure: it may have state of its own, so all calls of a program are in order.
+    Extern {
+        name: String,
+        /// Only its arguments decide what it gives, and it may run anywhere any number of times.
+        pure: bool,
+        passing: Vec<Passing>,
+        args: Vec<ValueId>,
+    },
+
     // ---- control ---------------------------------------------------------------------------------------
     /// Runs one of two regions; results are what it yields.
     If {
@@ -416,6 +427,7 @@ impl Op {
             Op::FibLookup { query } => one(query),
             Op::If { cond, .. } => one(cond),
             Op::Generate { args: values, .. }
+            | Op::Extern { args: values, .. }
             | Op::Log { args: values, .. }
             | Op::Loop { init: values, .. }
             | Op::Call { args: values, .. }

@@ -46,6 +46,8 @@ mod parse;
 mod print;
 mod token;
 
+pub(crate) use names::is_identifier;
+
 pub use parse::{ParseError, parse};
 pub use print::{PrintOptions, inst_text, print};
 

@@ -10,6 +10,7 @@ use nicforge_target::{Device, Generator, OpCosts, TableLayout, Target, UnitGroup
 
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
 use crate::shard::{self, Ability, Steer};
+use crate::stages::calls_c;
 use crate::{skew, steer};
 
 /// What the user says about planning.
@@ -217,6 +218,11 @@ pub fn instance(
                 Ability::Sharded(_) => flows,
                 _ => u32::MAX,
             };
+            // Threads of the host are what a program asks for; units of a NIC are what it may use.
+            let instances = handlers
+                .iter()
+                .map(|h| &program.handlers[*h])
+                .filter_map(|handler| handler.max_replicas.filter(|_| handler.side == Some(Side::Host)));
             let unordered = handlers.iter().all(|h| program.handlers[*h].unordered);
             let served = |g: usize| {
                 let mut list = Vec::new();
@@ -230,11 +236,15 @@ pub fn instance(
                 served: (0..groups.len()).map(served).collect(),
                 cost,
                 weight,
+                asked_replicas: instances.min().unwrap_or(1),
                 max_replicas: steer.most.min(pinned.copied().unwrap_or(u32::MAX)).min(by_flows),
                 // Locks keep tables whole but not arrival order.
                 worth: if steer.by.is_empty() { Vec::new() } else { worth.clone() },
                 flows: f64::from(flows),
-                lockable: unordered && matches!(steer.ability, Ability::Single(_)) && pinned.is_none(),
+                lockable: unordered
+                    && matches!(steer.ability, Ability::Single(_))
+                    && pinned.is_none()
+                    && handlers.iter().all(|h| calls_c(program, *h).is_none()),
                 by_entry: program
                     .tables
                     .keys()

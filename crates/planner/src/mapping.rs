@@ -98,6 +98,8 @@ pub struct StageNeed {
     /// Events per packet.
     pub weight: f64,
     pub max_replicas: u32,
+    /// Replicas it is to have even if fewer keep up, as far as there are units: instances that the program asks for.
+    pub asked_replicas: u32,
     /// What 1, 2, ... replicas are worth; counts beyond the list are worth themselves.
     pub worth: Vec<f64>,
     /// Flows at a time, for the entries that events wait for.
@@ -453,6 +455,7 @@ struct Priced {
     /// Cycles where the lock of an entry was last used by another replica.
     wandering: f64,
     most: u32,
+    asked: u32,
     /// Replicas per event rate that memories of smaller scope need: operations, rate of an instance, units per instance.
     near: Vec<(f64, f64, u32)>,
     /// By number of replicas, from 1.
@@ -580,6 +583,7 @@ impl View {
                 contention: price.map_or(0.0, |price| locks * price.contention_cycles),
                 wandering: price.map_or(0.0, |price| by_entry * price.contention_cycles),
                 most,
+                asked: stage.asked_replicas,
                 near,
                 worth: if locked { Vec::new() } else { stage.worth.clone() },
                 entries,
@@ -682,6 +686,7 @@ impl View {
                 (alone.floor() as u32).clamp(1, stage.most.max(1))
             };
             let most = stage.most.min(free[stage.group]);
+            let first = first.max(stage.asked.min(most));
             let found = (first..=most).find(|n| {
                 replicas[s] = *n;
                 self.stage_rate(s, &replicas) >= wanted

@@ -99,6 +99,7 @@ fn instance(r: &mut Random) -> Instance {
                 .collect(),
             weight: if s > 0 && r.below(3) == 0 { 0.5 } else { 1.0 },
             max_replicas: if r.below(3) == 0 { 1 } else { 12 },
+            asked_replicas: 1,
             worth: if r.flip() { crate::skew::worth(1 + r.below(60) as u32, 12) } else { vec![] },
             flows: if r.flip() { f64::INFINITY } else { (1 + r.below(16)) as f64 },
             served: (0..group_count)

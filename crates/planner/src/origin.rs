@@ -164,6 +164,8 @@ fn width(origin: &Origin) -> Option<u8> {
 pub enum Shape {
     Int(Origin),
     Members(Vec<Shape>),
+    /// One of an array that is too long to follow element by element, as a whole.
+    Whole(Origin),
     /// A packet, or something too large to follow.
     Other,
 }
@@ -171,16 +173,16 @@ pub enum Shape {
 impl Shape {
     fn at(&self, path: &[u32]) -> Option<&Origin> {
         match (self, path) {
-            (Shape::Int(origin), []) => Some(origin),
+            (Shape::Int(origin) | Shape::Whole(origin), []) => Some(origin),
             (Shape::Members(members), [first, rest @ ..]) => members.get(*first as usize)?.at(rest),
             _ => None,
         }
     }
 
-    /// All integers in it.
+    /// All integers and long arrays in it.
     pub fn leaves(&self) -> Vec<&Origin> {
         match self {
-            Shape::Int(origin) => vec![origin],
+            Shape::Int(origin) | Shape::Whole(origin) => vec![origin],
             Shape::Members(members) => members.iter().flat_map(Shape::leaves).collect(),
             Shape::Other => vec![],
         }
@@ -207,7 +209,7 @@ fn shape_of(
         Type::Array(id) => {
             let def = program.arrays[id];
             if def.len > MAX_ELEMENTS {
-                return Shape::Other;
+                return Shape::Whole(leaf(path));
             }
             Shape::Members(members(def.len as usize, path, |_, path| shape_of(program, def.elem, path, leaf)))
         }
@@ -413,6 +415,7 @@ impl Walk<'_> {
 
     fn choose(&self, cond: &Rc<Origin>, a: &Shape, b: &Shape) -> Shape {
         match (a, b) {
+            (a, b) if a == b => a.clone(),
             (Shape::Int(x), Shape::Int(y)) => {
                 let bits = width(x).or(width(y)).unwrap_or(64);
                 Shape::Int(make("select", bits, vec![cond.clone(), Rc::new(x.clone()), Rc::new(y.clone())]))

@@ -19,7 +19,7 @@ use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, Tabl
 use nicforge_target::{LinkKind, Reorder, SpreadKind, Target};
 
 use crate::origin::{Origin, Shape, Site, sites};
-use crate::stages::{gives_to_host, senders, sends_to, takes_packets};
+use crate::stages::{calls_c, gives_to_host, senders, sends_to, takes_packets};
 
 /// Tables that handlers write other than by commutative ops, per program.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
@@ -83,6 +83,11 @@ pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
     let touched = |handler: HandlerId| {
         sites(program, handler, &|op| table_of(op).is_some_and(|table| mutable.contains(&table)))
     };
+    if let Some(name) = handlers.iter().find_map(|handler| calls_c(program, *handler)) {
+        return Ability::Single(format!(
+            "`{name}` is a function of C that may have state (its declaration has no __attribute__((const)))"
+        ));
+    }
     let with_state: Vec<HandlerId> = handlers.iter().copied().filter(|h| !touched(*h).is_empty()).collect();
     let [handler] = with_state[..] else {
         let [first, second, ..] = with_state[..] else { return Ability::Free };
@@ -396,7 +401,8 @@ impl Sending {
 fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {
     match shape {
         // A header that may not be there is zero for the receiver, which the frame does not say.
-        Shape::Int(origin) if !site.trusts(origin) => Shape::Other,
+        Shape::Int(origin) | Shape::Whole(origin) if !site.trusts(origin) => Shape::Other,
+        Shape::Whole(origin) => Shape::Whole(origin.with_params(outer)),
         Shape::Int(origin) => Shape::Int(origin.with_params(outer)),
         Shape::Members(members) => Shape::Members(members.iter().map(|m| compose(m, outer, site)).collect()),
         Shape::Other => Shape::Other,
@@ -405,7 +411,7 @@ fn compose(shape: &Shape, outer: &[Shape], site: &Site) -> Shape {
 
 fn agree(a: &Shape, b: &Shape) -> Shape {
     match (a, b) {
-        (Shape::Int(x), Shape::Int(y)) if x == y => a.clone(),
+        (Shape::Int(x), Shape::Int(y)) | (Shape::Whole(x), Shape::Whole(y)) if x == y => a.clone(),
         (Shape::Members(xs), Shape::Members(ys)) if xs.len() == ys.len() => {
             Shape::Members(xs.iter().zip(ys).map(|(x, y)| agree(x, y)).collect())
         }

@@ -9,16 +9,29 @@ use nicforge_target::Target;
 
 use crate::shard::{mutable, table_of};
 
-/// Handlers that run together because they share tables, in event order.
+/// The first function of C with state that a handler calls.
+pub(crate) fn calls_c(program: &Program, handler: HandlerId) -> Option<&str> {
+    let body = &program.handlers[handler].body;
+    let mut found = None;
+    body.for_each_inst(body.entry(), &mut |inst| {
+        if let Op::Extern { name, pure: false, .. } = &body.insts[inst].op {
+            found.get_or_insert(name.as_str());
+        }
+    });
+    found
+}
+
+/// Handlers that run together because they share tables, or whatever state functions of C have, in event order.
 pub fn stages(program: &Program) -> Vec<Vec<HandlerId>> {
     let mutable = mutable(program);
-    let mut groups: Vec<(Vec<HandlerId>, BTreeSet<TableId>)> = Vec::new();
+    let mut groups: Vec<(Vec<HandlerId>, BTreeSet<Option<TableId>>)> = Vec::new();
     for handler in order(program) {
         let body = &program.handlers[handler].body;
         let mut tables = BTreeSet::new();
         body.for_each_inst(body.entry(), &mut |inst| {
-            tables.extend(table_of(&body.insts[inst].op).filter(|table| mutable.contains(table)));
+            tables.extend(table_of(&body.insts[inst].op).filter(|table| mutable.contains(table)).map(Some));
         });
+        tables.extend(calls_c(program, handler).map(|_| None));
         // The first group that shares a table takes this handler, and every other such group with it.
         let mut merged = (vec![], tables);
         let mut at = None;

@@ -114,7 +114,7 @@ impl Builder<'_> {
         value
     }
 
-    /// The part as u64.
+    /// The part as u64, or an array as it is.
     fn value(&mut self, origin: &Origin, span: Span) -> ValueId {
         match origin {
             Origin::Const(value) => self.add(Op::Int(*value), U64, span),
@@ -137,8 +137,12 @@ impl Builder<'_> {
                 }
                 let part =
                     if steps.is_empty() { agg } else { self.add(Op::Get { agg, path: steps }, ty, span) };
-                // Equal values of one type stay equal however they are widened.
-                self.add(Op::Cast(part), U64, span)
+                if ty.is_int() {
+                    // Equal values of one type stay equal however they are widened.
+                    self.add(Op::Cast(part), U64, span)
+                } else {
+                    part
+                }
             }
             Origin::Op { name: "select", of, .. } => {
                 let cond = self.value(&of[0], span);

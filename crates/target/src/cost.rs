@@ -139,6 +139,10 @@ pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, 
             _ => 0.0,
         },
         Op::Log { .. } => costs.log,
+        // Nobody knows what it does: taken to be a call that reads what it gets once.
+        Op::Extern { args, .. } => {
+            20.0 * costs.branch + costs.field * args.iter().map(|arg| words(size(*arg))).sum::<f64>()
+        }
         Op::FibLookup { .. } => costs.hash + costs.table,
         Op::If { .. } => costs.branch,
         Op::Loop { .. } | Op::Break { .. } | Op::Continue { .. } => costs.branch,

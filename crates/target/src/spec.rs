@@ -382,6 +382,8 @@ pub enum Feature {
     LongLoops,
     /// Checksums over the payload.
     PayloadChecksum,
+    /// Functions of C files and libraries (`extern`, `--with`).
+    CFunctions,
 }
 
 /// How packets are given to replicas of the first stage.

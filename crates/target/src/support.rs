@@ -87,6 +87,9 @@ fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &
         Op::Random => need(Feature::Random, "random numbers (nf_random)"),
         Op::Log { .. } => need(Feature::Log, "messages to the developer (nf_log)"),
         Op::FibLookup { .. } => need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)"),
+        Op::Extern { name, .. } => {
+            need(Feature::CFunctions, &format!("functions of C such as `{name}` where it is called"))
+        }
         Op::PktCsum { .. } => need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)"),
         Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, _, by) => match body.def_op(*by) {
             Some(Op::Int(_)) => None,

@@ -14,7 +14,7 @@ KEYS = 131072
 
 Key = Struct("key", length=u8, b=u8[32])
 #: What an answer needs of its request, besides the packet's headers.
-Request = Struct("request", ascii=u8, padding=u8[3], opaque=be32, key=Key)
+Request = Struct("request", ascii=u8, write=u8, padding=u8[2], opaque=be32, key=Key)
 Item = Struct("item", flags=u32, length=u32, b=u8[64])
 #: For headers that are read and written as they are on the wire.
 Frame = Struct("frame", request=u8[2], sequence=u8[2], datagrams=u8[2], reserved=u8[2])
@@ -123,6 +123,7 @@ class ReadKey(Element):
                 return;
             }
             request.opaque = binary.opaque;
+            request.write = 1;
             request.key.length = length;
             for (uint32_t i = 0; i < 32; i++) {
                 if (i >= length)
@@ -145,6 +146,7 @@ class ReadKey(Element):
             return;
         }
         request.ascii = 1;
+        request.write = setting;
         /* What is added is 0 for all datagrams that hold a request. The verifier does not know, and so forgets from one byte
          * to the next how long the packet is at least: what it has seen is then what it has seen before. */
         uint32_t key = 0, begin = 4 + (nf_len(pkt) >> 14);
@@ -518,6 +520,20 @@ class Stored(Element):
         out(pkt, request, item);
     """
     )
+
+
+class IsWrite(Element):
+    """Sends what is stored another way than what is asked for."""
+
+    inp = In(pkt=packet, request=Request)
+    get = Out(packet, Request)
+    set = Out(packet, Request)
+    body = """
+        if (request.write)
+            set(pkt, request);
+        else
+            get(pkt, request);
+    """
 
 
 class IsAscii(Element):

@@ -6,6 +6,7 @@
     python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
 
 cpu        the NIC side picks the store's packets out, the host does everything
+sharded    the NIC side reads requests as far as their key, which chooses one of the host's threads and its part of the items
 split      the NIC side reads and checks requests of the binary protocol, the host reads the rest, stores and answers
 nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says why nothing is stale):
            write-through  GETs of the binary protocol are looked up; everything else goes to the host and passes the cache
@@ -29,6 +30,7 @@ from elements import (  # noqa: E402
     Classify,
     Find,
     IsAscii,
+    IsWrite,
     Item,
     Key,
     Leave,
@@ -42,8 +44,10 @@ from elements import (  # noqa: E402
 )
 from nicforge.flow import Cache, Drop, Element, FromNet, In, Out, Program, Queue, Reply, ToSystem, packet  # noqa: E402
 
-VARIANTS = ("cpu", "split", "nic-cache")
+VARIANTS = ("cpu", "sharded", "split", "nic-cache")
 POLICIES = ("write-through", "write-back")
+#: Threads of the host with a part of the items each, in the sharded variant.
+THREADS = 2
 #: Places of the cache on the NIC side.
 BUCKETS, WAYS = 8192, 4
 CARRIED = {"request": Request, "item": Item}
@@ -106,6 +110,27 @@ def on_the_host(classify: Classify, split: bool) -> None:
         answer >> leave
 
 
+def sharded(classify: Classify, threads: int) -> None:
+    """The host in several threads. One queue carries reads and writes, so that those of a key stay in order."""
+    first, key, value = ReadGet(), ReadKey(), ReadValue()
+    find, put, ways, leave = Find(), Store(), IsWrite(), Leave()
+    unknown = Drop("not a request for this store", name="unknown")
+    shard = Queue("shard", side="host", instances=threads)
+    classify.kv >> first
+    first.rest >> key
+    for each in (first.get, key.get, key.set):
+        each >> shard
+    shard >> ways
+    ways.get >> find
+    ways.set >> value
+    value.set >> put
+    key.other >> unknown
+    value.other >> unknown
+    values, stored, absent = store(find, put)
+    for answer in (*values, stored, absent):
+        answer >> leave
+
+
 def write_through(classify: Classify, buckets: int, ways: int) -> None:
     """GETs of the binary protocol are looked up before they go to the host, which reads all others."""
     near = Cache("cache", Key, Item, buckets, ways, policy="write-through")
@@ -158,12 +183,16 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
     near.displaced >> up["displaced"] >> StoreDisplaced() >> near.written("key", key=Key)
 
 
-def program(variant: str, policy: str = "write-through", buckets: int = BUCKETS, ways: int = WAYS) -> Program:
+def program(
+    variant: str, policy: str = "write-through", buckets: int = BUCKETS, ways: int = WAYS, threads: int = THREADS
+) -> Program:
     """The store in one of its variants."""
     network, classify = FromNet(), Classify()
     network >> classify
     classify.other >> ToSystem()
-    if variant != "nic-cache":
+    if variant == "sharded":
+        sharded(classify, threads)
+    elif variant != "nic-cache":
         on_the_host(classify, split=variant == "split")
     elif policy == "write-through":
         write_through(classify, buckets, ways)
@@ -179,6 +208,7 @@ def main() -> None:
     parser.add_argument("--policy", choices=POLICIES, default="write-through", help="of nic-cache")
     parser.add_argument("--buckets", type=int, default=BUCKETS, help="of the cache")
     parser.add_argument("--ways", type=int, default=WAYS, help="places of a bucket")
+    parser.add_argument("--threads", type=int, default=THREADS, help="of the host, in the sharded variant")
     parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
     parser.add_argument("--bench", action="store_true", help="what a request costs on each side, every variant")
     parser.add_argument("--requests", type=int, default=50_000, help="of --bench")
@@ -193,7 +223,7 @@ def main() -> None:
         from selftest import run
 
         sys.exit(run(options.variant, options.policy))
-    program(options.variant, options.policy, options.buckets, options.ways).main(rest)
+    program(options.variant, options.policy, options.buckets, options.ways, options.threads).main(rest)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,9 @@ impl Front<'_> {
                 self.charged(id, Vec::new());
                 return Ok(());
             }
+            Op::Extern { name, .. } => {
+                return self.refuse(id, format!("nobody knows how long the C function `{name}` takes"));
+            }
             Op::BufRead { .. } | Op::FibLookup { .. } => {
                 self.charged(id, Vec::new());
                 self.note(id, "contents of a table or byte string");

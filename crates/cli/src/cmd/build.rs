@@ -37,6 +37,7 @@ pub fn run(args: Build) -> Result<(), Failure> {
         program: args.source.program.clone().unwrap_or_default(),
         define: args.source.define.clone(),
         include: args.source.include.clone(),
+        with: args.source.with.clone(),
     };
     let loaded = program::load(&source, &runtime)?;
     out::notes(&loaded.warnings);

@@ -7,7 +7,7 @@ use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
 use nicforge_ir::{Entry, InputEvent, Program, Side, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
-use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_on};
+use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_apart, verify_on};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
 use nicforge_target::Generator;
@@ -22,6 +22,8 @@ pub struct Job {
     pub plan: Plan,
     pub program: Verified<Program>,
     pub pipeline: Pipeline,
+    /// Stages of the host run in a process of their own.
+    pub apart: bool,
 }
 
 /// The plan for a target that runs as processes or engines.
@@ -32,13 +34,9 @@ pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Res
 /// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
     let mut job = (asked(planned) || split(source)).then(|| made(planned, source, "xdp")).transpose()?;
-    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one. So are those
-    // of the process, which has one thread.
-    for job in job.iter_mut() {
-        let inside = in_process(job)?;
-        for (at, stage) in job.pipeline.stages.iter_mut().enumerate() {
-            stage.replicas = if stage.locked || inside.contains(&at) { 1 } else { stage.replicas };
-        }
+    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
+    for stage in job.iter_mut().flat_map(|job| &mut job.pipeline.stages) {
+        stage.replicas = if stage.locked { 1 } else { stage.replicas };
     }
     Ok(job)
 }
@@ -70,6 +68,13 @@ pub fn xdp_artifact(job: &Job, lines: LineStyle) -> Result<XdpArtifact, Failure>
 }
 
 fn made(planned: &Planned, source: &Verified<Program>, target: &str) -> Result<Job, Failure> {
+    if planned.host_process && target != "dpdk" {
+        let why = match target {
+            "xdp" => "on xdp they always do",
+            _ => "the others have no such processes",
+        };
+        return Err(Failure::usage(format!("--host-process is for --target dpdk: {why}")));
+    }
     on(planned, source, &matrix::find(target)?)
 }
 
@@ -85,7 +90,7 @@ pub fn on(
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower_planned(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
-    Ok(Job { plan, program, pipeline })
+    Ok(Job { plan, program, pipeline, apart: planned.host_process })
 }
 
 /// What runs a target's DPDK applications.
@@ -109,6 +114,10 @@ impl Job {
         if let Some(engines) = target.engines() {
             let ran = self.engines(engines)?.verify(&reference, entries, events);
             return ran.map_err(|e| failure(&self.program, e));
+        }
+        if self.apart {
+            return verify_apart(&reference, &self.program, &self.pipeline, entries, events)
+                .map_err(|e| failure(&self.program, e));
         }
         verify_on(machine(target), &reference, &self.program, &self.pipeline, entries, events)
             .map_err(|e| failure(&self.program, e))
@@ -154,6 +163,13 @@ impl Job {
         let target = matrix::find(target.name())?;
         CoresProgram::new(&self.program, &self.pipeline, &placement, &target)
             .map_err(|e| bare_failure(&self.program, e))
+    }
+
+    /// The same for programs on `xdp`, where only tables of the process have parts: replicas of the kernel share theirs.
+    pub fn room_for_shards(&mut self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+        let inside = in_process(self)?;
+        let sharded = inside.iter().any(|stage| self.pipeline.stages[*stage].replicas > 1);
+        if sharded { self.make_room(source) } else { Ok(source.clone()) }
     }
 
     /// Makes room in the tables of this program and gives the one to compare with, see [`Plan::make_room`].

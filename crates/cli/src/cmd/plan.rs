@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nicforge_ir::{Program, Verified};
+use nicforge_ir::{Program, Side, Verified};
 use nicforge_plan::{self as plans, Edge, Objective, Plan, Replication, Steering};
 use nicforge_planner::instance::Config;
 use nicforge_planner::mapping::Goal;
@@ -182,9 +182,12 @@ fn config(planning: &Planning, source: &Program, target: &Target) -> Result<Conf
         let least = target.ports.min_frame;
         return Err(Failure::usage(format!("--frame {frame}: frames have {least} to 16384 bytes")));
     }
+    // A handler of the host with a number of replicas asks for the cores they run on.
+    let on_host = source.handlers.values().filter(|handler| handler.side == Some(Side::Host));
+    let asked: u32 = on_host.filter_map(|handler| handler.max_replicas).sum();
     let mut config = Config {
         traffic: Traffic { frame_bytes: frame, flows: planning.flows },
-        host_cores: planning.host_cores,
+        host_cores: planning.host_cores.max(asked),
         context: planning.context,
         ..Config::default()
     };

@@ -86,7 +86,7 @@ fn hits(
     }
     let source = place.join("hits.c");
     std::fs::write(&source, &made.stdout).map_err(|e| Failure::environment(e.to_string()))?;
-    let source = Source { program: source, define: Vec::new(), include: Vec::new() };
+    let source = Source { program: source, define: Vec::new(), include: Vec::new(), with: Vec::new() };
     let loaded = program::load(&source, runtime)?;
     let fused = fuse(loaded.program).map_err(program::pass_failure)?;
     let mut program = HostProgram::build(&fused).map_err(|e| Failure::of(e.fault(), e))?;

@@ -71,7 +71,10 @@ fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
         .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
     let path = dir.path().join(format!("{name}.c"));
     std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
-    program::load(&Source { program: path, define: Vec::new(), include: Vec::new() }, runtime)
+    program::load(
+        &Source { program: path, define: Vec::new(), include: Vec::new(), with: Vec::new() },
+        runtime,
+    )
 }
 
 /// The program of a row, and how many engines.

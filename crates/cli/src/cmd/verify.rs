@@ -33,8 +33,8 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         Target::U280 => return fpga::verify(&args, &loaded.program, &events, &entries),
         _ => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
     }
-    if let Some(job) = pipelines::xdp(&args.planned, &loaded.program)? {
-        return verify_xdp::run(&args, &loaded.program, &job, &events, &entries, &runtime);
+    if let Some(mut job) = pipelines::xdp(&args.planned, &loaded.program)? {
+        return verify_xdp::run(&args, &loaded.program, &mut job, &events, &entries, &runtime);
     }
     let compiled = program::lower(&loaded.program)?;
     let artifact =

@@ -24,7 +24,7 @@ use crate::{events, program};
 pub fn run(
     args: &Verify,
     source: &Verified<Program>,
-    job: &Job,
+    job: &mut Job,
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
     runtime: &Runtime,
@@ -34,6 +34,7 @@ pub fn run(
         Input::Host { .. } => true,
     };
     let list: Vec<InputEvent> = events.iter().filter(takes).cloned().collect();
+    let source = &job.room_for_shards(source)?;
     let mut session = session(source, job, entries, runtime, Mode::Record)?;
     let run = live(&mut session, &list)?;
     let result = agreement(source, entries, &run, &session)?;

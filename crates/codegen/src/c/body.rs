@@ -374,7 +374,9 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let text = format!("nf_csum_bytes({}, {address}, {size})", self.text(*sum));
                 self.define(inst, result, &text);
             }
-            _ if !data.op.effects().is_pure() || matches!(data.op, Op::InPort { .. }) => return false,
+            _ if !data.op.effects().is_pure() || matches!(data.op, Op::InPort { .. } | Op::Extern { .. }) => {
+                return false;
+            }
             _ if ty.is_int() => {
                 let text = self.expression(inst).text;
                 self.define(inst, result, &text);

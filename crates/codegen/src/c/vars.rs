@@ -155,7 +155,7 @@ fn is_simple(body: &Body, inst: InstId) -> bool {
     data.results.len() == 1
         && body.ty(data.results[0]).is_int()
         && data.op.effects().is_pure()
-        && !matches!(data.op, Op::Hash { .. } | Op::CsumAdd { .. } | Op::InPort { .. })
+        && !matches!(data.op, Op::Hash { .. } | Op::CsumAdd { .. } | Op::InPort { .. } | Op::Extern { .. })
 }
 
 fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {

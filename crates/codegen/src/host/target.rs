@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId, TableKind, Type, ValueId};
+use nicforge_ir::{
+    CommuteOp, Direction, EventId, HandlerId, InstId, Op, Passing, TableId, TableKind, Type, ValueId,
+};
 
 use super::locks::{self, Locks};
 use super::{Context, HostBlock};
@@ -136,6 +138,49 @@ fn internal(e: &mut H<'_, '_>, event: EventId, args: &[ValueId]) {
     e.line(&format!("nf_generate(env, NF_EVENT_{name}, &{made}, sizeof({made}), {pkt});"));
 }
 
+/// A call of a function of C. Its prototype stands before it, under a name of our own, since the program may have the name for something
+/// else and the compiler ideas about it.
+fn extern_call(e: &mut H<'_, '_>, inst: InstId, name: &str, passing: &[Passing], args: &[ValueId]) {
+    let results = e.body.insts[inst].results.clone();
+    let written = passing.iter().filter(|passing| **passing == Passing::Write).count();
+    let (result, left) = results.split_at(results.len() - written);
+    let (mut types, mut list, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+    for (arg, passing) in args.iter().zip(passing) {
+        let ty = e.types.name(e.body.ty(*arg)).to_string();
+        match passing {
+            Passing::Value => {
+                types.push(ty);
+                list.push(e.operand(*arg));
+            }
+            Passing::Read => {
+                types.push("const void *".to_string());
+                list.push(e.address(*arg));
+            }
+            Passing::Write => {
+                let copy = e.names.fresh("left");
+                let value = e.text(*arg);
+                e.line(&format!("{ty} {copy} = {value};"));
+                types.push("void *".to_string());
+                list.push(format!("&{copy}"));
+                copies.push(copy);
+            }
+        }
+    }
+    let params = if types.is_empty() { "void".to_string() } else { types.join(", ") };
+    let function = e.names.fresh(&format!("c_{name}"));
+    let gives =
+        result.first().map_or("void".to_string(), |value| e.types.name(e.body.ty(*value)).to_string());
+    e.line(&format!("extern {gives} {function}({params}) __asm__(\"{name}\");"));
+    let call = format!("{function}({})", list.join(", "));
+    match result.first() {
+        Some(value) => e.define(inst, *value, &call),
+        None => e.line(&format!("{call};")),
+    }
+    for (value, copy) in left.iter().zip(copies) {
+        e.define(inst, *value, &copy);
+    }
+}
+
 fn log(e: &mut H<'_, '_>, format: &str, args: &[ValueId]) {
     let id = e.dialect.target.logs.len();
     let signed: Vec<bool> = args.iter().map(|a| e.body.ty(*a).is_signed()).collect();
@@ -218,6 +263,7 @@ impl Target for Host<'_> {
             }
             Op::Generate { event, args } => generate(e, inst, event, &args)?,
             Op::Log { format, args } => log(e, &format, &args),
+            Op::Extern { name, passing, args, .. } => extern_call(e, inst, &name, &passing, &args),
             Op::FibLookup { .. } => {
                 let (ok, answer) = (data.results[0], data.results[1]);
                 e.define(inst, answer, "{0}");

@@ -251,6 +251,11 @@ impl<'a> Engine<'a, '_> {
             | Op::BufRead { .. }
             | Op::BufClear { .. }
             | Op::BufGenerate { .. } => self.table_op(inst),
+            Op::Extern { name, .. } => self.refuse(
+                inst.span,
+                &format!("`{name}` is a function of C, which hardware cannot call"),
+                "put the call behind a queue to the host: a handler with NF_ON(host)",
+            ),
             Op::FibLookup { .. } => self.refuse(
                 inst.span,
                 "the operating system's routes cannot be asked by hardware",

@@ -223,7 +223,7 @@ impl<'a> Generator<'a> {
         if let Some(pipe) = &self.pipe {
             let _ = writeln!(out, "#define NF_STAGES {stages}");
             if pipe.has_process() {
-                out.push_str("#define NF_PROCESS\n");
+                let _ = writeln!(out, "#define NF_PROCESS\n#define NF_THREADS {}", pipe.threads());
             }
         }
         out.push_str("#include \"nf_rt.h\"\n\n");
@@ -236,7 +236,9 @@ impl<'a> Generator<'a> {
             out.push_str("u64 nf_zero = 0;\n");
         }
         if self.pipe.as_ref().is_some_and(Pipe::has_process) {
-            out.push_str("u64 nf_order = 0;\nu64 nf_unsent = 0;\nu64 nf_values = 0;\n");
+            out.push_str(
+                "u64 nf_order[NF_THREADS] = {0};\nu64 nf_unsent[NF_THREADS] = {0};\nu64 nf_values = 0;\n",
+            );
         }
         let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };
         let _ = write!(out, "#if NF_MODE == 1\nu64 nf_recorded = 0;\n{refusals}#endif\n\n");

@@ -395,7 +395,7 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
         e.dialect.target.handovers.push((event, Form { cursor, staged: !emits_nothing }));
     }
     if pipe.stages[edge.stage].process && !edge.packet {
-        raise(e, edge, event, args);
+        raise(e, edge, &pipe.stages[edge.stage], event, args);
         return Some(Handed::Values);
     }
     let made = e.names.fresh("made");
@@ -431,33 +431,16 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     }
     let stage = &pipe.stages[edge.stage];
     let own = e.dialect.target.stage;
-    if stage.process {
-        e.line(&format!("NF_TRIP_TO({made}, clock, 0);"));
-        let id = event.as_u32();
-        e.state.wire.clear();
-        let port = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
-        let call = format!("nf_hand_to_process(ctx, {own}, {port}, {id}, &{made}, sizeof({made}))");
-        return Some(Handed::Packet(call));
-    }
-    let replica = if stage.replicas == 1 {
-        "0".to_string()
-    } else {
-        let replica = e.names.fresh("replica");
-        let choose = match edge.steer {
-            None => format!("nf_in_turn({}, {})", e.dialect.target.stage, stage.replicas),
-            Some(param) if e.body.ty(args[param]).is_int() => {
-                format!("nf_replica({}, {})", e.text(args[param]), stage.replicas)
-            }
-            Some(param) => {
-                let key = packet::variable(e, args[param]);
-                format!("nf_replica(nf_mix(0, &{key}, sizeof({key})), {})", stage.replicas)
-            }
-        };
-        e.line(&format!("u32 {replica} = {choose};"));
-        replica
-    };
+    let replica = replica(e, edge, stage, args);
     e.line(&format!("NF_TRIP_TO({made}, clock, {replica});"));
     e.state.wire.clear();
+    if stage.process {
+        let id = event.as_u32();
+        let port = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
+        let call =
+            format!("nf_hand_to_process(ctx, {own}, {port}, {replica}, {id}, &{made}, sizeof({made}))");
+        return Some(Handed::Packet(call));
+    }
     let cpu = if stage.replicas == 1 {
         stage.first.to_string()
     } else {
@@ -465,6 +448,26 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     };
     let queue = stage.queue.as_deref().unwrap_or("");
     Some(Handed::Packet(format!("nf_hand(ctx, {own}, &{queue}, {cpu}, &{made}, sizeof({made}))")))
+}
+
+/// C of the replica that an event goes to.
+fn replica(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, args: &[ValueId]) -> String {
+    if stage.replicas == 1 {
+        return "0".to_string();
+    }
+    let choose = match edge.steer {
+        None => format!("nf_in_turn({}, {})", e.dialect.target.stage, stage.replicas),
+        Some(param) if e.body.ty(args[param]).is_int() => {
+            format!("nf_replica({}, {})", e.text(args[param]), stage.replicas)
+        }
+        Some(param) => {
+            let key = packet::variable(e, args[param]);
+            format!("nf_replica(nf_mix(0, &{key}, sizeof({key})), {})", stage.replicas)
+        }
+    };
+    let replica = e.names.fresh("replica");
+    e.line(&format!("u32 {replica} = {choose};"));
+    replica
 }
 
 /// What an event carries of its packet's clock.
@@ -478,10 +481,11 @@ fn clocks(edge: &Edge) -> impl Iterator<Item = &'static str> {
 }
 
 /// Prints an event without a packet for the process, where it lies in the ring: the stack has no room for another copy.
-fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, event: EventId, args: &[ValueId]) {
+fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, event: EventId, args: &[ValueId]) {
+    let thread = replica(e, edge, stage, args);
     let made = e.names.fresh("made");
     let name = format!("struct nf_event_{}", edge.name);
-    e.line(&format!("{name} *{made} = nf_raised({}, sizeof({name}));", event.as_u32()));
+    e.line(&format!("{name} *{made} = nf_raised({thread}, {}, sizeof({name}));", event.as_u32()));
     e.line(&format!("if ({made}) {{"));
     e.line(&format!("    __builtin_memset({made}, 0, sizeof(*{made}));"));
     for (member, arg) in edge.members.iter().zip(args) {
@@ -496,7 +500,7 @@ fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, event: EventId, args: &[ValueId]) 
     if let Some(kind) = edge.kind {
         e.line(&format!("    {made}->nf_kind = {kind};"));
     }
-    e.line(&format!("    NF_TRIP_TO(*{made}, clock, 0);"));
+    e.line(&format!("    NF_TRIP_TO(*{made}, clock, {thread});"));
     e.line(&format!("    nf_raise({made});"));
     e.line("}");
 }

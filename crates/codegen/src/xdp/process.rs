@@ -5,6 +5,9 @@
 //! its values go through a ring buffer. Two ways and several sockets would lose the order in which one stage made its events, so each
 //! carries a number, by which the process merges them again.
 //!
+//! Replica `r` of every stage of the process is its thread `r`, and each thread is such a receiver of its own: sockets on the same
+//! queues, a ring, and numbers. The sender chooses the replica as it chooses a CPU, so events of one key meet in one thread in their order.
+//!
 //! What comes back is a frame on an interface of the process's own, whose program (`nf_return`) turns the values into metadata and
 //! redirects the packet to the CPU map of its stage: stages behind the process are stages like others. The packet's port is then among
 //! the values, since the interface is not the one it came in by, and the operating system is out of reach: its stack would see
@@ -19,11 +22,18 @@ use super::pipeline::{Edge, Form, Pipe, generated};
 use crate::artifact::{XdpCursor, XdpEdge, XdpProcess};
 use crate::c::body::Unsupported;
 use crate::c::types::CTypes;
+use crate::dpdk::table_use;
 
 impl Pipe {
     /// Whether any stage runs in the process.
     pub fn has_process(&self) -> bool {
         self.stages.iter().any(|stage| stage.process)
+    }
+
+    /// Threads of the process: one for each replica of the stage there that has most.
+    pub fn threads(&self) -> u32 {
+        let inside = self.stages.iter().filter(|stage| stage.process);
+        inside.map(|stage| stage.replicas).max().unwrap_or(1)
     }
 
     /// Whether a handler runs in the process.
@@ -252,7 +262,14 @@ pub fn describe(program: &Program, pipe: &Pipe) -> Option<XdpProcess> {
     edges.sort_by_key(|edge| edge.event);
     let inside = program.handlers.keys().filter(|id| pipe.inside(*id));
     let handlers = inside.filter_map(|id| Some((id, pipe.stage_of(id)?))).collect();
-    Some(XdpProcess { handlers, tables: own, copied, edges })
+    let stages = pipe.handlers.iter().zip(&pipe.stages).filter(|(_, stage)| stage.process);
+    let parts: Vec<(&[HandlerId], u32)> = stages.map(|(list, stage)| (&list[..], stage.replicas)).collect();
+    let shard = |table: &TableId| {
+        let (sharded, commutes) = table_use(program, &parts, *table);
+        sharded.then_some((*table, commutes))
+    };
+    let shards = own.iter().filter_map(shard).collect();
+    Some(XdpProcess { handlers, threads: pipe.threads(), tables: own, shards, copied, edges })
 }
 
 fn layout(program: &Program, pipe: &Pipe, event: EventId, edge: &Edge) -> XdpEdge {

@@ -200,6 +200,15 @@ impl Target for Xdp<'_> {
             }
             Op::Generate { event, args } => return Self::generate(e, inst, event, &args, last),
             Op::Log { format, args } => Self::log(e, &format, &args),
+            Op::Extern { name, .. } => {
+                return Err(Unsupported {
+                    message: format!(
+                        "`{name}` is a function of C, and the kernel runs nothing it has not checked"
+                    ),
+                    help: "put the call behind a queue to the host: a handler with NF_ON(host)".into(),
+                    span: data.span,
+                });
+            }
             Op::FibLookup { query } => {
                 let (ok, answer) = (data.results[0], data.results[1]);
                 let query = packet::variable(e, query);

@@ -52,6 +52,7 @@ codes! {
     ALIAS "NF0040" "one variable passed by two pointers";
     BUILTIN "NF0041" "compiler builtin outside the subset";
     POINTER_PARAM "NF0042" "pointer parameter used as more than `*p` or `p->member`";
+    EXTERN "NF0043" "C function with a declaration that cannot be called";
 
     GLOBAL "NF0050" "global variable that can change";
     STATIC_LOCAL "NF0051" "static local variable";

@@ -47,6 +47,10 @@ impl<T: Tracer + ?Sized> Exec<'_, '_, T> {
                         frame.set(*value, result);
                     }
                 }
+                Op::Extern { name, passing, args, .. } => {
+                    self.call_native(frame, id, name, passing, args)?;
+                    self.trace_op(frame, id);
+                }
                 Op::Yield(_) => return Ok(self.leave(frame, id, Flow::Yield(id))),
                 Op::Break { depth, .. } => return Ok(self.leave(frame, id, Flow::Break(*depth, id))),
                 Op::Continue { depth, .. } => return Ok(self.leave(frame, id, Flow::Continue(*depth, id))),

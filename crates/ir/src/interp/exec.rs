@@ -9,7 +9,9 @@ use super::step::{Pending, Stepped};
 use super::store::Inserted;
 use super::trace::{Access, BodyOf, Step, Tracer};
 use super::{Eviction, InterpError, Packet, Shapes, State, Val, arith};
+use crate::build::mask;
 use crate::io::{self, Output};
+use crate::native::{self, Arg, Passing};
 use crate::ops::{BufSource, CmpOp, CommuteOp, Op};
 use crate::program::{Body, Direction, EventId, HandlerId, InstId, Program, TableId, ValueId};
 use crate::types::Type;
@@ -208,6 +210,37 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         let value = bytes.map_or_else(|| self.shapes.zero(ty), |bytes| self.shapes.decode(ty, bytes));
         frame.set(results[0], Val::Int(bytes.is_some() as u64));
         frame.set(results[1], value);
+    }
+
+    /// Calls a function of C.
+    pub fn call_native(
+        &mut self,
+        frame: &mut Frame,
+        id: InstId,
+        name: &str,
+        passing: &[Passing],
+        args: &[ValueId],
+    ) -> Result<(), InterpError> {
+        let native = native::find(name).ok_or_else(|| InterpError::NoFunction { name: name.to_string() })?;
+        let arg = |(value, passing): (&ValueId, &Passing)| match passing {
+            Passing::Value => Arg::Word(frame.int(*value)),
+            _ => Arg::Bytes(self.bytes(frame, *value).to_vec()),
+        };
+        let mut given: Vec<Arg> = args.iter().zip(passing).map(arg).collect();
+        let result = native(&mut given);
+        let mut results = frame.body.insts[id].results.iter();
+        let written = passing.iter().filter(|passing| **passing == Passing::Write).count();
+        if let Some(value) = (results.len() > written).then(|| results.next()).flatten() {
+            let bits = frame.body.ty(*value).bits().unwrap_or(64);
+            frame.set(*value, Val::Int(mask(result, bits)));
+        }
+        let left = given.iter().zip(passing).filter(|(_, passing)| **passing == Passing::Write);
+        for (value, (arg, _)) in results.zip(left) {
+            if let Arg::Bytes(bytes) = arg {
+                frame.set(*value, self.shapes.decode(frame.body.ty(*value), bytes));
+            }
+        }
+        Ok(())
     }
 
     // ---- ops -------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ use super::MAX_NESTING;
 use super::names::{BIN, CMP, COMMUTE, UN, op_named};
 use super::parse::{ParseError, Parser, Result};
 use super::token::Tok;
+use crate::native::Passing;
 use crate::ops::{BufSource, Op, Proj};
 use crate::program::{Block, BlockId, Body, Inst, Value, ValueDef, ValueId};
 use crate::span::Span;
@@ -330,6 +331,17 @@ impl<'a> Parser<'a> {
             }
             "generate" => Op::Generate { event: self.reference("event")?, args: self.value_list(s)? },
             "log" => Op::Log { format: self.string("the format in quotes")?, args: self.value_list(s)? },
+            "extern" => {
+                let pure = self.accept_word("pure");
+                let name = self.string("the function's name in quotes")?;
+                let args = self.list('(', ')', |p| {
+                    let words = [("read", Passing::Read), ("write", Passing::Write)];
+                    let passing = words.into_iter().find(|(word, _)| p.accept_word(word));
+                    Ok((passing.map_or(Passing::Value, |(_, passing)| passing), p.value(s)?))
+                })?;
+                let (passing, args) = args.into_iter().unzip();
+                Op::Extern { name, pure, passing, args }
+            }
             "fib_lookup" => Op::FibLookup { query: self.value(s)? },
             "call" => Op::Call { func: self.reference("func")?, args: self.value_list(s)? },
             "yield" => Op::Yield(self.values(s)?),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use cranelift_entity::{EntityRef, SecondaryMap};
 
+use crate::native::Passing;
 use crate::ops::{BinOp, CmpOp, CommuteOp, UnOp};
 use crate::program::{BlockId, Body, Program, ValueId};
 use crate::types::Type;
@@ -38,6 +39,10 @@ pub const UN: [(UnOp, &str); 3] = [(UnOp::Not, "not"), (UnOp::Neg, "neg"), (UnOp
 /// Every `CommuteOp` with its word.
 pub const COMMUTE: [(CommuteOp, &str); 4] =
     [(CommuteOp::Add, "add"), (CommuteOp::Min, "min"), (CommuteOp::Max, "max"), (CommuteOp::Or, "or")];
+
+/// What stands before an argument of a function of C.
+pub const PASSING: [(Passing, &str); 3] =
+    [(Passing::Value, ""), (Passing::Read, "read "), (Passing::Write, "write ")];
 
 /// The word of an op in one of the tables above.
 pub fn word<T: PartialEq + Copy>(table: &[(T, &'static str)], op: T) -> &'static str {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::names::{self, ItemNames, ValueNames, Visited, declared, is_identifier, quoted, word};
+use crate::native::Passing;
 use crate::ops::{BufSource, Op, Proj};
 use crate::program::{
     BlockId, Body, ConstArray, Direction, Event, Func, Handler, Inst, InstId, Program, Side, Table, ValueId,
@@ -348,6 +349,14 @@ impl Printer<'_> {
                 format!("buf_generate {} {}[{}]{port}", event(*e), table(*t), v(key))
             }
             Op::Log { format, args } => format!("log {}({})", quoted(format), vs(args)),
+            Op::Extern { name, pure, passing, args } => {
+                let arg = |(arg, passing): (&ValueId, &Passing)| {
+                    format!("{}{}", names::word(&names::PASSING, *passing), v(arg))
+                };
+                let args: Vec<String> = args.iter().zip(passing).map(arg).collect();
+                let pure = if *pure { "pure " } else { "" };
+                format!("extern {pure}{}({})", quoted(name), args.join(", "))
+            }
             Op::FibLookup { query } => format!("fib_lookup {}", v(query)),
             Op::If { cond, likely, .. } => {
                 let likely = likely.map_or(String::new(), |p| format!(" likely {p}"));

@@ -4,6 +4,7 @@ use cranelift_entity::EntityRef;
 
 use super::body::{BodyCheck, names};
 use crate::build::mask;
+use crate::native::Passing;
 use crate::ops::{BufSource, Op, Proj, UnOp};
 use crate::program::{Direction, InstId, Table, TableId, TableKind, ValueId};
 use crate::types::Type;
@@ -140,6 +141,7 @@ impl BodyCheck<'_, '_, '_> {
             | Op::BufGenerate { .. }
             | Op::Log { .. }
             | Op::FibLookup { .. }
+            | Op::Extern { .. }
             | Op::Call { .. }
             | Op::If { .. } => self.event_op(inst, op),
             Op::Loop { .. } | Op::Yield(_) | Op::Break { .. } | Op::Continue { .. } | Op::Return(_) => Ok(()),
@@ -378,6 +380,26 @@ impl BodyCheck<'_, '_, '_> {
             Op::FibLookup { query } => {
                 require(self.ty(*query).is_aggregate(), || "the query must be a struct".to_string())?;
                 self.ok_and_value(inst)
+            }
+            Op::Extern { name, passing, args, .. } => {
+                require(crate::text::is_identifier(name), || format!("`{name}` is no name of a C function"))?;
+                require(passing.len() == args.len(), || {
+                    format!("{} arguments are passed in {} ways", args.len(), passing.len())
+                })?;
+                let mut left = Vec::new();
+                for (arg, passing) in args.iter().zip(passing) {
+                    match passing {
+                        Passing::Value => self.int("an argument", *arg)?,
+                        _ => require(self.ty(*arg) != Type::Packet, || {
+                            "the address of a packet cannot be passed".to_string()
+                        })?,
+                    }
+                    left.extend((*passing == Passing::Write).then(|| self.ty(*arg)));
+                }
+                let results = self.body.insts[inst].results.iter().map(|v| self.ty(*v));
+                let result: Option<Type> = results.clone().next().filter(|_| results.len() > left.len());
+                require(result.is_none_or(Type::is_int), || "the result must be an integer".to_string())?;
+                self.results(inst, &result.into_iter().chain(left).collect::<Vec<_>>())
             }
             Op::Call { func: id, args } => {
                 let func =

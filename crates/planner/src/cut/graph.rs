@@ -14,7 +14,7 @@
 //! * a node downstream needs what it uses: `w(v) → y(n)`; with effects, also the conditions of the `if`s around
 //!   it;
 //! * nodes that are ordered (events, logs), or touch the packet and do not both only read, keep their order;
-//! * all accesses of one mutable table lie in one stage, and all random numbers are drawn in one;
+//! * all accesses of one mutable table lie in one stage, all random numbers are drawn in one, and functions of C called in one;
 //! * a packet is given away upstream only if nothing with effects remains on that path, so wherever the event is
 //!   generated the packet is still there to go with it. The same holds for emits: no event has emitted bytes
 //!   pending; and for internal events: the downstream part must not run behind what they cause.
@@ -245,7 +245,7 @@ impl Graph {
             program.tables.keys().for_each(|table| map[table] = is_mutable(program, table));
             map
         };
-        let mut random = None;
+        let (mut random, mut c_state) = (None, None);
         for (id, node) in work.nodes.iter().enumerate() {
             let x = self.x[id];
             for table in node.touches.tables.iter().filter(|table| mutable[**table]) {
@@ -255,6 +255,11 @@ impl Graph {
             }
             if node.touches.random
                 && let Some(before) = random.replace(x)
+            {
+                self.tie(before, x);
+            }
+            if node.touches.c_state
+                && let Some(before) = c_state.replace(x)
             {
                 self.tie(before, x);
             }

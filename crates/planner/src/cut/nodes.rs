@@ -41,6 +41,8 @@ pub struct Touches {
     /// Ordered with every other such node.
     pub ordered: bool,
     pub random: bool,
+    /// Calls a function of C that may have state.
+    pub c_state: bool,
     /// Gives the packet away.
     pub consumes: bool,
     pub emits: bool,
@@ -346,6 +348,7 @@ impl Work {
             let mut consumes = matches!(op, Op::Drop { .. });
             match op {
                 Op::Random => all.random = true,
+                Op::Extern { pure: false, .. } => all.c_state = true,
                 Op::Emit { .. } => (all.emits, all.goes_on) = (true, true),
                 Op::Return(_) => (all.returns, all.effect) = (true, true),
                 Op::InPort { .. } => all.packet_read = true,

@@ -8,9 +8,11 @@ use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 4] = [
+const DPDK_RUNTIME: [(&str, &str); 6] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
+    ("nf_far.h", include_str!("../../../../runtime/dpdk/nf_far.h")),
+    ("nf_link.h", include_str!("../../../../runtime/host/nf_link.h")),
     ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
     ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];
@@ -51,6 +53,13 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::T
         "-fdiagnostics-color=never"
     });
     command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
+    if let Some(object) = crate::native::object().filter(|_| machine == Machine::Here) {
+        let path = dir.path().join("functions.so");
+        std::fs::write(&path, object).map_err(|source| HostError::Io { path: path.clone(), source })?;
+        // What it needs itself, the application may call too.
+        command.arg("-Wl,--copy-dt-needed-entries").arg(path);
+        command.arg(format!("-Wl,-rpath,{}", dir.path().display()));
+    }
     let ran = command.args(flags).output();
     let ran = ran.map_err(|source| HostError::NoCompiler { compiler, package, source })?;
     if ran.status.success() { Ok(dir) } else { Err(refused(dir, compiler, &ran.stderr).into()) }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use nicforge_codegen::dpdk::DpdkArtifact;
-use nicforge_ir::{
-    CommuteOp, Entry, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind, Type,
-};
+use nicforge_ir::{Entry, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
 
 use super::{Departure, DpdkStats, WorkerStats};
+use crate::shards::{Parts, places};
 
 /// Input events.
 pub fn events(events: &[InputEvent]) -> Vec<u8> {
@@ -146,11 +145,8 @@ pub fn shards(file: &[u8], program: &Program, artifact: &DpdkArtifact) -> Result
     Ok(Shards(found))
 }
 
-type Place = (Vec<u8>, Match);
-
 impl Shards {
-    /// One table of the shards of each. An entry belongs to the worker that changed it, the others still have what it was
-    /// filled with; where all only ever applied one commutative op, their results are combined.
+    /// One table of the shards of each, which began with the entries `before`.
     pub fn merged(
         &self,
         program: &Program,
@@ -158,90 +154,14 @@ impl Shards {
         before: &[(TableId, Entry)],
     ) -> BTreeMap<TableId, Vec<Entry>> {
         let tables = program.tables.keys().map(|table| {
-            let mut filled: BTreeMap<Place, Entry> = BTreeMap::new();
-            for (_, entry) in before.iter().filter(|(other, _)| *other == table) {
-                filled.insert((entry.key.clone(), entry.matching.clone()), entry.clone());
-            }
-            let mut places: BTreeMap<Place, Vec<Entry>> = BTreeMap::new();
-            for (_, entry) in self.0.get(&table).into_iter().flatten() {
-                places.entry((entry.key.clone(), entry.matching.clone())).or_default().push(entry.clone());
-            }
+            let filled = before.iter().filter(|(other, _)| *other == table).map(|(_, entry)| entry);
+            let found = self.0.get(&table).into_iter().flatten().map(|(_, entry)| entry.clone());
             let index = table.as_u32() as usize;
             let owners = if artifact.sharded[index] { artifact.pipeline.workers() as usize } else { 1 };
-            let is_array = program.tables[table].kind == TableKind::Array;
-            let mut entries = Vec::new();
-            for (place, found) in places {
-                let was = filled.get(&place);
-                // Somebody deleted it: those that did not touch it still have it.
-                if was.is_some() && found.len() < owners {
-                    continue;
-                }
-                let zero = vec![0; artifact.host.tables[index].value_size as usize];
-                let base = was.map_or(&zero, |entry| &entry.value);
-                let merged = match artifact.commutes[index] {
-                    Some(op) if found.len() > 1 => combine(program, table, op, base, &found),
-                    _ => {
-                        let changed = |e: &&Entry| match was {
-                            Some(was) => {
-                                e.value != was.value
-                                    || e.buf.as_deref().unwrap_or(&[]) != was.buf.as_deref().unwrap_or(&[])
-                            }
-                            None => e.value != zero || e.buf.as_ref().is_some_and(|b| !b.is_empty()),
-                        };
-                        found.iter().find(changed).unwrap_or(&found[0]).clone()
-                    }
-                };
-                let empty = merged.value == zero && merged.buf.as_ref().is_none_or(Vec::is_empty);
-                if !(is_array && empty) {
-                    entries.push(merged);
-                }
-            }
-            entries.sort();
-            (table, entries)
+            let parts = Parts { program, table, owners, commutes: artifact.commutes[index] };
+            (table, parts.merged(&places(filled), found))
         });
         tables.collect()
-    }
-}
-
-/// The entry that all workers' commutative updates make together, from the value `base`.
-fn combine(program: &Program, table: TableId, op: CommuteOp, base: &[u8], found: &[Entry]) -> Entry {
-    let mut merged = found[0].clone();
-    for (at, size, signed) in integers(program, program.tables[table].value, 0) {
-        let read = |bytes: &[u8]| {
-            let raw = bytes[at..at + size].iter().rev().fold(0u64, |word, byte| word << 8 | *byte as u64);
-            let shift = 64 - 8 * size as u32;
-            if signed { ((raw << shift) as i64 >> shift) as i128 } else { raw as i128 }
-        };
-        let start = read(base);
-        let parts = found.iter().map(|entry| read(&entry.value));
-        let all = match op {
-            CommuteOp::Add => start + parts.map(|part| part - start).sum::<i128>(),
-            CommuteOp::Or => parts.fold(start, |all, part| all | part),
-            CommuteOp::Min => parts.fold(start, i128::min),
-            CommuteOp::Max => parts.fold(start, i128::max),
-        };
-        merged.value[at..at + size].copy_from_slice(&all.to_le_bytes()[..size]);
-    }
-    merged
-}
-
-/// Offset, size and signedness of each integer in a type.
-fn integers(program: &Program, ty: Type, base: usize) -> Vec<(usize, usize, bool)> {
-    match ty {
-        Type::Int { signed, .. } => vec![(base, program.size_of(ty) as usize, signed)],
-        Type::Struct(id) => {
-            let slots = program.struct_layout(id).1;
-            let fields = program.structs[id].fields.iter().zip(slots);
-            fields
-                .flat_map(|(f, slot)| integers(program, f.ty, base + slot.bit_offset as usize / 8))
-                .collect()
-        }
-        Type::Array(id) => {
-            let def = program.arrays[id];
-            let size = program.size_of(def.elem) as usize;
-            (0..def.len as usize).flat_map(|i| integers(program, def.elem, base + i * size)).collect()
-        }
-        Type::Packet => Vec::new(),
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate};
+use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate, host_stages};
 use nicforge_codegen::{LineStyle, Unsupported};
 use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, Verified};
 
@@ -24,7 +24,7 @@ use crate::host::HostError;
 
 pub use files::Shards;
 pub use process::{Live, Progress};
-pub use verify::{Difference, compare, verify_dpdk, verify_on};
+pub use verify::{Difference, compare, verify_apart, verify_dpdk, verify_on};
 
 /// Why a DPDK program could not be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +44,24 @@ pub enum DpdkError {
     NoEmulator { source: std::io::Error },
     #[error(transparent)]
     Build(#[from] HostError),
-    #[error("the process ended with {status}: {message}")]
+    #[error("the process ended with {status}: {message}{}", suspects(status))]
     Failed { status: std::process::ExitStatus, message: String },
+    #[error(
+        "no stage can run in a process of its own: the pipeline needs stages with NF_ON(host) handlers beside others, on this machine's DPDK"
+    )]
+    NotApart,
+    #[error("the host's process: {0}")]
+    Host(Box<DpdkError>),
     #[error("internal error: the process's results make no sense: {0}")]
     Results(String),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
+}
+
+/// Who may be at fault if a signal ended the process.
+fn suspects(status: &std::process::ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal().map_or(String::new(), |_| crate::native::suspects())
 }
 
 impl DpdkError {
@@ -190,6 +202,8 @@ pub struct DpdkProgram {
     artifact: DpdkArtifact,
     program: Program,
     machine: Machine,
+    /// Stages of the host run in a process of their own.
+    apart: bool,
     /// Executables for ports and for [`DpdkProgram::run`], built when they are first needed.
     live: OnceCell<tempfile::TempDir>,
     verify: OnceCell<tempfile::TempDir>,
@@ -210,7 +224,18 @@ impl DpdkProgram {
     ) -> Result<DpdkProgram, DpdkError> {
         let artifact = generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
         let (live, verify) = (OnceCell::new(), OnceCell::new());
-        Ok(DpdkProgram { artifact, program: (**program).clone(), machine, live, verify })
+        Ok(DpdkProgram { artifact, program: (**program).clone(), machine, apart: false, live, verify })
+    }
+
+    /// From now on stages whose handlers are pinned to the host run in a process of their own, joined to the first one by queues in
+    /// memory (`runtime/dpdk/nf_far.h`).
+    ///
+    /// # Errors
+    /// [`DpdkError::NotApart`] if the pipeline has no such stage beside others, or the machine is emulated.
+    pub fn apart(mut self) -> Result<DpdkProgram, DpdkError> {
+        let far = host_stages(&self.program, &self.artifact.pipeline);
+        self.apart = far.contains(&true) && far.contains(&false) && self.machine == Machine::Here;
+        if self.apart { Ok(self) } else { Err(DpdkError::NotApart) }
     }
 
     pub fn artifact(&self) -> &DpdkArtifact {
@@ -221,6 +246,7 @@ impl DpdkProgram {
     pub fn path(&self, verify: bool) -> Result<PathBuf, DpdkError> {
         let cell = if verify { &self.verify } else { &self.live };
         if cell.get().is_none() {
+            crate::native::check(&self.program).map_err(|e| HostError::Functions(Box::new(e)))?;
             let dir = build::build(&self.artifact.source, verify, self.machine)?;
             // Nobody else can have set it: the cell is not shared between threads.
             let _ = cell.set(dir);
@@ -238,12 +264,18 @@ impl DpdkProgram {
             Input::Host { message } => message.len(),
         });
         let frame = longest.max().unwrap_or(0).to_string();
+        let longest = frame.clone();
         let own =
             [("--nf-events", at("events")), ("--nf-outputs", at("outputs")), ("--nf-frame", frame.into())];
         let mut command = self.command_with(dir.path(), &[], entries, &own)?;
+        let host = self.start_host(dir.path(), longest, true)?;
         process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
+        host.map_or(Ok(()), process::Helper::end)?;
         let mut run = self.results(dir.path(), entries)?;
-        let logged = read(&at("outputs"))?;
+        let mut logged = read(&at("outputs"))?;
+        if self.apart {
+            logged.extend(read(&at("outputs.host"))?);
+        }
         let (outputs, departures) =
             files::outputs(&logged, events.len(), &self.artifact).map_err(DpdkError::Results)?;
         (run.outputs, run.departures) = (outputs, departures);
@@ -254,8 +286,37 @@ impl DpdkProgram {
     pub fn run_ports(&self, ports: &Ports, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
         let mut command = self.command(dir.path(), ports, entries)?;
+        let host = self.start_host(dir.path(), ports.longest_frame.to_string(), false)?;
         process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
+        host.map_or(Ok(()), process::Helper::end)?;
         self.results(dir.path(), entries)
+    }
+
+    /// Starts the process with the host's stages, if there is one. `dir` has the files of the first one.
+    fn start_host(
+        &self,
+        dir: &Path,
+        frame: String,
+        verify: bool,
+    ) -> Result<Option<process::Helper>, DpdkError> {
+        if !self.apart {
+            return Ok(None);
+        }
+        self.host_command(dir, &frame, verify).and_then(|command| process::Helper::start(command).map(Some))
+    }
+
+    /// The command that runs the stages of the host, beside [`DpdkProgram::command`] with the same folder and longest frame.
+    pub fn host_command(&self, dir: &Path, frame: &str, verify: bool) -> Result<Command, DpdkError> {
+        let lcores = self.artifact.pipeline.workers() + 1;
+        let mut command = process::command(self.machine, &self.path(verify)?, lcores, &[]);
+        command.args(["--nf-host", "1", "--nf-frame", frame]);
+        for (option, name) in [("--nf-far", "far"), ("--nf-fill", "fill"), ("--nf-tables", "tables.host")] {
+            command.arg(option).arg(dir.join(name));
+        }
+        if verify {
+            command.arg("--nf-outputs").arg(dir.join("outputs.host"));
+        }
+        Ok(command)
     }
 
     /// The same, watched, and until somebody stops it.
@@ -267,7 +328,9 @@ impl DpdkProgram {
     ) -> Result<DpdkRun, DpdkError> {
         let dir = self.run_dir()?;
         let mut command = self.command(dir.path(), ports, entries)?;
+        let host = self.start_host(dir.path(), ports.longest_frame.to_string(), false)?;
         process::watched(command.args(["--nf-report", "1"]), live).map_err(|error| self.starting(error))?;
+        host.map_or(Ok(()), process::Helper::end)?;
         self.results(dir.path(), entries)
     }
 
@@ -306,6 +369,9 @@ impl DpdkProgram {
         for (option, name) in [("--nf-fill", "fill"), ("--nf-tables", "tables"), ("--nf-stats", "stats")] {
             command.arg(option).arg(dir.join(name));
         }
+        if self.apart {
+            command.arg("--nf-far").arg(dir.join("far"));
+        }
         Ok(command)
     }
 
@@ -324,10 +390,14 @@ impl DpdkProgram {
         made.map_err(|source| DpdkError::Io { path: std::env::temp_dir(), source })
     }
 
-    fn results(&self, dir: &Path, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+    /// What processes that have ended left in their folder.
+    pub fn results(&self, dir: &Path, entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
         let text = read(&dir.join("stats"))?;
         let stats = files::stats(&String::from_utf8_lossy(&text)).map_err(DpdkError::Results)?;
-        let dump = read(&dir.join("tables"))?;
+        let mut dump = read(&dir.join("tables"))?;
+        if self.apart {
+            dump.extend(read(&dir.join("tables.host"))?);
+        }
         let shards = files::shards(&dump, &self.program, &self.artifact).map_err(DpdkError::Results)?;
         let tables = shards.merged(&self.program, &self.artifact, entries);
         Ok(DpdkRun { tables, stats, ..DpdkRun::default() })

@@ -73,6 +73,46 @@ pub fn to_the_end(command: &mut Command) -> Result<(), DpdkError> {
     ended(ran.status, &ran.stderr)
 }
 
+/// A process beside the one that talks to ports: it ends by itself when that one does.
+pub struct Helper {
+    child: Child,
+    command: Command,
+}
+
+impl Helper {
+    pub fn start(mut command: Command) -> Result<Helper, DpdkError> {
+        dies_with_us(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|source| cannot_start(&command, source))?;
+        Ok(Helper { child, command })
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> Result<(), DpdkError> {
+        let started = Instant::now();
+        let status = loop {
+            match self.child.try_wait().map_err(|source| cannot_start(&self.command, source))? {
+                Some(status) => break status,
+                None if started.elapsed() > PATIENCE => _ = self.child.kill(),
+                None => std::thread::sleep(PAUSE),
+            }
+        };
+        let mut text = Vec::new();
+        let _ = self.child.stderr.take().map(|mut err| err.read_to_end(&mut text));
+        ended(status, &text).map_err(|error| DpdkError::Host(Box::new(error)))
+    }
+}
+
+impl Drop for Helper {
+    /// Where the first process failed nobody waits for this one.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
 /// Runs a process until it ends, its time is up or somebody stops it.
 pub fn watched(command: &mut Command, live: &mut Live) -> Result<(), DpdkError> {
     dies_with_us(command);

@@ -66,6 +66,19 @@ pub fn verify_on(
     Ok((run, found))
 }
 
+/// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`].
+pub fn verify_apart(
+    program: &Verified<Program>,
+    compiled: &Verified<Program>,
+    pipeline: &Pipeline,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
+    let run = DpdkProgram::new(compiled, pipeline)?.apart()?.run(events, entries)?;
+    let found = compare(&run, (program, compiled), pipeline, entries, events);
+    Ok((run, found))
+}
+
 /// The keys that events use of tables whose entries depend on the order of their users: packets of one key leave in order.
 struct Keys {
     ordered: BTreeSet<TableId>,

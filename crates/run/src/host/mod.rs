@@ -20,6 +20,7 @@ use nicforge_ir::verify::MAX_FRAME;
 use nicforge_ir::{EventId, Input, InputEvent, Output, Program, ReasonId, TableId, Verified};
 
 use crate::fault::Fault;
+use crate::native::{self, NativeError};
 use collect::{Collector, HOOKS};
 use ffi::{Env, Packet, Trace, TraceItem};
 pub use library::{RUNTIME, fresh_dir, refused, write_files};
@@ -59,6 +60,8 @@ pub enum HostError {
     MessageLength { length: usize, expected: usize },
     #[error("there is no room for the packet's headers: a frame has at most {MAX_FRAME} bytes")]
     NoRoom,
+    #[error(transparent)]
+    Functions(Box<NativeError>),
     #[error("one event led to more than {MAX_EVENTS} others: does the program send itself events for ever?")]
     TooManyEvents,
 }
@@ -124,6 +127,7 @@ impl HostProgram {
 
     /// The same with options.
     pub fn build_with(program: &Verified<Program>, options: HostOptions) -> Result<HostProgram, HostError> {
+        native::check(program).map_err(|error| HostError::Functions(Box::new(error)))?;
         let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
         let loaded = library::load(&artifact.source, options.watch)?;
         HostProgram::assemble(program, artifact, loaded, options)
@@ -138,6 +142,7 @@ impl HostProgram {
     /// Loads what [`HostProgram::compile`] made of the same program. Its tables are empty.
     pub fn open(program: &Verified<Program>, object: &Path) -> Result<HostProgram, HostError> {
         let options = HostOptions::default();
+        native::check(program).map_err(|error| HostError::Functions(Box::new(error)))?;
         let artifact = generate(program, options.lines).map_err(HostError::Unsupported)?;
         HostProgram::assemble(program, artifact, library::open(object)?, options)
     }

@@ -230,6 +230,11 @@ impl Stepper {
         message
     }
 
+    /// The bytes of a message's parameters, as generated code has them.
+    pub fn params(&self, message: u32) -> &[u8] {
+        &self.state.messages[message as usize].params
+    }
+
     /// Takes a message out, to be handled elsewhere.
     pub fn leave(&mut self, message: u32) -> Passage {
         let data = &mut self.state.messages[message as usize];

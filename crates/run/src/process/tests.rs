@@ -29,8 +29,8 @@ handler second on second(%pkt: packet) {
 }
 ";
 
-/// The program above with its second handler in the process; none without the rights it takes.
-fn session() -> Option<Session> {
+/// The program above with its second handler in so many threads of the process; none without the rights it takes.
+fn session(threads: u32) -> Option<Session> {
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } != 0 {
         eprintln!("SKIPPED: this test loads BPF programs and makes network namespaces: run it as root");
@@ -39,7 +39,7 @@ fn session() -> Option<Session> {
     let program = text::parse(PROGRAM).unwrap();
     let stages = program.handlers.keys().map(|h| PipeStage {
         handlers: vec![h],
-        replicas: 1,
+        replicas: if program.handlers[h].name == "second" { threads } else { 1 },
         ordered: false,
         locked: false,
     });
@@ -74,24 +74,29 @@ fn sent(run: &LiveRun) -> usize {
 /// Packets for a process that is gone end at once, counted; a new one takes over, and nothing else is lost.
 #[test]
 fn a_process_may_go_and_come_back() {
-    let Some(mut session) = session() else { return };
-    assert_eq!(sent(&run(&mut session, 500)), 500);
-    session.loaded().process().unwrap().stop();
-    let without = run(&mut session, 300);
-    assert_eq!(sent(&without), 0);
-    assert_eq!((without.report.dropped(), without.report.unaccounted), (300, 0), "{:?}", without.report);
-    assert_eq!(without.report.stages[1].turned_away, 300);
-    session.restart_process().unwrap();
-    let after = run(&mut session, 500);
-    assert_eq!(sent(&after), 500);
-    assert_eq!((after.report.dropped(), after.report.unaccounted), (0, 0), "{:?}", after.report);
+    for threads in [1, 3] {
+        let Some(mut session) = session(threads) else { return };
+        assert_eq!(sent(&run(&mut session, 500)), 500);
+        let runs = |part: &super::Part| super::lock(&part.counts).runs[1];
+        let shared = session.loaded().process().unwrap().shared.clone();
+        assert!(shared.parts.iter().all(|part| runs(part) >= 500 / u64::from(threads)), "in turn");
+        session.loaded().process().unwrap().stop();
+        let without = run(&mut session, 300);
+        assert_eq!(sent(&without), 0);
+        assert_eq!((without.report.dropped(), without.report.unaccounted), (300, 0), "{:?}", without.report);
+        assert_eq!(without.report.stages[1].turned_away, 300);
+        session.restart_process().unwrap();
+        let after = run(&mut session, 500);
+        assert_eq!(sent(&after), 500);
+        assert_eq!((after.report.dropped(), after.report.unaccounted), (0, 0), "{:?}", after.report);
+    }
 }
 
 /// While nobody takes anything out, a socket keeps what fits into its ring and loses the rest: counted, and the stream goes on
 /// behind the gap.
 #[test]
 fn a_full_queue_loses_what_it_counts() {
-    let Some(mut session) = session() else { return };
+    let Some(mut session) = session(1) else { return };
     let many = 2 * RECEIVED as usize;
     let shared = session.loaded().process().unwrap().shared.clone();
     let wait = |done: &dyn Fn() -> bool| {
@@ -102,7 +107,7 @@ fn a_full_queue_loses_what_it_counts() {
         }
     };
     // The thread stands still with its first batch in hand.
-    shared.with_program(|_| {
+    shared.with_program(0, |_| {
         session.send_only(&vec![&[7; 60][..]; many]).unwrap();
         wait(&|| session.loaded().stage_counts().unwrap()[0].handed >= many as u64);
     });

@@ -126,10 +126,10 @@ impl Edge {
     }
 
     /// The replica that an event goes to, as the kernel's senders choose it; none: any.
-    pub fn replica(&self, passage: &Passage, replicas: u32) -> Option<u32> {
+    pub fn replica(&self, params: &[u8], replicas: u32) -> Option<u32> {
         let (param, integer) = self.lies.steer?;
         let (at, bytes) = self.params[param];
-        let value = passage.params.get(at..at + bytes)?;
+        let value = params.get(at..at + bytes)?;
         let key = if integer {
             value.iter().rev().fold(0, |key, byte| key << 8 | u64::from(*byte))
         } else {
@@ -217,7 +217,7 @@ reason \"done\"
         let edge = edge(false);
         let replica = |key: u32| {
             let params = [&[0; 8][..], &key.to_le_bytes(), &[0, 0]].concat();
-            edge.replica(&Passage { params, ..Passage::default() }, 4)
+            edge.replica(&params, 4)
         };
         let all: Vec<u32> = (0..64).filter_map(replica).collect();
         assert!(all.len() == 64 && (0..4).all(|r| all.contains(&r)), "{all:?}");

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use nicforge_ir::{EventId, Output, TableId};
@@ -10,7 +11,7 @@ use nicforge_ir::{EventId, Output, TableId};
 use super::merge::Merge;
 use super::values::{Edge, Trip};
 use super::xsk::Socket;
-use super::{Owned, Shared, lock};
+use super::{Owned, Part, Shared, lock};
 use crate::host::{Passage, StepEffect};
 use crate::live::Sender;
 use crate::netns::{LARGEST_FRAME, Sandbox};
@@ -22,21 +23,24 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Head of a frame on its way back: stage, CPU, bytes of values.
 const HEAD: usize = 12;
 
+/// Events handed to other threads that wait at most before a thread takes in more.
+const PASSING: u64 = 4096;
+
 /// Verdicts, as the kernel numbers them.
 const DROP: usize = 1;
 const REDIRECT: usize = 4;
 
-/// What joins the thread to the kernel's side.
+/// What joins a thread to the kernel's side.
 pub(crate) struct Kernel {
     /// By port, one for each queue of its interface.
     pub sockets: Vec<Vec<Socket>>,
     /// Events without a packet, with the ring's descriptor to wait on.
     pub events: Ring,
     pub events_fd: OwnedFd,
-    pub back: Link,
+    pub back: Arc<Link>,
     /// The CPU of every replica.
     pub cpus: Vec<u32>,
-    /// How many events the kernel's side made for the process, and how many of them never left.
+    /// How many events the kernel's side made for the thread, and how many of them never left.
     pub made: Box<dyn Fn() -> (u64, u64) + Send>,
     /// The same before there were sockets.
     pub first: (u64, u64),
@@ -67,8 +71,14 @@ impl Link {
     }
 }
 
-/// An event from the kernel's side.
-struct Arrival {
+/// What joins a thread to the others: one sender to each, itself included.
+pub(crate) struct Channel {
+    pub to_others: Vec<mpsc::Sender<Arrival>>,
+    pub from_others: mpsc::Receiver<Arrival>,
+}
+
+/// An event from the kernel's side or another thread.
+pub(crate) struct Arrival {
     edge: usize,
     passage: Passage,
     trip: Trip,
@@ -76,7 +86,10 @@ struct Arrival {
 
 struct Worker<'a> {
     shared: &'a Shared,
+    at: usize,
+    part: &'a Part,
     kernel: Kernel,
+    channel: Channel,
     merge: Merge<Arrival>,
     /// Frames for the way back, of this turn.
     back: Vec<Vec<u8>>,
@@ -89,13 +102,30 @@ struct Worker<'a> {
     before: u64,
 }
 
-/// Works until it is to stop or something fails, which the owner is told.
-pub fn run(shared: &Shared, kernel: Kernel) {
+/// Ends the other threads too, however one ends.
+struct Ends<'a>(&'a Shared, &'a Part);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.1.idle.store(true, Ordering::Release);
+        self.1.running.store(false, Ordering::Release);
+        self.0.stop.store(true, Ordering::Release);
+        self.0.parts.iter().for_each(|part| part.wake.signal());
+    }
+}
+
+/// Works as thread `at` until all are to stop or something fails, which the owner is told. Gives what others handed over and nobody took.
+pub(crate) fn run(shared: &Shared, at: usize, kernel: Kernel, channel: Channel) -> mpsc::Receiver<Arrival> {
+    let part = &shared.parts[at];
+    let _ends = Ends(shared, part);
     // Sockets were open before: what was made by then and is not lost is on its way to one that is gone, or to this one.
     let (first, before) = kernel.first;
     let mut worker = Worker {
         shared,
+        at,
+        part,
         kernel,
+        channel,
         merge: Merge::new(first),
         back: Vec::new(),
         turn: 0,
@@ -104,16 +134,16 @@ pub fn run(shared: &Shared, kernel: Kernel) {
         before,
     };
     while !shared.stop.load(Ordering::Acquire) {
-        shared.idle.store(false, Ordering::Release);
+        part.idle.store(false, Ordering::Release);
         let started = cpu_time();
         let worked = worker.turn();
-        lock(&shared.counts).busy_ns += cpu_time().saturating_sub(started);
+        lock(&part.counts).busy_ns += cpu_time().saturating_sub(started);
         match worked {
             Ok(true) => {}
             Ok(false) => {
-                shared.lost[1].store(lost(&worker.kernel.sockets), Ordering::Release);
-                shared.done.store(worker.merge.next(), Ordering::Release);
-                shared.idle.store(true, Ordering::Release);
+                part.lost[1].store(lost(&worker.kernel.sockets), Ordering::Release);
+                part.done.store(worker.merge.next(), Ordering::Release);
+                part.idle.store(true, Ordering::Release);
                 worker.wait();
             }
             Err(error) => {
@@ -122,20 +152,27 @@ pub fn run(shared: &Shared, kernel: Kernel) {
             }
         }
     }
-    shared.done.store(worker.merge.next(), Ordering::Release);
-    shared.lost[0].fetch_add(lost(&worker.kernel.sockets), Ordering::AcqRel);
-    shared.lost[1].store(0, Ordering::Release);
-    shared.idle.store(true, Ordering::Release);
-    shared.running.store(false, Ordering::Release);
+    part.done.store(worker.merge.next(), Ordering::Release);
+    part.lost[0].fetch_add(lost(&worker.kernel.sockets), Ordering::AcqRel);
+    part.lost[1].store(0, Ordering::Release);
+    worker.channel.from_others
 }
 
 impl Worker<'_> {
     /// One batch; whether there was anything to do.
     fn turn(&mut self) -> Result<bool, XdpError> {
         let made = (self.kernel.made)().0;
-        let received = self.receive();
-        let mut owned = lock(&self.shared.program);
-        let mut ran = 0;
+        let crowded = self.shared.passing.load(Ordering::Acquire) > PASSING;
+        let received = if crowded { 0 } else { self.receive() };
+        let part = self.part;
+        let mut owned = lock(&part.program);
+        let (mut ran, mut passed) = (0, 0);
+        while let Some(arrival) =
+            self.channel.from_others.try_recv().ok().filter(|_| passed < super::xsk::BATCH as u64)
+        {
+            self.handle(&mut owned, arrival)?;
+            passed += 1;
+        }
         while let Some(arrival) = {
             let (sockets, unsent) = (&self.kernel.sockets, &self.kernel.made);
             let before = self.before;
@@ -155,16 +192,18 @@ impl Worker<'_> {
         }
         self.kernel.back.send(&self.back)?;
         self.back.clear();
-        lock(&self.shared.counts).unsent += given_up;
+        lock(&part.counts).unsent += given_up;
         if std::mem::take(&mut self.gave) {
             self.shared.news.signal();
         }
-        Ok(received > 0 || ran > 0)
+        // Only now: what they led to has left.
+        self.shared.passing.fetch_sub(passed, Ordering::AcqRel);
+        Ok(received > 0 || ran > 0 || passed > 0)
     }
 
     /// Takes in everything that is there; returns how much that was.
     fn receive(&mut self) -> usize {
-        let (merge, shared) = (&mut self.merge, self.shared);
+        let (merge, shared, part) = (&mut self.merge, self.shared, self.part);
         let mut count = 0;
         let edge_of = |event: u32| shared.edges.iter().position(|edge| edge.lies.event.as_u32() == event);
         let word = |bytes: &[u8], at: usize| {
@@ -185,7 +224,7 @@ impl Worker<'_> {
                     };
                     match read() {
                         Some((order, arrival)) => merge.insert(order, arrival),
-                        None => lock(&shared.counts).unsent += 1,
+                        None => lock(&part.counts).unsent += 1,
                     }
                 });
             }
@@ -199,7 +238,7 @@ impl Worker<'_> {
             };
             match read() {
                 Some((order, arrival)) => merge.insert(order, arrival),
-                None => lock(&shared.counts).unsent += 1,
+                None => lock(&part.counts).unsent += 1,
             }
         });
         count
@@ -213,7 +252,7 @@ impl Worker<'_> {
         let mut open = VecDeque::from([(edge.lies.stage, first, arrival.trip)]);
         while let Some((stage, message, trip)) = open.pop_front() {
             let effects = owned.0.run(message).to_vec();
-            let mut counts = lock(&shared.counts);
+            let mut counts = lock(&self.part.counts);
             counts.runs[stage] += 1;
             for effect in effects {
                 match effect {
@@ -225,7 +264,14 @@ impl Worker<'_> {
                         }
                         match local {
                             Some(to) => {
-                                open.push_back((to, message, Trip { route: trip.route * 67 + 1, ..trip }));
+                                let (thread, trip) = self.thread(event, to, owned.0.params(message), trip);
+                                if thread == self.at {
+                                    open.push_back((to, message, trip));
+                                } else {
+                                    let passage = owned.0.leave(message);
+                                    self.pass(thread, event, passage, trip, &mut counts);
+                                }
+                                self.turn = self.turn.wrapping_add(1);
                             }
                             None => {
                                 let passage = owned.0.leave(message);
@@ -262,6 +308,35 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// The thread that an event of the process goes to, and its way.
+    fn thread(&self, event: EventId, stage: usize, params: &[u8], trip: Trip) -> (usize, Trip) {
+        let replicas = self.shared.pipeline.stages[stage].replicas;
+        let edge = self.shared.edges.iter().find(|edge| edge.lies.event == event);
+        let chosen = edge.filter(|_| replicas > 1).and_then(|edge| edge.replica(params, replicas));
+        let replica = match chosen {
+            Some(replica) => replica,
+            // Any will do: it stays, if this is one of them.
+            None if (self.at as u32) < replicas => self.at as u32,
+            None => self.turn % replicas.max(1),
+        };
+        let route = trip.route.wrapping_mul(67).wrapping_add(replica + 1);
+        (replica as usize, Trip { route, ..trip })
+    }
+
+    /// Hands an event to another thread.
+    fn pass(&self, thread: usize, event: EventId, passage: Passage, trip: Trip, counts: &mut super::Counts) {
+        let edge = self.shared.edges.iter().position(|edge| edge.lies.event == event);
+        self.shared.passing.fetch_add(1, Ordering::AcqRel);
+        let sent = edge
+            .is_some_and(|edge| self.channel.to_others[thread].send(Arrival { edge, passage, trip }).is_ok());
+        if sent {
+            self.shared.parts[thread].wake.signal();
+        } else {
+            self.shared.passing.fetch_sub(1, Ordering::AcqRel);
+            counts.unsent += 1;
+        }
+    }
+
     /// The frame of an event that goes back; none if it is too long for the way.
     fn returned(
         &self,
@@ -272,7 +347,8 @@ impl Worker<'_> {
     ) -> Option<Vec<u8>> {
         let edge: &Edge = self.shared.edges.iter().find(|edge| edge.lies.event == event)?;
         let stage = &self.shared.pipeline.stages[edge.lies.stage];
-        let replica = edge.replica(passage, stage.replicas).unwrap_or(self.turn % stage.replicas.max(1));
+        let replica =
+            edge.replica(&passage.params, stage.replicas).unwrap_or(self.turn % stage.replicas.max(1));
         let cpu = self.kernel.cpus.get((stage.first + replica) as usize).copied().unwrap_or(0);
         let size = edge.bytes(self.shared.recorded) as u32;
         let mut frame = Vec::with_capacity(HEAD + size as usize + 64);
@@ -294,16 +370,21 @@ impl Worker<'_> {
         for output in outputs {
             match output {
                 Output::Send { port, frame } => {
-                    if self.shared.recorded
-                        && let Some(sent) = lock(&self.shared.kept).sent.get_mut(port as usize)
+                    let (shared, part) = (self.shared, self.part);
+                    let _turn = shared.recorded.then(|| lock(&shared.leaving));
+                    if shared.recorded
+                        && let Some(sent) = lock(&shared.kept).sent.get_mut(port as usize)
                     {
                         sent.push_back(trip);
                     }
                     let socket = self.kernel.sockets.get_mut(port as usize).and_then(|list| list.first_mut());
-                    let went = socket.is_some_and(|socket| send(socket, &frame));
-                    if !went {
-                        lock(&self.shared.counts).unsent += 1;
+                    let mut unsent = 1;
+                    if let Some(socket) = socket
+                        && send(socket, &frame)
+                    {
+                        unsent = if shared.recorded && shared.parts.len() > 1 { socket.kick() } else { 0 };
                     }
+                    lock(&part.counts).unsent += unsent;
                 }
                 Output::Drop { .. } => {}
                 output => {
@@ -333,11 +414,13 @@ impl Worker<'_> {
     /// Sleeps until something arrives, or for a while.
     fn wait(&self) {
         let sockets = self.kernel.sockets.iter().flatten().map(|socket| socket.fd().as_raw_fd());
-        let all: Vec<RawFd> = sockets.chain([self.kernel.events_fd.as_fd().as_raw_fd()]).collect();
+        let events = [self.kernel.events_fd.as_fd().as_raw_fd(), self.part.wake.as_raw_fd()];
+        let all: Vec<RawFd> = sockets.chain(events).collect();
         let mut list: Vec<libc::pollfd> =
             all.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
         // SAFETY: an array and its length. Whatever the answer, the queues are looked at next.
         unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, PAUSE.as_millis() as i32) };
+        self.part.wake.clear();
     }
 }
 

@@ -4,23 +4,27 @@
 //! chunks and gets them back with packets in them (receive), or gives chunks to send and gets them back when they were (completion).
 //! Each ring has one producer and one consumer, so positions are all that is shared. (Linux, Documentation/networking/af_xdp.rst.)
 //!
+//! Several sockets may share one queue of an interface: each has rings of its own for what it receives and sends, and the chunks with the
+//! rings for free and sent ones are all sockets' together ([`Umem`]). Those have one producer and one consumer here too, so a lock
+//! stands for that; it is taken once for a batch.
+//!
 //! What stands in front of a packet, its metadata, is copied with it: 256 bytes of every chunk are headroom. Plain system calls, since
 //! it is four mappings and a bind: libxdp and the crates around it bring a program loader with them.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::xdp::XdpError;
 
 /// Bytes of a chunk: a page holds the longest frame with its headroom.
 const CHUNK: usize = 4096;
-/// Packets that wait to be received, and to be sent.
+/// Packets that wait to be received, and to be sent, in each socket.
 pub const RECEIVED: u32 = 1024;
 const SENT: u32 = 512;
 /// Packets taken out at a time, so that one queue does not keep others waiting.
 pub const BATCH: usize = 64;
-const CHUNKS: usize = (RECEIVED + SENT) as usize;
 /// Bytes in front of a received packet, which the kernel reserves for metadata.
 pub const HEADROOM: usize = 256;
 
@@ -125,28 +129,67 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// A socket on one queue of an interface.
-pub struct Socket {
-    rx: Ring<libc::xdp_desc>,
-    tx: Ring<libc::xdp_desc>,
+/// The memory that the sockets of one queue share with the kernel.
+struct Umem {
+    mapping: Mapping,
+    chunks: Mutex<Chunks>,
+}
+
+/// Chunks on their way to and from the kernel.
+struct Chunks {
     fill: Ring<u64>,
     completion: Ring<u64>,
     /// Addresses of chunks that may be sent.
     free: Vec<u64>,
+}
+
+// SAFETY: the mappings are owned; rings are used under the lock, and a chunk's bytes by whoever has its number.
+unsafe impl Send for Umem {}
+// SAFETY: as above.
+unsafe impl Sync for Umem {}
+
+impl Umem {
+    fn chunks(&self) -> MutexGuard<'_, Chunks> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A socket on one queue of an interface.
+pub struct Socket {
+    rx: Ring<libc::xdp_desc>,
+    tx: Ring<libc::xdp_desc>,
+    /// Chunks that this socket may send.
+    free: Vec<u64>,
+    /// Chunks that were received and go back.
+    emptied: Vec<u64>,
     fd: OwnedFd,
-    // Last: the kernel writes into it until the socket is closed.
-    umem: Mapping,
+    // Last: the kernel writes into it until the sockets are closed.
+    umem: Arc<Umem>,
 }
 
 // SAFETY: the mappings are owned, and every access takes `&mut self`.
 unsafe impl Send for Socket {}
 
 impl Socket {
-    /// Opens a socket on a queue of an interface of the calling thread's network namespace.
+    /// Opens `many` sockets on a queue of an interface of the calling thread's network namespace.
     ///
     /// # Errors
     /// [`XdpError::Feature`] on kernels without AF_XDP; who has the queue already, if somebody does.
-    pub fn open(ifindex: u32, queue: u32, interface: &str) -> Result<Socket, XdpError> {
+    pub fn open(ifindex: u32, queue: u32, interface: &str, many: u32) -> Result<Vec<Socket>, XdpError> {
+        let first = Socket::bind((ifindex, queue), interface, many, None)?;
+        let others = (1..many).map(|_| Socket::bind((ifindex, queue), interface, many, Some(&first)));
+        let mut list = others.collect::<Result<Vec<Socket>, XdpError>>()?;
+        list.insert(0, first);
+        Ok(list)
+    }
+
+    /// Opens a socket; `with` is the one whose memory it shares. `many` sockets will.
+    fn bind(
+        (ifindex, queue): (u32, u32),
+        interface: &str,
+        many: u32,
+        with: Option<&Socket>,
+    ) -> Result<Socket, XdpError> {
         let fail = |what: &str, error: io::Error| {
             let what = format!("{what} for queue {queue} of interface `{interface}`");
             match error.raw_os_error() {
@@ -169,40 +212,28 @@ impl Socket {
         }
         // SAFETY: a new descriptor, owned from here on.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let umem = Mapping::new(CHUNKS * CHUNK, None, 0).map_err(|e| fail("get memory", e))?;
-        // SAFETY: all-zero is a valid value.
-        let mut region: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
-        (region.addr, region.len) = (umem.at as u64, umem.length as u64);
-        region.chunk_size = CHUNK as u32;
-        set(&fd, libc::XDP_UMEM_REG, &region).map_err(|e| fail("share memory with the kernel", e))?;
-        for (option, size) in [
-            (libc::XDP_UMEM_FILL_RING, RECEIVED),
-            (libc::XDP_UMEM_COMPLETION_RING, SENT),
-            (libc::XDP_RX_RING, RECEIVED),
-            (libc::XDP_TX_RING, SENT),
-        ] {
+        let umem = match with {
+            Some(with) => Arc::clone(&with.umem),
+            None => {
+                let umem = Umem::share(&fd, many).map_err(|e| fail("share memory with the kernel", e))?;
+                Arc::new(umem)
+            }
+        };
+        for (option, size) in [(libc::XDP_RX_RING, RECEIVED), (libc::XDP_TX_RING, SENT)] {
             set(&fd, option, &size).map_err(|e| fail("make a ring", e))?;
         }
-        // SAFETY: all-zero is a valid value.
-        let mut places: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-        get(&fd, libc::XDP_MMAP_OFFSETS, &mut places).map_err(|e| fail("ask for the rings", e))?;
+        let places = places(&fd).map_err(|e| fail("ask for the rings", e))?;
         let map = |e| fail("map a ring", e);
-        let mut fill: Ring<u64> =
-            Ring::map(&fd, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, RECEIVED, &places.fr)
-                .map_err(map)?;
-        let completion =
-            Ring::map(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, SENT, &places.cr)
-                .map_err(map)?;
         let rx = Ring::map(&fd, libc::XDP_PGOFF_RX_RING, RECEIVED, &places.rx).map_err(map)?;
         let tx = Ring::map(&fd, libc::XDP_PGOFF_TX_RING, SENT, &places.tx).map_err(map)?;
-        for chunk in 0..RECEIVED {
-            fill.push(u64::from(chunk) * CHUNK as u64);
-        }
-        let free = (RECEIVED..RECEIVED + SENT).map(|chunk| u64::from(chunk) * CHUNK as u64).collect();
         // SAFETY: all-zero is a valid value.
         let mut address: libc::sockaddr_xdp = unsafe { std::mem::zeroed() };
         address.sxdp_family = libc::AF_XDP as u16;
         (address.sxdp_ifindex, address.sxdp_queue_id) = (ifindex, queue);
+        if let Some(with) = with {
+            address.sxdp_flags = libc::XDP_SHARED_UMEM;
+            address.sxdp_shared_umem_fd = with.fd.as_raw_fd() as u32;
+        }
         // SAFETY: an address and its size.
         let status = unsafe {
             libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
@@ -210,7 +241,7 @@ impl Socket {
         if status != 0 {
             return Err(fail("bind an AF_XDP socket", io::Error::last_os_error()));
         }
-        Ok(Socket { rx, tx, fill, completion, free, fd, umem })
+        Ok(Socket { rx, tx, free: Vec::new(), emptied: Vec::new(), fd, umem })
     }
 
     /// For maps of sockets, and to wait on.
@@ -229,28 +260,38 @@ impl Socket {
             let front = at % CHUNK;
             // SAFETY: the kernel gave an address and a length inside one chunk, which is ours until it is filled in again.
             unsafe {
-                let data = self.umem.at.add(at);
+                let data = self.umem.mapping.at.add(at);
                 let meta = std::slice::from_raw_parts(data.sub(front), front);
                 take(meta, std::slice::from_raw_parts(data, length));
             }
-            self.fill.push((at - front) as u64);
+            self.emptied.push((at - front) as u64);
             count += 1;
+        }
+        if count > 0 {
+            let mut chunks = self.umem.chunks();
+            for chunk in self.emptied.drain(..) {
+                chunks.fill.push(chunk);
+            }
         }
         count
     }
 
     /// Puts a frame into the ring of those to send; false if there is no room. [`Socket::kick`] sends them.
     pub fn send(&mut self, frame: &[u8]) -> bool {
-        while let Some(chunk) = self.completion.pop() {
-            self.free.push(chunk - chunk % CHUNK as u64);
-        }
         if frame.len() > CHUNK {
             return false;
+        }
+        if self.free.is_empty() {
+            self.umem.chunks().take(&mut self.free);
         }
         let Some(chunk) = self.free.pop() else { return false };
         // SAFETY: the chunk is free, and the frame is no longer than it.
         unsafe {
-            std::ptr::copy_nonoverlapping(frame.as_ptr(), self.umem.at.add(chunk as usize), frame.len());
+            std::ptr::copy_nonoverlapping(
+                frame.as_ptr(),
+                self.umem.mapping.at.add(chunk as usize),
+                frame.len(),
+            );
         }
         let entry = libc::xdp_desc { addr: chunk, len: frame.len() as u32, options: 0 };
         let sent = self.tx.push(entry);
@@ -301,6 +342,50 @@ impl Socket {
             Err(_) => 0,
         }
     }
+}
+
+impl Umem {
+    /// Gives memory for `many` sockets to the kernel, by the first one.
+    fn share(fd: &OwnedFd, many: u32) -> io::Result<Umem> {
+        let (received, sent) = (many * RECEIVED, many * SENT);
+        let mapping = Mapping::new((received + sent) as usize * CHUNK, None, 0)?;
+        // SAFETY: all-zero is a valid value.
+        let mut region: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
+        (region.addr, region.len) = (mapping.at as u64, mapping.length as u64);
+        region.chunk_size = CHUNK as u32;
+        set(fd, libc::XDP_UMEM_REG, &region)?;
+        let (fill, completion) = (received.next_power_of_two(), sent.next_power_of_two());
+        set(fd, libc::XDP_UMEM_FILL_RING, &fill)?;
+        set(fd, libc::XDP_UMEM_COMPLETION_RING, &completion)?;
+        let places = places(fd)?;
+        let at = |offset| offset as libc::off_t;
+        let mut fill = Ring::map(fd, at(libc::XDP_UMEM_PGOFF_FILL_RING), fill, &places.fr)?;
+        let completion = Ring::map(fd, at(libc::XDP_UMEM_PGOFF_COMPLETION_RING), completion, &places.cr)?;
+        let address = |chunk: u32| u64::from(chunk) * CHUNK as u64;
+        for chunk in 0..received {
+            fill.push(address(chunk));
+        }
+        let free = (received..received + sent).map(address).collect();
+        Ok(Umem { mapping, chunks: Mutex::new(Chunks { fill, completion, free }) })
+    }
+}
+
+impl Chunks {
+    /// Takes a batch of chunks that may be sent, as far as there are any.
+    fn take(&mut self, to: &mut Vec<u64>) {
+        while let Some(chunk) = self.completion.pop() {
+            self.free.push(chunk - chunk % CHUNK as u64);
+        }
+        to.extend(self.free.drain(self.free.len().saturating_sub(BATCH)..));
+    }
+}
+
+/// Where a socket's rings have their positions and entries.
+fn places(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
+    // SAFETY: all-zero is a valid value.
+    let mut places: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    get(fd, libc::XDP_MMAP_OFFSETS, &mut places)?;
+    Ok(places)
 }
 
 fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
-    AsRawLibbpf, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys, set_print,
+    AsRawLibbpf, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, libbpf_sys,
+    set_print,
 };
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{InputEvent, Output, Program, ReasonId, TableId};
@@ -40,6 +41,8 @@ pub struct Loaded {
     ring: Mutex<Option<Ring>>,
     /// Handlers in this process. Before the rest, so that its thread ends first.
     pub(super) process: Option<Process>,
+    /// Events without a packet for each thread of the process.
+    pub(super) rings: Vec<MapHandle>,
     /// The CPU of every replica.
     pub(super) cpus: Vec<u32>,
     pub(super) globals: Option<Arc<Globals>>,
@@ -208,10 +211,13 @@ impl Loaded {
             }
         }
         let process = Process::build(program, artifact, options.mode == Mode::Record)?;
+        let threads = process.as_ref().map_or(0, |process| process.shared.parts.len());
+        let rings = super::process::rings(&object, threads)?;
         let inside = process.as_ref().map(|process| Arc::clone(&process.shared));
         let tables = Tables::new(program, artifact, &object, inside)?;
         Ok(Loaded {
             process,
+            rings,
             cpus,
             ring: Mutex::new(ring),
             globals: bss,
@@ -290,8 +296,7 @@ impl Loaded {
         let mut list: Vec<(TableId, u64)> =
             self.artifact.tables.iter().map(|table| of(table.table)).collect();
         if let (Some(process), Some(inside)) = (&self.process, &self.artifact.process) {
-            let count = |table: &TableId| process.shared.with_program(|program| program.refused(*table));
-            list.extend(inside.tables.iter().map(|table| (*table, count(table))));
+            list.extend(inside.tables.iter().map(|table| (*table, process.shared.refused(*table))));
         }
         list
     }

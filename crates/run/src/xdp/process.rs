@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use libbpf_rs::{MapCore as _, libbpf_sys};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType, Object, libbpf_sys};
 
 use super::attach::attach;
 use super::error::XdpError;
@@ -13,8 +13,8 @@ use crate::process::{Kernel, Link, Process, QUEUES};
 use crate::ring::Ring;
 
 impl Loaded {
-    /// Opens a socket on every queue of the program's interfaces, which are those of the calling thread's network namespace, and starts
-    /// the process's thread. Programs without handlers there need nothing.
+    /// Opens sockets on every queue of the program's interfaces, which are those of the calling thread's network namespace, and starts
+    /// the process's threads. Programs without handlers there need nothing.
     ///
     /// # Errors
     /// [`XdpError::Feature`] on kernels without AF_XDP; who has a queue already, if somebody does.
@@ -25,25 +25,33 @@ impl Loaded {
         let place = |place: Option<super::globals::Place>, name: &str| place.ok_or_else(|| contract(name));
         let (order, unsent) =
             (place(self.places.order, "nf_order")?, place(self.places.unsent, "nf_unsent")?);
-        let made = Box::new(move || (globals.u64(order.offset), globals.u64(unsent.offset)));
-        let first = made();
+        let threads = process.shared.parts.len() as u32;
         let sockets_map = self.map_named("nf_process").ok_or_else(|| contract("nf_process"))?;
-        let mut sockets = Vec::new();
+        // By thread, then by port and queue.
+        let mut sockets: Vec<Vec<Vec<Socket>>> = (0..threads).map(|_| Vec::new()).collect();
         for (port, (ifindex, name)) in (0u32..).zip(interfaces) {
-            let list = all_queues(*ifindex, name)?;
-            for (queue, socket) in (0u32..).zip(&list) {
-                give(sockets_map.as_fd(), port * QUEUES + queue, socket)?;
+            sockets.iter_mut().for_each(|ports| ports.push(Vec::new()));
+            for (queue, list) in (0u32..).zip(all_queues(*ifindex, name, threads)?) {
+                for (thread, socket) in (0u32..).zip(list) {
+                    give(sockets_map.as_fd(), (port * QUEUES + queue) * threads + thread, &socket)?;
+                    sockets[thread as usize][port as usize].push(socket);
+                }
             }
-            sockets.push(list);
         }
-        let up = self.map_named("nf_up").ok_or_else(|| contract("nf_up"))?;
-        let events = Ring::map(up.as_fd(), up.max_entries() as usize)
-            .map_err(|error| XdpError::kernel("map the ring buffer `nf_up`", error))?;
-        let events_fd = up.as_fd().try_clone_to_owned();
-        let events_fd = events_fd.map_err(|error| XdpError::kernel("keep the ring buffer `nf_up`", error))?;
         let back = self.program_fd("nf_return").ok_or_else(|| contract("nf_return"))?;
-        let back = Link::new(|ifindex, name| attach(back, ifindex, name))?;
-        process.start(Kernel { sockets, events, events_fd, back, cpus: self.cpus.clone(), made, first })
+        let back = Arc::new(Link::new(|ifindex, name| attach(back, ifindex, name))?);
+        let mut kernels = Vec::new();
+        for (thread, sockets) in sockets.into_iter().enumerate() {
+            let fail = |error| XdpError::kernel("make the ring buffer of a thread", error);
+            let ring = self.rings.get(thread).ok_or_else(|| contract("nf_up"))?;
+            let events = Ring::map(ring.as_fd(), RING as usize).map_err(fail)?;
+            let events_fd = ring.as_fd().try_clone_to_owned().map_err(fail)?;
+            let (globals, at) = (Arc::clone(&globals), 8 * thread);
+            let made = Box::new(move || (globals.u64(order.offset + at), globals.u64(unsent.offset + at)));
+            let (first, back, cpus) = (made(), Arc::clone(&back), self.cpus.clone());
+            kernels.push(Kernel { sockets, events, events_fd, back, cpus, made, first });
+        }
+        process.start(kernels)
     }
 
     /// The handlers in this process, if the program has any.
@@ -54,18 +62,18 @@ impl Loaded {
     /// Whether the process has done all that the kernel's side made for it, and the kernel's side all that came back without a packet.
     pub(crate) fn process_settled(&self) -> bool {
         let Some(process) = &self.process else { return true };
-        let count = |place| self.counters(place, 1)[0];
-        let made = count(self.places.order);
-        process.shared.settled(made) && process.shared.counts().values_back == count(self.places.values)
+        let made = self.counters(self.places.order, process.shared.parts.len());
+        let values = self.counters(self.places.values, 1)[0];
+        process.shared.settled(&made) && process.shared.counts().values_back == values
     }
 }
 
-/// A socket on every queue of an interface: the kernel refuses the first number that is none.
-fn all_queues(ifindex: u32, name: &str) -> Result<Vec<Socket>, XdpError> {
+/// Sockets on every queue of an interface, one for each thread: the kernel refuses the first number that is none.
+fn all_queues(ifindex: u32, name: &str, threads: u32) -> Result<Vec<Vec<Socket>>, XdpError> {
     let mut list = Vec::new();
     for queue in 0..QUEUES {
-        match Socket::open(ifindex, queue, name) {
-            Ok(socket) => list.push(socket),
+        match Socket::open(ifindex, queue, name, threads) {
+            Ok(sockets) => list.push(sockets),
             Err(XdpError::Kernel { source, .. })
                 if queue > 0 && source.raw_os_error() == Some(libc::EINVAL) =>
             {
@@ -75,6 +83,31 @@ fn all_queues(ifindex: u32, name: &str) -> Result<Vec<Socket>, XdpError> {
         }
     }
     Ok(list)
+}
+
+/// Bytes of a ring for events without a packet, as `nf_up` of `runtime/xdp/nf_process.h` says.
+const RING: u32 = 1 << 22;
+
+/// Makes the rings of a process's threads and gives them to its program.
+pub(super) fn rings(object: &Object, threads: usize) -> Result<Vec<MapHandle>, XdpError> {
+    let mut rings = Vec::new();
+    let fail = |error: libbpf_rs::Error| {
+        XdpError::kernel("make the ring buffer of a thread", std::io::Error::other(error.to_string()))
+    };
+    let up = object.maps().find(|map| map.name() == "nf_up");
+    for thread in 0..threads as u32 {
+        let up = up.as_ref().ok_or_else(|| XdpError::Contract("there is no `nf_up`".to_string()))?;
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        let ring = MapHandle::create(MapType::RingBuf, Some("nf_up_thread"), 0, 0, RING, &options);
+        let ring = ring.map_err(fail)?;
+        let value = ring.as_fd().as_raw_fd().to_ne_bytes();
+        up.update(&thread.to_ne_bytes(), &value, MapFlags::ANY).map_err(fail)?;
+        rings.push(ring);
+    }
+    Ok(rings)
 }
 
 /// Puts a socket into the map of sockets.

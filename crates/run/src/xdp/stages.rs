@@ -193,7 +193,8 @@ impl Loaded {
         // Stages of the process have one queue.
         let first = list.iter_mut().zip(stages).find(|(_, stage)| stage.process);
         if let (Some((count, _)), Some(process)) = (first, &self.process) {
-            *count += process.shared.lost() + self.counters(self.places.unsent, 1)[0];
+            let unsent = self.counters(self.places.unsent, process.shared.parts.len());
+            *count += process.shared.lost() + unsent.iter().sum::<u64>();
         }
         list
     }

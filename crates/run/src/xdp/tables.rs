@@ -87,7 +87,7 @@ impl Tables {
 impl TableBackend for Tables {
     fn get(&self, table: TableId, key: &[u8], matching: &Match) -> Result<Option<Entry>> {
         if let Some(process) = self.inside(table) {
-            return process.with_program(|program| program.tables().get(table, key, matching));
+            return process.get(table, key, matching);
         }
         let map = self.map(table)?;
         map.check(key, matching)?;
@@ -107,7 +107,7 @@ impl TableBackend for Tables {
 
     fn set(&mut self, table: TableId, entry: &Entry) -> Result<()> {
         if let Some(process) = self.inside(table).or(self.copied(table)) {
-            process.with_program(|program| program.tables_mut().set(table, entry))?;
+            process.set(table, entry)?;
         }
         if self.inside(table).is_some() {
             return Ok(());
@@ -127,7 +127,7 @@ impl TableBackend for Tables {
 
     fn delete(&mut self, table: TableId, key: &[u8], matching: &Match) -> Result<bool> {
         if let Some(process) = self.inside(table).or(self.copied(table)) {
-            let was = process.with_program(|program| program.tables_mut().delete(table, key, matching))?;
+            let was = process.delete(table, key, matching)?;
             if self.inside(table).is_some() {
                 return Ok(was);
             }
@@ -149,7 +149,7 @@ impl TableBackend for Tables {
 
     fn dump(&self, table: TableId) -> Result<Vec<Entry>> {
         if let Some(process) = self.inside(table) {
-            return process.with_program(|program| program.tables().dump(table));
+            return process.dump(table);
         }
         let mut entries = self.map(table)?.dump()?;
         entries.sort();

@@ -14,7 +14,8 @@ use crate::{events, out};
 
 /// Compiles a program once for both sides into `folder`: its requests, and the arguments by which a side finds it.
 pub fn prepare(path: &Path, inputs: &Inputs, folder: &Path) -> Result<(Requests, Vec<String>), Failure> {
-    let source = Source { program: path.to_path_buf(), define: Vec::new(), include: Vec::new() };
+    let source =
+        Source { program: path.to_path_buf(), define: Vec::new(), include: Vec::new(), with: Vec::new() };
     let loaded = load(&source, &Runtime::unpack()?)?;
     out::notes(&loaded.warnings);
     let program = lower(&loaded.program)?;

@@ -181,7 +181,12 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
             target.name
         )));
     }
-    let source = Source { program: args.file.clone(), define: args.define.clone(), include: Vec::new() };
+    let source = Source {
+        program: args.file.clone(),
+        define: args.define.clone(),
+        include: Vec::new(),
+        with: Vec::new(),
+    };
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&source, &runtime)?;
     out::notes(&loaded.warnings);

@@ -18,9 +18,10 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let source = &loaded.program;
     let list: Vec<InputEvent> = events::captures(&args.inputs, source, &loaded.path)?;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
-    let Some(job) = pipelines::xdp(&args.planned, source)? else {
+    let Some(mut job) = pipelines::xdp(&args.planned, source)? else {
         return Err(Failure::usage("a planned run needs --plan or --candidate"));
     };
+    let reference = job.room_for_shards(source)?;
     let mut session = verify_xdp::session(source, &job, &entries, &runtime, Mode::Record)?;
     let mut result = verify_xdp::live(&mut session, &list)?;
     if !result.report.stopped {
@@ -42,7 +43,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     summary.promised = Promised::of(&job.plan, source, &matrix::find("xdp")?);
     let mut tables = session.loaded().tables();
     summary.read_tables(source, &tables)?;
-    summary.agreement = Some(verify_xdp::agreement(source, &entries, &result, &session)?);
+    summary.agreement = Some(verify_xdp::agreement(&reference, &entries, &result, &session)?);
     if let LiveOutputs::Streams(streams) = &result.outputs {
         if args.events {
             live::print_events(source, streams);

@@ -54,7 +54,7 @@ impl ControlTarget for Target<'_> {
         let same = std::fs::canonicalize(&self.state.path).is_ok_and(|path| path == program);
         let own = if same { self.inputs.tables.clone() } else { None };
         let inputs = Inputs { tables: tables.or(own), pcap: Vec::new() };
-        let source = Source { program, define, include };
+        let source = Source { program, define, include, with: Vec::new() };
         let answer = replace(self.state, self.session, &source, &inputs).map_err(|e| e.message)?;
         self.tables = self.session.loaded().tables();
         errln!("replaced by {}", source.program.display());

@@ -75,6 +75,7 @@ impl Walk<'_, '_, '_> {
             Op::Store { .. } => self.no("bytes of the packet are overwritten in place"),
             Op::PktCsum { .. } => self.no("a checksum over the payload"),
             Op::Random => self.no("random numbers"),
+            Op::Extern { .. } => self.no("a function of C"),
             Op::Log { .. } => self.no("a message to the developer"),
             _ => self.no("byte strings in tables"),
         }
