@@ -45,6 +45,8 @@ pub struct AreaCosts {
     pub device_dsps: f64,
     pub pipe_luts: Linear,
     pub pipe_flip_flops: Linear,
+    /// LUTs of a pipe whose deparser moves payload; that of engines always does.
+    pub payload_luts: f64,
     pub engine_luts: Linear,
     pub engine_flip_flops: Linear,
     /// Of the packet path, and of each engine: the packet buffer.
@@ -83,7 +85,8 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
-    Pipe { ports: Vec<Vec<bool>> },
+    /// And whether payload is moved, because headers of another length are put in front of it.
+    Pipe { ports: Vec<Vec<bool>>, moves_payload: bool },
     /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
     Engines(u32),
 }
@@ -91,7 +94,7 @@ pub enum Handlers {
 /// Lookup ports of a table in a design, and whether each gives values. Every copy of an engine's table has one.
 fn ports(program: &Program, handlers: &Handlers, id: TableId) -> Vec<bool> {
     match handlers {
-        Handlers::Pipe { ports } => ports.get(id.as_u32() as usize).cloned().unwrap_or_default(),
+        Handlers::Pipe { ports, .. } => ports.get(id.as_u32() as usize).cloned().unwrap_or_default(),
         Handlers::Engines(_) if changed(program).contains(&id) => vec![true],
         Handlers::Engines(count) => vec![true; *count as usize],
     }
@@ -207,8 +210,9 @@ impl AreaCosts {
             }
             ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>()
         };
+        let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         Estimate {
-            luts: linear(luts),
+            luts: linear(luts) + if moves { self.payload_luts } else { 0.0 },
             flip_flops: linear(flip_flops),
             half_brams: self.base_half_brams * copies + program.tables.iter().map(memory).sum::<f64>(),
             dsps: copies
@@ -268,7 +272,7 @@ mod tests {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let pipe = Handlers::Pipe { ports: vec![vec![true]] };
+        let pipe = Handlers::Pipe { ports: vec![vec![true]], moves_payload: false };
         let (a, b) = (area.estimate(&small, &pipe), area.estimate(&large, &pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));

@@ -1,4 +1,5 @@
-/* A table that changes behind a stage with a table that changes; what the second one finds depends on the order of all packets. */
+/* A table that changes behind a stage with a table that changes; what the second one finds depends on the order of all
+ * packets. */
 #include <nicforge.h>
 
 struct flow {
@@ -16,7 +17,8 @@ void net_recv(nf_pkt pkt)
     struct nf_eth eth;
     struct nf_ipv4 ip;
     struct nf_udp udp;
-    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp)) {
+    if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip) ||
+        !nf_extract(pkt, &udp)) {
         nf_drop(pkt, "short");
         return;
     }

@@ -60,6 +60,8 @@ pub struct RtlArtifact {
     pub message_bytes: Option<u32>,
     /// Of a pipe, by table: its lookup ports, and whether each gives values.
     pub ports: Vec<Vec<bool>>,
+    /// Of a pipe: payload may leave at another place of its words than it came in at.
+    pub moves_payload: bool,
     /// Cycles from what an event changes in tables to its record.
     pub change_before_record: u32,
     pub form: Form,
@@ -206,6 +208,7 @@ fn artifact(
         logs: Vec::new(),
         message_bytes: None,
         ports: Vec::new(),
+        moves_payload: false,
         change_before_record: 0,
         form,
     }
@@ -237,6 +240,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
+        moves_payload: made.aligned == 0,
         change_before_record: made.exit - made.last,
         ..artifact(
             program,

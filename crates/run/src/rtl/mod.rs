@@ -164,7 +164,10 @@ impl RtlProgram {
     /// What the handlers became, in terms of what they take.
     pub fn handlers(&self) -> Handlers {
         match &self.artifact.form {
-            Form::Pipe { .. } => Handlers::Pipe { ports: self.artifact.ports.clone() },
+            Form::Pipe { .. } => Handlers::Pipe {
+                ports: self.artifact.ports.clone(),
+                moves_payload: self.artifact.moves_payload,
+            },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.
             Form::Stages { stages } => Handlers::Engines(stages.len() as u32),

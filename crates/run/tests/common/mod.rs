@@ -89,6 +89,7 @@ pub fn fixture() -> Fixture {
                 body: Body::default(),
                 max_replicas: None,
                 unordered: false,
+                room: None,
                 side: None,
                 span: Span::default(),
             });
