@@ -521,7 +521,7 @@ class Stored(Element):
 
 
 class IsWrite(Element):
-    """Sends what is stored another way than what is asked for. Both were read as far as their key; the packet says which it is."""
+    """Sends what is stored another way than what is asked for; the packet says which it is."""
 
     inp = In(pkt=packet, request=Request)
     get = Out(packet, Request)
