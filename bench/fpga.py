@@ -163,7 +163,14 @@ def main():
     stateless = [own(arguments.nicforge, program) for program in STATELESS]
     known, speed = areas(), simulated(arguments.nicforge)
     if arguments.json:
-        found = {"schema": "nicforge/bench-fpga", "version": 1, "rows": rows, "stateless": stateless, "area": known, "simulated_pps": speed}
+        found = {
+            "schema": "nicforge/bench-fpga",
+            "version": 1,
+            "rows": rows,
+            "stateless": stateless,
+            "area": known,
+            "simulated_pps": speed,
+        }
         print(json.dumps(found, indent=1))
     else:
         show(rows, stateless, known, speed)

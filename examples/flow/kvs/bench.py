@@ -85,7 +85,10 @@ def measure(requests: int) -> int:
     namespace.network()
     work = Workload(1)
     fill = [binary_request(key, False, key_of(key), value_of(key, 0)) for key in range(KEYS)]
-    ask = [binary_request(n, get, key_of(key), value_of(key, v)) for n, (get, key, v) in zip(range(requests * 3 // 2), work, strict=False)]
+    ask = [
+        binary_request(n, get, key_of(key), value_of(key, v))
+        for n, (get, key, v) in zip(range(requests * 3 // 2), work, strict=False)
+    ]
     warm, ask = ask[: requests // 2], ask[requests // 2 :]
     print(f"{len(ask)} requests for {KEYS} keys, Zipf 0.9, 90 % GET, after all keys were stored")
     print(f"{'variant':<24} {'answered on the NIC side':>24} {'NIC side':>14} {'host':>14} {'refused':>8} {'lost':>6}")

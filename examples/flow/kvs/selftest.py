@@ -155,12 +155,36 @@ def load_tool(folder: str) -> dict[str, int]:
     shape = pathlib.Path(folder) / "memaslap.conf"
     # Bytes of keys and values, and shares of SETs (0) and GETs (1).
     shape.write_text("key\n32 32 1\nvalue\n64 64 1\ncmd\n0 0.1\n1 0.9\n")
-    words = ["memcaslap", "-s", f"{ADDRESS}:{PORT}", "--udp", "-T", "1", "-c", "4", "-x", str(LOAD), "-v", "1", "-F", str(shape)]
+    words = [
+        "memcaslap",
+        "-s",
+        f"{ADDRESS}:{PORT}",
+        "--udp",
+        "-T",
+        "1",
+        "-c",
+        "4",
+        "-x",
+        str(LOAD),
+        "-v",
+        "1",
+        "-F",
+        str(shape),
+    ]
     told = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE)
     counted = dict(re.findall(r"^(\w+): (\d+)$", told.stdout, re.MULTILINE))
     if told.returncode != 0 or counted.keys() < {"cmd_get", "cmd_set", "get_misses"}:
         sys.exit(f"error: memcaslap ended with {told.returncode}: {told.stdout[-300:]}{told.stderr[-300:]}")
-    wanted = ("cmd_get", "cmd_set", "get_misses", "verify_misses", "verify_failed", "packet_disorder", "packet_drop", "udp_timeout")
+    wanted = (
+        "cmd_get",
+        "cmd_set",
+        "get_misses",
+        "verify_misses",
+        "verify_failed",
+        "packet_disorder",
+        "packet_drop",
+        "udp_timeout",
+    )
     return {what: int(counted[what]) for what in wanted}
 
 
