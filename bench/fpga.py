@@ -135,9 +135,8 @@ def show(rows, stateless, known, speed):
     for row in stateless:
         area = known.get(row["program"])
         luts = str(int(area["lut_sites"]) + int(area["lut_memory"])) if area else "-"
-        print(
-            f"{row['program']:13} {row['cycles']:6.2f}  {row['beats_in']:8.2f}  {row['beats_out']:9.2f}  {row['waits_in']:26}  {luts:>12}"
-        )
+        beats = f"{row['beats_in']:8.2f}  {row['beats_out']:9.2f}"
+        print(f"{row['program']:13} {row['cycles']:6.2f}  {beats}  {row['waits_in']:26}  {luts:>12}")
     print(f"\nsimulator: {speed:,.0f} packets of l2_forward a second of one core; bar: {LEAST_SIMULATED:,}")
     balancer = known.get("nf_balance")
     if balancer:

@@ -10,8 +10,8 @@ use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy, Steering};
 use nicforge_codegen::{LineStyle, pipeline, xdp};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::io::random;
-use nicforge_ir::text::{PrintOptions, print};
-use nicforge_ir::{Direction, Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_ir::text::{PrintOptions, parse, print};
+use nicforge_ir::{Direction, Entry, Input, InputEvent, Program, TableId, Verified, verify};
 use nicforge_passes::PassManager;
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::instance::Config;
@@ -293,7 +293,6 @@ fn replicas_keep_the_state_of_a_key() {
     }
 }
 
-/// One handler with replicas: a program on the interface spreads packets by their key.
 /// The process has a thread for each replica: keys find theirs, and what goes on to a stage of fewer replicas goes to another thread.
 #[test]
 fn keys_find_their_thread_of_the_process() {
@@ -323,6 +322,7 @@ fn keys_find_their_thread_of_the_process() {
     }
 }
 
+/// One handler with replicas: a program on the interface spreads packets by their key.
 #[test]
 fn one_stage_is_spread_over_cpus() {
     if skipped() {

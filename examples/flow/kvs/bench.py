@@ -1,9 +1,9 @@
 """What a request costs on each side of the store, and how many the NIC side answers: every variant under the published load.
 
-Throughput says little where client, kernel and process share two cores, so CPU time is counted: of the kernel's programs by the kernel
-(`run_time_ns`, which counts their tail calls and helpers), of the process by the scheduler, system calls and waiting included.
-What did not go to the process as a request was answered on the NIC side. Half as many requests warm the caches before. A cache that is
-busy refuses, which the store counts. Run by `kvs.py --bench`.
+Throughput says little where client, kernel and process share two cores, so CPU time is counted: of the kernel's programs by
+the kernel (`run_time_ns`, which counts their tail calls and helpers), of the process by the scheduler, system calls and
+waiting included. What did not go to the process as a request was answered on the NIC side. Half as many requests warm the
+caches before. A cache that is busy refuses, which the store counts. Run by `kvs.py --bench`.
 """
 
 import collections

@@ -149,7 +149,7 @@ class ReadKey(Element):
          * to the next how long the packet is at least: what it has seen is then what it has seen before. */
         uint32_t key = 0, begin = 4 + (nf_len(pkt) >> 14);
         for (uint32_t i = 0; i < 33; i++) {
-            /* Ends are a space, the line's end and 0, as for memcached, which takes other control characters: a bit for each. */
+            /* Ends are a space, the line's end and 0, a bit for each; memcached takes other control characters. */
             if (!nf_load(pkt, begin + i, &c) || (c <= ' ' && (0x100002401ull >> c & 1) != 0))
                 break;
             if (i < 32)
