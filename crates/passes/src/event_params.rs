@@ -37,18 +37,24 @@ impl Pass for EventParams {
 
     fn run(&self, program: &mut Program) -> bool {
         let mut changed = false;
-        let events: Vec<EventId> = program.events.keys().collect();
-        for event in events {
-            if program.events[event].direction != Direction::Internal {
-                continue;
-            }
-            let Some(handler) = program.handler_of(event) else { continue };
+        for (event, handler) in internal(program) {
             while reduce(program, event, handler) {
                 changed = true;
             }
         }
         changed
     }
+}
+
+/// Events inside the program that have a handler.
+pub(crate) fn internal(program: &Program) -> Vec<(EventId, HandlerId)> {
+    let inside = |event: &EventId| program.events[*event].direction == Direction::Internal;
+    program
+        .events
+        .keys()
+        .filter(inside)
+        .filter_map(|event| Some((event, program.handler_of(event)?)))
+        .collect()
 }
 
 /// Whose body an instruction is in.

@@ -15,12 +15,11 @@
 use std::collections::{HashMap, HashSet};
 
 use nicforge_ir::{
-    BlockId, Body, Direction, EventId, HandlerId, InstId, Op, Param, Program, Proj, Span, Type, Value,
-    ValueDef, ValueId,
+    BlockId, Body, EventId, HandlerId, InstId, Op, Param, Program, Proj, Span, Type, Value, ValueDef, ValueId,
 };
 
 use crate::Pass;
-use crate::event_params::{args, body_mut, sites, users};
+use crate::event_params::{args, body_mut, internal, sites, users};
 use crate::rewrite::{Replacements, for_each_exit, new_inst};
 
 pub struct SplitStructs;
@@ -36,12 +35,7 @@ impl Pass for SplitStructs {
 
     fn run(&self, program: &mut Program) -> bool {
         let mut changed = false;
-        let events: Vec<EventId> = program.events.keys().collect();
-        for event in events {
-            if program.events[event].direction != Direction::Internal {
-                continue;
-            }
-            let Some(handler) = program.handler_of(event) else { continue };
+        for (event, handler) in internal(program) {
             let count = program.events[event].params.len();
             for at in 0..count {
                 changed |= split(program, event, handler, at);

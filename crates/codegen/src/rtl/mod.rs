@@ -110,32 +110,17 @@ pub fn generate(
 ) -> Result<RtlArtifact, Vec<Unsupported>> {
     let program: &Program = program;
     let bits = Bits::new(program);
-    let tables = tables::forms(program, &bits);
-    limits::tables(program, &tables)?;
-    let room = limits::room(program, &bits)?;
-    let mut names = Names::new(words::TAKEN.iter().map(|word| word.to_string()));
-    reserve(&tables, &mut names);
-    if wanted == Wanted::Engine {
-        let why = NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() };
-        return engine::design::design(
-            program,
-            &bits,
-            tables,
-            room,
-            names,
-            (replicas.clamp(1, MOST_ENGINES), why),
-        );
-    }
-    match pipe::pipe(program, &bits, &tables, names.clone()) {
+    let (tables, room, names) = begin(program, &bits)?;
+    let made = match wanted {
+        Wanted::Engine => Err(NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() }),
+        Wanted::Best => pipe::pipe(program, &bits, &tables, names.clone()),
+    };
+    match made {
         Ok(made) => Ok(pipe_design(program, tables, &made)),
-        Err(why) => engine::design::design(
-            program,
-            &bits,
-            tables,
-            room,
-            names,
-            (replicas.clamp(1, MOST_ENGINES), why),
-        ),
+        Err(why) => {
+            let engines = (replicas.clamp(1, MOST_ENGINES), why);
+            engine::design::design(program, &bits, tables, room, names, engines)
+        }
     }
 }
 
@@ -149,12 +134,21 @@ pub fn in_stages(
 ) -> Result<RtlArtifact, Vec<Unsupported>> {
     let program: &Program = program;
     let bits = Bits::new(program);
-    let tables = tables::forms(program, &bits);
+    let (tables, room, names) = begin(program, &bits)?;
+    engine::stages::design(program, &bits, tables, room, names, stages)
+}
+
+/// What every form of a design begins with: tables, room for headers, names that are taken.
+fn begin(
+    program: &Program,
+    bits: &Bits<'_>,
+) -> Result<(Vec<TableForm>, limits::Room, Names), Vec<Unsupported>> {
+    let tables = tables::forms(program, bits);
     limits::tables(program, &tables)?;
-    let room = limits::room(program, &bits)?;
+    let room = limits::room(program, bits)?;
     let mut names = Names::new(words::TAKEN.iter().map(|word| word.to_string()));
     reserve(&tables, &mut names);
-    engine::stages::design(program, &bits, tables, room, names, stages)
+    Ok((tables, room, names))
 }
 
 /// Keeps names of the module's ports from signals.
