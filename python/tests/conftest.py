@@ -1,5 +1,6 @@
 """Finds the package and the command in this repository, and makes captures."""
 
+import os
 import pathlib
 import struct
 import sys
@@ -23,3 +24,11 @@ def capture(tmp_path):
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def needs_root():
+    if os.geteuid() != 0:
+        why = "this test loads BPF programs and makes network namespaces: run it as root"
+        assert "CI" not in os.environ, why
+        pytest.skip(why)

@@ -1,7 +1,6 @@
 """The programs of examples/flow/functions, aes and analytics: against the interpreter, against a model, and running."""
 
 import collections
-import os
 import pathlib
 import random
 import struct
@@ -20,14 +19,6 @@ import sequencer  # noqa: E402
 def script(path, *arguments):
     words = [sys.executable, FLOW / path, *arguments]
     return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240)
-
-
-@pytest.fixture
-def needs_root():
-    if os.geteuid() != 0:
-        why = "this test loads BPF programs and makes network namespaces: run it as root"
-        assert "CI" not in os.environ, why
-        pytest.skip(why)
 
 
 def capture(path, frames):

@@ -1,6 +1,5 @@
 """The store of examples/flow/kvs: every variant in the kernel and a process, against the interpreter and a real memcached."""
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -18,14 +17,6 @@ def kvs(*arguments, seconds=120):
         stdin=subprocess.DEVNULL,
         timeout=seconds,
     )
-
-
-@pytest.fixture
-def needs_root():
-    if os.geteuid() != 0:
-        why = "this test loads BPF programs and makes network namespaces: run it as root"
-        assert "CI" not in os.environ, why
-        pytest.skip(why)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from .callable import CallableSegment
 from .composite import Composite
 from .element import Element, In, Out, Queue, Segment
 from .errors import FlowError
+from .external import External
 from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
 from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
@@ -52,6 +53,7 @@ __all__ = [
     "Echo",
     "Element",
     "Ethernet",
+    "External",
     "Field",
     "FlowError",
     "FromHost",

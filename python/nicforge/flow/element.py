@@ -28,6 +28,7 @@ import re
 import textwrap
 
 from .errors import FlowError, Place, UnknownPort, caller
+from .external import External
 from .types import Struct, Table, Type, check_name, packet
 
 #: Composites whose `configure` is running, outermost first.
@@ -125,6 +126,8 @@ class Element:
     tables: tuple[Table, ...] = ()
     #: Structs of the body that are no port's and no table's.
     structs: tuple[Struct, ...] = ()
+    #: Functions of C that the body calls and that are no part of the program.
+    externals: tuple[External, ...] = ()
     body: str = ""
     #: The state of packets that the body reads and writes (state.py).
     state: type | None = None

@@ -14,6 +14,7 @@ from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
 from .errors import FlowError, caller
+from .external import External
 from .library import FromHost, FromNet
 from .source import Source, write
 from .state import State
@@ -160,6 +161,16 @@ class Program:
                     raise FlowError(f"there are two tables `{table.name}`", table.place, f"the other one is at {known.place}")
         return list(found.values())
 
+    def externals(self) -> list[External]:
+        """Functions that bodies call and others have, each once."""
+        found: dict[str, External] = {}
+        for element in self.elements:
+            for one in element.externals:
+                known = found.setdefault(one.name, one)
+                if (known.prototype, known.has) != (one.prototype, one.has):
+                    raise FlowError(f"there are two functions `{one.name}`", one.place, f"the other one is at {known.place}")
+        return list(found.values())
+
     def all_states(self) -> list[type[State]]:
         """All states of its packets, each once, in the order of its elements."""
         found: list[type[State]] = []
@@ -204,7 +215,7 @@ class Program:
 
     def tool(self) -> Tool:
         """The compiler, with this program."""
-        return Tool(self.name, self.source())
+        return Tool(self.name, self.source(), self.externals())
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""
@@ -232,7 +243,7 @@ class Program:
 
     def fires(self) -> dict[str, str]:
         """The firing class of each element with outputs, as the compiler finds it: all, one, zero-or-one, many."""
-        found = Tool(self.name, self.source(infer=True)).fires()
+        found = Tool(self.name, self.source(infer=True), self.externals()).fires()
         return {element.name: found[name] for element, name in self.functions.items() if name in found}
 
     def verify(self, target: str, *arguments: str) -> str:

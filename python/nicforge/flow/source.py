@@ -72,6 +72,8 @@ class _Writer:
         tables = program.tables()
         for struct in structs_of(self._types(tables)):
             self.add(*struct.definition().split("\n"), "")
+        for external in program.externals():
+            self.add(external.declaration(), place=external.place)
         for state in program.all_states():
             for line, place in guards(state):
                 self.add(line, place=place)

@@ -31,8 +31,14 @@ def find() -> str:
 class Tool:
     """The command with a program's C in a folder of its own."""
 
-    def __init__(self, name: str, source):
+    def __init__(self, name: str, source, externals=()):
         self.name, self.source = name, source
+        #: Where functions are that bodies call and others have.
+        self.having = [f"--with={one}" for one in dict.fromkeys(external.has for external in externals)]
+
+    def words(self, command: str) -> list[str]:
+        """What a command needs to know beside the program."""
+        return self.having if command not in ("bound", "sweep", "targets") else []
 
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
@@ -99,7 +105,7 @@ class Tool:
         return _Folder(self.name, self.source.text)
 
     def _call(self, command: str, path: str, *arguments: str) -> subprocess.CompletedProcess:
-        words = [find(), command, path, *arguments]
+        words = [find(), command, path, *self.words(command), *arguments]
         try:
             return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         except OSError as error:
