@@ -1,7 +1,7 @@
 /* build opaque.c --target u280 */
 #include <nicforge.h>
 NF_PORTS(1);
-uint32_t secret(uint32_t number);
+extern uint32_t secret(uint32_t number);
 void net_recv(nf_pkt pkt)
 {
     struct nf_eth eth;
