@@ -171,8 +171,9 @@ fn examples_do_the_same_in_stages() {
     });
     let (several, refused) = (several.into_inner(), refused.into_inner());
     println!("{several} plans of several stages, {refused} that do not fit");
-    // Stages of the three largest programs are more than the kernel's verifier looks at (a million instructions).
-    assert!(several >= 40 && refused <= 4, "{several} plans of several stages, {refused} that do not fit");
+    // Stages of the three largest programs are more than the kernel's verifier looks at (a million instructions); those of dns_cache and
+    // kv_cache that hash names to find a replica are among the candidates.
+    assert!(several >= 40 && refused <= 6, "{several} plans of several stages, {refused} that do not fit");
 }
 
 /// Stages in the order in which the handlers of a cut program send to each other, one replica each.

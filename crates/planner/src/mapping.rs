@@ -26,7 +26,7 @@
 //! least vector fits. The best `R` is found by starting from one replica each and asking again and again for "a little more than what
 //! this vector reaches": every answer has more replicas, so this ends, and no rate in between is missed, since between two least
 //! vectors the rate cannot change. Memories, groups and locks are enumerated depth first; a branch is left when even the fastest
-//! memory for every open table, capacities ignored, would not beat the best answer. With capacities that do not matter (the usual case)
+//! memory for every open table, capacities ignored, would not beat the best answer. (Long pipelines have too many assignments to groups; see `MOST_ASSIGNMENTS`.) With capacities that do not matter (the usual case)
 //! the first descent meets the bound and ends the search. Ties are broken by fewest units, then least cycles, then first in order: the
 //! answer is the same on every run.
 //!
@@ -194,6 +194,9 @@ struct Partial {
     memories: Vec<Option<usize>>,
 }
 
+/// Assignments of stages to groups that are tried all; with more, stages are moved one at a time and the answer may not be the best.
+const MOST_ASSIGNMENTS: usize = 1 << 14;
+
 /// The best mapping, or nothing if the program does not fit.
 pub fn map(instance: &Instance, goal: Goal) -> Option<Mapping> {
     let mut search = Search { instance, goal, best: None };
@@ -202,7 +205,13 @@ pub fn map(instance: &Instance, goal: Goal) -> Option<Mapping> {
         locked: vec![false; instance.stages.len()],
         memories: vec![None; instance.tables.len()],
     };
-    search.stages(&mut partial, 0);
+    let ways = search.ways();
+    let assignments: usize = ways.iter().fold(1, |product, here| product.saturating_mul(here.len()));
+    match assignments {
+        0 => return None,
+        1..=MOST_ASSIGNMENTS => search.all(&mut partial, &ways, 0),
+        _ => search.descend(&mut partial, &ways),
+    }
     search.best.map(|(_, mapping)| mapping)
 }
 
@@ -244,24 +253,52 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn stages(&mut self, partial: &mut Partial, stage: usize) {
-        let Some(need) = self.instance.stages.get(stage) else {
+    /// Groups in which every stage may be, without and with locks.
+    fn ways(&self) -> Vec<Vec<(usize, bool)>> {
+        let of = |need: &StageNeed| {
+            let groups = (0..self.instance.groups.len()).filter(|group| need.cost[*group].is_some());
+            let locks = need.lockable && self.instance.locks.is_some();
+            groups.flat_map(|group| [(group, false), (group, true)]).filter(|way| locks || !way.1).collect()
+        };
+        self.instance.stages.iter().map(of).collect()
+    }
+
+    /// Every assignment of stages to groups.
+    fn all(&mut self, partial: &mut Partial, ways: &[Vec<(usize, bool)>], stage: usize) {
+        let Some(here) = ways.get(stage) else {
             self.tables(partial, 0);
             return;
         };
-        for group in 0..self.instance.groups.len() {
-            if need.cost[group].is_none() {
-                continue;
+        for way in here {
+            (partial.groups[stage], partial.locked[stage]) = *way;
+            self.all(partial, ways, stage + 1);
+        }
+    }
+
+    /// From all stages in one group as far as they can be there, one stage is moved at a time, as long as that makes the best one better.
+    fn descend(&mut self, partial: &mut Partial, ways: &[Vec<(usize, bool)>]) {
+        for start in 0..self.instance.groups.len() {
+            for (stage, here) in ways.iter().enumerate() {
+                let Some(first) = here.iter().find(|way| way.0 == start).or(here.first()) else { return };
+                (partial.groups[stage], partial.locked[stage]) = *first;
             }
-            partial.groups[stage] = group;
-            for locked in [false, true] {
-                if locked && !(need.lockable && self.instance.locks.is_some()) {
-                    continue;
+            self.tables(partial, 0);
+            let mut improved = true;
+            while improved {
+                improved = false;
+                for (stage, here) in ways.iter().enumerate() {
+                    let mut kept = (partial.groups[stage], partial.locked[stage]);
+                    for way in here {
+                        (partial.groups[stage], partial.locked[stage]) = *way;
+                        let before = self.best.as_ref().map(|best| best.0);
+                        self.tables(partial, 0);
+                        if self.best.as_ref().map(|best| best.0) != before {
+                            (kept, improved) = (*way, true);
+                        }
+                    }
+                    (partial.groups[stage], partial.locked[stage]) = kept;
                 }
-                partial.locked[stage] = locked;
-                self.stages(partial, stage + 1);
             }
-            partial.locked[stage] = false;
         }
     }
 
