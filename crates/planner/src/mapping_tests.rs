@@ -372,3 +372,26 @@ fn the_same_instance_gives_the_same_mapping() {
         assert_eq!(map(&instance, Goal::Rate), map(&instance, Goal::Rate));
     }
 }
+
+/// Stages moved one at a time, as in pipelines with too many assignments to try: on small instances as good as trying all.
+#[test]
+fn one_at_a_time_is_as_good_where_there_is_little() {
+    let mut random = Random(4);
+    let (mut mapped, mut missed, mut worse) = (0, 0, 0);
+    for number in 0..400 {
+        let instance = instance(&mut random);
+        let Some(best) = map(&instance, Goal::Rate) else {
+            assert_eq!(map_within(&instance, Goal::Rate, 0), None, "instance {number}");
+            continue;
+        };
+        mapped += 1;
+        match map_within(&instance, Goal::Rate, 0) {
+            None => missed += 1,
+            Some(ours) => {
+                assert!(ours.rate <= best.rate * (1.0 + 1e-9), "instance {number}");
+                worse += usize::from(ours.rate < best.rate * (1.0 - 1e-6));
+            }
+        }
+    }
+    assert!(mapped > 300 && missed == 0 && worse == 0, "{mapped} mapped, {missed} not found, {worse} worse");
+}

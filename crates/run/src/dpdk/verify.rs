@@ -61,9 +61,8 @@ pub fn verify_on(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
-    let run = DpdkProgram::new_on(machine, compiled, pipeline)?.run(events, entries)?;
-    let found = compare(&run, (program, compiled), pipeline, entries, events);
-    Ok((run, found))
+    let built = DpdkProgram::new_on(machine, compiled, pipeline)?;
+    run_and_compare(&built, (program, compiled), pipeline, entries, events)
 }
 
 /// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`].
@@ -74,8 +73,19 @@ pub fn verify_apart(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
-    let run = DpdkProgram::new(compiled, pipeline)?.apart()?.run(events, entries)?;
-    let found = compare(&run, (program, compiled), pipeline, entries, events);
+    let built = DpdkProgram::new(compiled, pipeline)?.apart()?;
+    run_and_compare(&built, (program, compiled), pipeline, entries, events)
+}
+
+fn run_and_compare(
+    built: &DpdkProgram,
+    programs: (&Verified<Program>, &Program),
+    pipeline: &Pipeline,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
+    let run = built.run(events, entries)?;
+    let found = compare(&run, programs, pipeline, entries, events);
     Ok((run, found))
 }
 
