@@ -13,7 +13,8 @@
 // One that is deleted is replaced there by the next longer one of its level, and nodes that only it used go back to their level's
 // free nodes. There are never more nodes on a level than prefixes, so a table with room in `list` has room for the prefix.
 //
-// Latency: LEVELS + 2 cycles, 10 for IPv4. Throughput: one a cycle. Operations of the host: a cycle for every prefix, and up to some 210 for IPv4 (seven new nodes of 22, 16 entries of 3).
+// Latency: LEVELS + 2 cycles, 10 for IPv4. Throughput: one a cycle. Operations of the host: a cycle for every prefix, and
+// up to some 210 for IPv4 (seven new nodes of 22, 16 entries of 3).
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
 module nf_pipe_lpm #(
