@@ -1,5 +1,5 @@
-//! Attaching a program to an interface, natively, by a BPF link: the kernel detaches it when the link's descriptor is
-//! closed, so also when this process dies.
+//! Attaching a program to an interface, natively, by a BPF link: the kernel detaches it some time after the link's last descriptor
+//! is closed, so also when this process dies. Who lets go of it here has it detached at once.
 
 use std::ffi::CString;
 use std::io;
@@ -10,7 +10,7 @@ use libbpf_rs::libbpf_sys;
 use super::cost::program_info;
 use super::error::XdpError;
 
-/// An attached program; dropping it detaches.
+/// An attached program; when dropped, it is detached: the interface has no program from then on.
 #[derive(Debug)]
 pub struct Attached {
     link: OwnedFd,
@@ -27,6 +27,13 @@ impl Attached {
         }
         let source = io::Error::from_raw_os_error(-status);
         Err(XdpError::kernel(format!("replace the program on interface `{interface}`"), source))
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // SAFETY: a descriptor that lives through the call. If the interface is gone, so is the program; nothing else can fail.
+        unsafe { libbpf_sys::bpf_link_detach(self.link.as_raw_fd()) };
     }
 }
 
