@@ -1,4 +1,4 @@
-"""nf_pipe_parts against a list: a lookup and a change of each part every cycle, and the host's operations over all of them."""
+"""nf_pipe_parts against a list: a lookup and a change in each part and cycle, and the host's operations over all of them."""
 
 import os
 import random
