@@ -20,7 +20,7 @@ from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .program import Program
 from .state import Field, State, bytes_
-from .tune import Tried, Tuned, tune
+from .tune import Choices, Tried, Tuned, tune
 from .types import (
     Struct,
     Table,
@@ -44,6 +44,7 @@ from .types import (
 __all__ = [
     "Batcher",
     "Cache",
+    "Choices",
     "CallableSegment",
     "Composite",
     "Count",
