@@ -86,7 +86,8 @@ pub fn tune(
     }
     let program = &*program::to_plan(&loaded.program, target)?;
     let profiled = &*program::to_plan(loaded.profiled.as_ref().unwrap_or(&loaded.program), target)?;
-    let (found, config) = plan::candidates(profiled, target, planning, true)?;
+    // To see plans beyond the ports' rate takes long, and one is there anyway.
+    let (found, config) = plan::candidates(profiled, target, planning, most > 1 || planning.all_candidates)?;
     let traffic = Traffic {
         events: events::captures(inputs, &loaded.program, &loaded.path)?,
         entries: events::tables(inputs, &loaded.program, &loaded.path)?,
