@@ -18,6 +18,7 @@ from .external import External
 from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
 from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
+from .memory import MemoryRegion
 from .program import Program
 from .state import Field, State, bytes_
 from .tune import Choices, Tried, Tuned, tune
@@ -62,6 +63,7 @@ __all__ = [
     "Hash",
     "In",
     "Ipv4",
+    "MemoryRegion",
     "Out",
     "Program",
     "Queue",
