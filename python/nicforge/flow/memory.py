@@ -15,8 +15,8 @@ It is an array table of *lines* (NAME, `struct NAME_line`), so it is planned, lo
 
 All are false, and read zero or write nothing, beyond the end; values lie at multiples of their size, so that each is one
 access of one line. What a state carries through queues is the address, a number, which means the same wherever the region is
-used; that is on one side of the host link. A line is what a function of C gets (`External("void sort(void *line)", …)`, called
-as `sort(&line)`): a copy, which comes back.
+used; that is on one side of the host link. A line is what a function of C gets (`External("void sort(void *line)", …)`,
+called as `sort(&line)`): a copy, which comes back.
 """
 
 from __future__ import annotations
