@@ -2,7 +2,8 @@
 
     python3 tuples.py queue|bypass           # prints the C
 
-The elements are those of examples/flow/analytics. The simulator has no worker that sends, so tuples come in as frames, one each.
+The elements are those of examples/flow/analytics. The simulator has no worker that sends, so tuples come in as frames,
+one each.
 """
 
 import sys
