@@ -210,6 +210,21 @@ fn arrays_have_parts() {
     });
 }
 
+/// How long ago an entry was changed, compared by bounds: numbers at the ends of their range, next to each other, and random ones.
+#[test]
+fn differences_are_compared_by_bounds() {
+    pipe_does_what_the_interpreter_does("tests/programs/elapsed", |n| {
+        let number = |at: u64| match nicforge_ir::io::random(n, 2 * at) % 4 {
+            0 => nicforge_ir::io::random(n, 2 * at + 1),
+            1 => u32::MAX - nicforge_ir::io::random(n, 2 * at + 1) % 4,
+            _ => nicforge_ir::io::random(n, 2 * at + 1) % 8,
+        };
+        let mut frame: Vec<u8> = (0..3).flat_map(|at| number(at).to_le_bytes()).collect();
+        frame.resize(60, 0);
+        frame
+    });
+}
+
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.
 #[test]
 fn engines_take_turns() {

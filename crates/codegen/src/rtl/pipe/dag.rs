@@ -15,6 +15,7 @@
 
 mod division;
 mod edits;
+mod elapsed;
 mod entries;
 mod flow;
 mod ops;
@@ -30,7 +31,7 @@ use nicforge_ir::{
 
 use super::super::cfg::only_computes;
 use super::super::engine::kind;
-use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark};
+use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark, used};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
@@ -177,6 +178,8 @@ pub struct Dag<'a, 'b> {
     pub notes: HashMap<String, String>,
     /// Wires by width and value, so that nothing is computed twice.
     made: HashMap<(u32, String), String>,
+    /// Names of wires that depend on entries of tables that are changed.
+    stateful: BTreeSet<String>,
 }
 
 struct LoopFrame {
@@ -233,6 +236,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),
+            stateful: BTreeSet::new(),
         }
     }
 }
@@ -301,6 +305,10 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             let source = &self.dag.program.files[file];
             let path = source.path.rsplit('/').next().unwrap_or_default();
             self.dag.notes.insert(name.to_string(), format!("{path}:{}", self.span.line_col(&source.text).0));
+        }
+        // Names of entries' signals have the number of a key behind this mark.
+        if used(&value).any(|below| below.contains('#') || self.dag.stateful.contains(below)) {
+            self.dag.stateful.insert(name.to_string());
         }
         self.dag.wires.push(Wire { name: name.to_string(), width, value, delay });
     }

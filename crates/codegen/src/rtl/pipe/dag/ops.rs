@@ -20,6 +20,11 @@ impl Walk<'_, '_, '_> {
                     self.low.know(result, number);
                     return Ok(());
                 }
+                if let Op::Cmp(op, a, b) = op
+                    && self.compare_elapsed(inst.results[0], *op, *a, *b)
+                {
+                    return Ok(());
+                }
                 // Operands are read before the result gets its name: a loop's next trip uses its last one's.
                 let result = inst.results[0];
                 let name = self.low.fresh_of(result);
