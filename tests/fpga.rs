@@ -124,10 +124,11 @@ fn pipes_keep_up_with_the_line() {
     assert!(each <= 2.1, "jsq_steering: {each:.3} cycles a packet of 128 bytes");
 }
 
-/// Programs without state take a packet a cycle, also where options are skipped and ways with different headers join.
+/// Programs that take a packet a cycle: without state, also where options are skipped and ways with different headers join; and with several
+/// entries of an array for each packet, or tables of which one says what is asked for in the next.
 #[test]
-fn programs_without_state_are_pipes() {
-    for name in ["quic_lb", "vxlan_gw", "icmp_echo"] {
+fn programs_that_are_pipes() {
+    for name in ["quic_lb", "vxlan_gw", "icmp_echo", "nf_chain", "flow_stats", "l4lb"] {
         let example = Example::load(root().join("examples").join(name));
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
         let design = RtlProgram::new(&compiled, Wanted::Best).unwrap();
