@@ -69,6 +69,8 @@ struct nf_link {
     /* A power of two, and bytes of each: 16 to 64 KiB, a multiple of 64, or of 8 where the form is plain. */
     uint32_t count;
     uint32_t entry_bytes;
+    /* 1 << shift == count: turns are found without a division. */
+    uint32_t shift;
     enum nf_link_form form;
     /* Next entry to fill, or to take; entries taken before it that are not released. */
     uint64_t at;
@@ -103,7 +105,7 @@ static inline uint8_t *nf_link_entry(const struct nf_link *link, uint64_t at)
 /* What an entry's turn is in the lap of position `at`, in a state. */
 static inline uint32_t nf_link_turn(const struct nf_link *link, uint64_t at, enum nf_link_state state)
 {
-    return (uint32_t)(at / link->count) * 4 + state;
+    return (uint32_t)(at >> link->shift) * 4 + state;
 }
 
 static inline uint32_t nf_link_load(const void *turn)
@@ -124,6 +126,7 @@ static inline bool nf_link_attach(struct nf_link *link, void *memory, uint32_t c
         return false;
     *link = (struct nf_link){
         .shared = (struct nf_link_shared *)memory, .count = count, .entry_bytes = entry_bytes, .form = form};
+    link->shift = (uint32_t)__builtin_ctz(count);
     link->entries = (uint8_t *)memory + sizeof(struct nf_link_shared);
     for (uint32_t i = 0; i < count; i++) {
         uint8_t *entry = nf_link_entry(link, i);
