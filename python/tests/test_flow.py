@@ -33,7 +33,6 @@ from nicforge.flow import (
     be16,
     be32,
     packet,
-    tune,
     u8,
     u16,
     u32,
@@ -287,20 +286,6 @@ def test_runs_are_compared_with_what_was_expected(tmp_path):
     refused(lambda: program.run(str(TRAFFIC), expected={"nothing": 3}), "`nothing` is not reported, expected 3")
     program.build(str(tmp_path / "expected.o"))
     assert (tmp_path / "expected.o").read_bytes()[:4] == b"\x7fELF"
-
-
-def test_choices_are_tried():
-    def make(most):
-        network, limit = FromNet(), Limit(most)
-        network >> limit >> Reply()
-        return Program("tuned", network)
-
-    tuned = tune(make, str(TRAFFIC), repeat=1, most=[2, 3])
-    assert {each.choice["most"] for each in tuned.tried} == {2, 3} and tuned.best == tuned.tried[0].choice
-    assert all(each.predicted > 1 and each.measured > 1 for each in tuned.tried)
-    assert tuned.tried[0].measured <= tuned.tried[1].measured and "most=2" in tuned.table()
-    refused(lambda: tune(make, str(TRAFFIC)), "there is nothing to choose")
-    refused(lambda: tune(make, str(TRAFFIC), most=[]), "there is nothing to choose")
 
 
 def test_every_public_name_is_documented():

@@ -306,6 +306,10 @@ pub struct Run {
     /// Print the program's counters as Prometheus text at the end
     #[arg(long)]
     pub metrics: bool,
+    /// First run the best N plans of the search (4) on the capture, and take the one that is fastest by measurement
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = MEASURED,
+          conflicts_with_all = ["plan", "candidate", "dev"])]
+    pub tune: Option<usize>,
     /// Keep the program and its tables after the capture, until Ctrl-C
     #[arg(long, conflicts_with = "dev")]
     pub hold: bool,
@@ -322,6 +326,9 @@ pub struct Run {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Plans that `--tune` runs unless it says how many.
+pub const MEASURED: &str = "4";
 
 /// A time in seconds, as `0.5`.
 pub fn seconds(text: &str) -> Result<Duration, String> {

@@ -230,6 +230,9 @@ pub struct Step {
     pub stages: Vec<String>,
     pub replicas: Vec<u32>,
     pub rate_pps: f64,
+    /// What `--tune` measured, if it ran this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_pps: Option<f64>,
     pub limit: String,
     /// Highest rate so far.
     pub best_pps: f64,

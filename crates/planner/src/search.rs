@@ -156,6 +156,7 @@ impl Search<'_> {
             stages: stages.iter().map(name).collect(),
             replicas: mapping.replicas.clone(),
             rate_pps: mapping.rate,
+            measured_pps: None,
             limit: limit_words(&program, &stages, self.target, &mapping),
             best_pps: 0.0,
             chosen: false,

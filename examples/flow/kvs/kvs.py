@@ -4,6 +4,7 @@
     python3 kvs.py --variant nic-cache --policy write-back --self-test
     python3 kvs.py --bench                                            # CPU time of a request on each side
     python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
+    python3 kvs.py tune --target xdp --pcap requests.pcap             # sizes of the cache, by measurement
 
 cpu        the NIC side picks the store's packets out, the host does everything
 sharded    the NIC side reads requests as far as their key, which chooses one of the host's threads and its part of the items
@@ -42,7 +43,20 @@ from elements import (  # noqa: E402
     Stored,
     StoreDisplaced,
 )
-from nicforge.flow import Cache, Drop, Element, FromNet, In, Out, Program, Queue, Reply, ToSystem, packet  # noqa: E402
+from nicforge.flow import (  # noqa: E402
+    Cache,
+    Choices,
+    Drop,
+    Element,
+    FromNet,
+    In,
+    Out,
+    Program,
+    Queue,
+    Reply,
+    ToSystem,
+    packet,
+)
 
 VARIANTS = ("cpu", "sharded", "split", "nic-cache")
 POLICIES = ("write-through", "write-back")
@@ -223,6 +237,9 @@ def main() -> None:
         from selftest import run
 
         sys.exit(run(options.variant, options.policy))
+    if rest[:1] == ["tune"]:
+        sized = lambda **sizes: program(options.variant, options.policy, threads=options.threads, **sizes)  # noqa: E731
+        Choices(sized, ways=[1, 2, 4], buckets=[BUCKETS, 4 * BUCKETS]).main(rest)
     program(options.variant, options.policy, options.buckets, options.ways, options.threads).main(rest)
 
 

@@ -18,9 +18,10 @@ from .external import External
 from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
 from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
+from .memory import MemoryRegion
 from .program import Program
 from .state import Field, State, bytes_
-from .tune import Tried, Tuned, tune
+from .tune import Choices, Tried, Tuned, tune
 from .types import (
     Struct,
     Table,
@@ -44,6 +45,7 @@ from .types import (
 __all__ = [
     "Batcher",
     "Cache",
+    "Choices",
     "CallableSegment",
     "Composite",
     "Count",
@@ -61,6 +63,7 @@ __all__ = [
     "Hash",
     "In",
     "Ipv4",
+    "MemoryRegion",
     "Out",
     "Program",
     "Queue",

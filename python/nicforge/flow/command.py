@@ -37,7 +37,18 @@ def main(program, arguments: list[str] | None = None) -> None:
             tool.check()
             with tool._folder() as path:
                 # In the foreground, so that Ctrl-C reaches it and its output comes as it is.
-                sys.exit(subprocess.call([find(), options.command, path, *tool.words(options.command), *rest, *output]))
+                sys.exit(
+                    subprocess.call(
+                        [
+                            find(),
+                            options.command,
+                            path,
+                            *tool.words(options.command),
+                            *tool.with_contents(path, rest),
+                            *output,
+                        ]
+                    )
+                )
     except FlowError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 
-from . import batches, joins, queues, regions
+from . import batches, joins, memory, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
@@ -88,6 +88,7 @@ class Program:
         regions.check(self.elements, self.sources)
         queues.check_waiting(self)
         batches.check(self.elements)
+        memory.check_sides(self)
 
     def _check_segments(self) -> None:
         """A core belongs to one segment, and a segment to one name."""
@@ -171,6 +172,11 @@ class Program:
                     raise FlowError(f"there are two functions `{one.name}`", one.place, f"the other one is at {known.place}")
         return list(found.values())
 
+    def contents(self) -> str:
+        """What its memory regions begin with, as a table file."""
+        regions_ = [table for table in self.tables() if isinstance(table, memory.MemoryRegion)]
+        return "\n".join(text for text in (region.contents() for region in regions_) if text)
+
     def all_states(self) -> list[type[State]]:
         """All states of its packets, each once, in the order of its elements."""
         found: list[type[State]] = []
@@ -215,7 +221,7 @@ class Program:
 
     def tool(self) -> Tool:
         """The compiler, with this program."""
-        return Tool(self.name, self.source(), self.externals())
+        return Tool(self.name, self.source(), self.externals(), self.contents())
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""

@@ -78,7 +78,7 @@ class _Writer:
             for line, place in guards(state):
                 self.add(line, place=place)
         for table in [*tables, *(table for queue in program.queues for table in self.queues.tables(queue))]:
-            self.add(table.definition(), place=table.place)
+            self.add(*table.definition().split("\n"), place=table.place)
         self.add("")
         for queue in program.queues:
             self.queues.declare(queue)

@@ -31,14 +31,41 @@ def find() -> str:
 class Tool:
     """The command with a program's C in a folder of its own."""
 
-    def __init__(self, name: str, source, externals=()):
-        self.name, self.source = name, source
+    def __init__(self, name: str, source, externals=(), contents: str = ""):
+        self.name, self.source, self.contents = name, source, contents
         #: Where functions are that bodies call and others have.
         self.having = [f"--with={one}" for one in dict.fromkeys(external.has for external in externals)]
 
     def words(self, command: str) -> list[str]:
         """What a command needs to know beside the program."""
         return self.having if command not in ("bound", "sweep", "targets") else []
+
+    def with_contents(self, path: str, arguments: list[str]) -> list[str]:
+        """A command's arguments, with what memory begins with added to a table file that they name."""
+        if not self.contents:
+            return arguments
+        given = list(arguments)
+        for at, word in enumerate(given):
+            if word == "--tables" and at + 1 < len(given):
+                given[at + 1] = self._merged(path, given[at + 1])
+            elif word.startswith("--tables="):
+                given[at] = "--tables=" + self._merged(path, word.partition("=")[2])
+        return given
+
+    def _merged(self, path: str, file: str) -> str:
+        if file.endswith(".json"):
+            raise FlowError(
+                f"{file}: the program has memory with contents, which are added to the tables' own",
+                None,
+                "write them as TOML",
+            )
+        try:
+            theirs = pathlib.Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FlowError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        merged = pathlib.Path(path).parent / "given.toml"
+        merged.write_text(f"{theirs}\n{self.contents}")
+        return str(merged)
 
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
@@ -96,13 +123,13 @@ class Tool:
         """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
         self.check()
         with self._folder() as path:
-            done = self._call(command, path, *arguments)
+            done = self._call(command, path, *self.with_contents(path, list(arguments)))
             if done.returncode != 0:
                 raise FlowError((done.stderr.strip() or done.stdout.strip()).replace(path, self.name))
             return done.stdout.replace(path, self.name)
 
     def _folder(self) -> _Folder:
-        return _Folder(self.name, self.source.text)
+        return _Folder(self.name, self.source.text, self.contents)
 
     def _call(self, command: str, path: str, *arguments: str) -> subprocess.CompletedProcess:
         words = [find(), command, path, *self.words(command), *arguments]
@@ -127,13 +154,16 @@ class Tool:
 
 
 class _Folder:
-    def __init__(self, name: str, text: str):
-        self.name, self.text = name, text
+    def __init__(self, name: str, text: str, contents: str):
+        self.name, self.text, self.contents = name, text, contents
 
     def __enter__(self) -> str:
         self.folder = tempfile.TemporaryDirectory(prefix="nicforge-flow-")
         path = pathlib.Path(self.folder.name) / f"{self.name}.c"
         path.write_text(self.text)
+        if self.contents:
+            # What lies beside a program by this name is in its tables when it begins.
+            path.with_name("tables.toml").write_text(self.contents)
         return str(path)
 
     def __exit__(self, *_) -> None:

@@ -84,6 +84,11 @@ pub struct Plan {
     /// Check and price a plan from a file instead of searching
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// Run the best N plans of the search (4) on a capture, or in the simulator where the target is not here, and take the one
+    /// that is fastest by measurement
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = super::MEASURED,
+          conflicts_with = "plan")]
+    pub tune: Option<usize>,
     /// Find the rate that no packets make the plan fall below, too
     #[arg(long)]
     pub guarantee: bool,
@@ -164,6 +169,37 @@ pub struct Sim {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl Sim {
+    /// Looking for the greatest rate a plan has without loss, under frames of one size in as many flows as it was planned for, each
+    /// time for `duration` simulated seconds.
+    pub fn of_plan(
+        source: &Source,
+        inputs: &Inputs,
+        planning: &Planning,
+        plan: &nicforge_plan::Plan,
+        duration: f64,
+    ) -> Sim {
+        Sim {
+            source: source.clone(),
+            inputs: inputs.clone(),
+            target: plan.target.clone(),
+            planning: planning.clone(),
+            plan: None,
+            rate: None,
+            workload: format!("size={},flows={}", plan.frame_bytes, planning.flows),
+            replay: false,
+            rates: None,
+            duration,
+            packets: None,
+            seed: None,
+            sweep: None,
+            find_max: true,
+            interpreted: false,
+            json: false,
+        }
+    }
 }
 
 /// A simulated time with its unit, in seconds.

@@ -34,10 +34,7 @@ pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Res
 /// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
     let mut job = (asked(planned) || split(source)).then(|| made(planned, source, "xdp")).transpose()?;
-    // There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
-    for stage in job.iter_mut().flat_map(|job| &mut job.pipeline.stages) {
-        stage.replicas = if stage.locked { 1 } else { stage.replicas };
-    }
+    job.iter_mut().for_each(Job::without_locks);
     Ok(job)
 }
 
@@ -86,11 +83,16 @@ pub fn on(
 ) -> Result<Job, Failure> {
     let source = program::to_plan(source, target)?;
     let plan = plan::chosen(planned, &source, target)?;
-    let cut = assemble::program_with(&plan, &source)
+    of_plan(plan, &source, planned.host_process)
+}
+
+/// A plan that was found already. `source` is the program as the target plans it.
+pub fn of_plan(plan: Plan, source: &Verified<Program>, apart: bool) -> Result<Job, Failure> {
+    let cut = assemble::program_with(&plan, source)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower_planned(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
-    Ok(Job { plan, program, pipeline, apart: planned.host_process })
+    Ok(Job { plan, program, pipeline, apart })
 }
 
 /// What runs a target's DPDK applications.
@@ -99,6 +101,13 @@ pub fn machine(target: Target) -> Machine {
 }
 
 impl Job {
+    /// There are no locks in the kernel's programs yet: replicas that would share tables under them are one.
+    pub fn without_locks(&mut self) {
+        for stage in &mut self.pipeline.stages {
+            stage.replicas = if stage.locked { 1 } else { stage.replicas };
+        }
+    }
+
     /// Runs events as the target does and in the interpreter; gives the run and what differs.
     pub fn compare(
         &mut self,

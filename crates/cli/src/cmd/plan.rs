@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::guaranteed::{self, Choice, STAGE_TIME};
 use super::rates::Guaranteed;
-use super::{fpga, matrix, rates};
+use super::{fpga, matrix, rates, tune};
 use crate::args::{self, Inputs, Planned, Planning};
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
@@ -102,6 +102,13 @@ fn with_guarantee(plan: &mut Plan, source: &Program, target: &Target) -> Result<
 type Chosen = Option<(Guaranteed, String)>;
 
 fn one(args: &args::Plan, loaded: &Loaded, target: &Target) -> Result<(Plan, Chosen), Failure> {
+    if let Some(most) = args.tune {
+        let tuned = tune::tune(loaded, target, &args.planning, &args.source, &args.inputs, most, false)?;
+        if !args.json {
+            tuned.print();
+        }
+        return Ok((tuned.plan, None));
+    }
     let Some(path) = &args.plan else {
         let (plan, interrupted, chosen) = searched(loaded, target, &args.planning)?;
         if interrupted {
@@ -249,8 +256,8 @@ fn searched(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Pl
     Ok((plan, found.interrupted, None))
 }
 
-/// All candidates of a search.
-fn candidates(
+/// All candidates of a search, and what it was done with.
+pub fn candidates(
     source: &Verified<Program>,
     target: &Target,
     planning: &Planning,

@@ -67,24 +67,7 @@ fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
     let Ok(plan) = &row.plan else { return row };
     let target = &row.target;
     if !args.quick {
-        let run = args::Sim {
-            source: args.source.clone(),
-            inputs: args.inputs.clone(),
-            target: target.name.clone(),
-            planning: args.planning.clone(),
-            plan: None,
-            rate: None,
-            workload: format!("size={},flows={}", plan.frame_bytes, args.planning.flows),
-            replay: false,
-            rates: None,
-            duration: SIMULATED,
-            packets: None,
-            seed: None,
-            sweep: None,
-            find_max: true,
-            interpreted: false,
-            json: false,
-        };
+        let run = args::Sim::of_plan(&args.source, &args.inputs, &args.planning, plan, SIMULATED);
         let found = sim::greatest(&run, target, plan, loaded).map_err(|failure| failure.reason().to_string());
         let lossy = || "every rate loses packets".to_string();
         row.simulated = Some(found.and_then(|rate| rate.ok_or_else(lossy)));

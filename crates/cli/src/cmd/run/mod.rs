@@ -14,18 +14,32 @@ mod watch;
 
 pub use live::cost;
 
-use super::{fpga, pipelines};
-use crate::args::{Run, Target};
+use super::{fpga, matrix, pipelines, tune};
+use crate::args::{Planning, Run, Target};
 use crate::context::{Failure, Runtime};
 use crate::{interrupt, out, program};
 
 /// Runs the program as asked and prints what happened.
-pub fn run(args: Run) -> Result<(), Failure> {
+pub fn run(mut args: Run) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let loaded = program::load(&args.source, &runtime)?;
     out::notes(&loaded.warnings);
     if !matches!(args.target, Target::Xdp | Target::Dpdk) && !args.dev.is_empty() {
         return Err(Failure::usage("--dev needs a target that has interfaces: xdp or dpdk"));
+    }
+    if let Some(most) = args.tune {
+        if args.target == Target::Interp {
+            return Err(Failure::usage(
+                "--tune is for targets that are planned: the interpreter has one way",
+            ));
+        }
+        let (target, planning) = (matrix::find(args.target.name())?, Planning::default());
+        let apart = args.planned.host_process;
+        let tuned = tune::tune(&loaded, &target, &planning, &args.source, &args.inputs, most, apart)?;
+        if !args.json {
+            tuned.print();
+        }
+        args.planned.candidate = Some(tuned.best);
     }
     let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program);
     if args.watch && staged {
