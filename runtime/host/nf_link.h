@@ -6,7 +6,7 @@
  * so one transfer moves data and status:
  *
  *     turn = 4 * laps + state      laps: how often the entry has been through all states (zeroed memory is lap 0)
- *     0 free -> 1 full -> 2 taken -> 0 free, next lap
+ *     0 free -> 1 full -> 2 taken -> 0 free, next lap (who copies an entry out at once leaves 2 out)
  *
  * Positions are private to each end. They need not be saved: a producer's is the number of times entries have been
  * filled, a consumer's the number of times they have been freed, both sums over all turns (nf_link_attach). So an end
