@@ -219,14 +219,7 @@ fn a_host_process_may_be_killed_and_come_back() {
     if dpdk_is_missing() {
         return;
     }
-    let program =
-        verify(parse(DIVIDED).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
-    let pipeline = Pipeline {
-        stages: vec![stage(&program, &["net_recv"], 1, false), stage(&program, &["work"], 1, false)],
-        steering: Vec::new(),
-        ordered_output: false,
-        context: Default::default(),
-    };
+    let (program, pipeline) = divided();
     let app =
         DpdkProgram::new(&program, &pipeline).and_then(DpdkProgram::apart).unwrap_or_else(|e| panic!("{e}"));
     let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
@@ -272,4 +265,37 @@ fn a_host_process_may_be_killed_and_come_back() {
     let seen = &run.tables[&program.table_named("seen").unwrap()][0].value;
     let seen = u64::from_le_bytes(seen[..8].try_into().unwrap());
     assert!((1..40_000).contains(&seen), "{seen}");
+}
+
+/// A message that nothing comes behind crosses, and so does its answer.
+#[test]
+fn a_message_alone_does_not_wait_for_others() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let (program, pipeline) = divided();
+    let app = DpdkProgram::new(&program, &pipeline).and_then(DpdkProgram::apart);
+    let mut app = app.unwrap_or_else(|e| panic!("{e}"));
+    for device in [None, Some("dma_skeleton0")] {
+        app = app.with_dma(device);
+        let input = Input::Net { port: 0, frame: vec![7; 60] };
+        let event = InputEvent { time_ns: 0, seed: 0, input };
+        let run = app.run(&[event], &[]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((run.outputs[0].len(), run.stats.stranded), (1, 0), "{run:?}");
+        let link = run.stats.link;
+        assert_eq!((link.moved, link.commands, link.device), (1, 1, device.is_some()), "{run:?}");
+    }
+}
+
+/// A program of which a part runs on the host, and its pipeline.
+fn divided() -> (Verified<Program>, Pipeline) {
+    let program =
+        verify(parse(DIVIDED).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
+    let pipeline = Pipeline {
+        stages: vec![stage(&program, &["net_recv"], 1, false), stage(&program, &["work"], 1, false)],
+        steering: Vec::new(),
+        ordered_output: false,
+        context: Default::default(),
+    };
+    (program, pipeline)
 }

@@ -598,6 +598,10 @@ static void nf_more_stats(FILE *file)
             fprintf(file, "missed.%u %lu\n", port, stats.imissed + stats.rx_nombuf);
     }
     fprintf(file, "stranded %lu\nstranded_events %lu\n", nf_stranded, nf_stranded_events);
+#if NF_SPLIT
+    if (nf_far_path && !nf_far_role)
+        nf_far_moved(file);
+#endif
 }
 
 static bool nf_start_ports(void)

@@ -214,6 +214,9 @@ pub fn stats(text: &str) -> Result<DpdkStats, String> {
             "missed" => stats.missed.push(value),
             "stranded" => stats.stranded = value,
             "stranded_events" => stats.stranded_events = value,
+            "link_moved" => stats.link.moved = value,
+            "link_commands" => stats.link.commands = value,
+            "link_device" => stats.link.device = value != 0,
             "tsc_hz" => stats.tsc_hz = value,
             _ => return Err(problem()),
         }
