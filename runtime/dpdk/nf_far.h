@@ -205,7 +205,7 @@ static u32 nf_far_down(struct nf_worker *w, struct nf_far_ends *ends)
     while (count < NF_FAR_ENTRIES && nf_link_far_get(&ends->down, &channel, ends->scratch, &length)) {
         struct rte_mbuf *m = nf_far_get(ends->scratch, &to);
         if (m && to <= NF_WORKERS && nf_rings[w->number][to])
-            nf_queue_to(w, to, m);
+            nf_admit(w, to, m);
         else
             w->stats.lost++;
         count++;
@@ -236,6 +236,7 @@ static int nf_far_bridge(void *argument)
             if (!m)
                 break;
             u64 sequence = nf_sequence_of(m);
+            nf_taken(w, rte_mbuf_to_priv(m));
             u32 size = nf_far_message(w, ends->scratch, nf_link_room(&up->link), w->number, m);
             count++;
             if (!size)

@@ -192,6 +192,7 @@ pub fn stats(text: &str) -> Result<DpdkStats, String> {
                 "depth" => worker.depth = value,
                 "full" => worker.full = value,
                 "lost" => worker.lost = value,
+                "overrun" => worker.overrun = value,
                 "tx_failed" => worker.tx_failed = value,
                 "messages" => worker.messages = value,
                 "dma_writes" => worker.dma_writes = value,

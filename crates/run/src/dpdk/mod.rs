@@ -104,6 +104,8 @@ pub struct WorkerStats {
     pub full: u64,
     /// Events lost for lack of memory.
     pub lost: u64,
+    /// Events that a full queue lost which may lose (`NF_QUEUE(entries, loses)`), in runs that are no comparisons.
+    pub overrun: u64,
     /// Packets that a port did not take.
     pub tx_failed: u64,
     /// What went to the host side beside packets.
@@ -165,6 +167,7 @@ impl DpdkStats {
             ("sent to a port that is not there", self.no_port),
             ("not taken by a port", sum(|w| w.tx_failed)),
             ("no memory, or too many events at once", sum(|w| w.lost)),
+            ("lost by a full queue that may lose", sum(|w| w.overrun)),
             ("in flight when a worker ended", self.stranded + self.stranded_events),
             ("missed by a port", self.missed.iter().sum()),
         ];
