@@ -167,6 +167,64 @@ fn divisions_of_pipes() {
     assert!(found.is_empty(), "{:?}", found[0]);
 }
 
+/// Frames of all lengths whose first byte says what happens to them; with streams that wait too.
+fn pipe_does_what_the_interpreter_does(folder: &str, frame: impl Fn(u64) -> Vec<u8>) {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join(folder));
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(design.artifact().form, Form::Pipe { interval: 1, .. }), "{:?}", design.artifact().form);
+    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{e}")), "");
+    let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
+    let events: Vec<InputEvent> =
+        (0..3000).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
+    for pressure in [0, 1] {
+        let drive = Drive { pressure, ..Drive::default() };
+        let (_, found) =
+            design.verify(&example.program, &[], &events, &drive).unwrap_or_else(|e| panic!("{e}"));
+        assert!(found.is_empty(), "{folder}, pressure {pressure}: {:?}", found[0]);
+    }
+}
+
+/// Bytes overwritten in place, in frames that end before, in and behind them.
+#[test]
+fn bytes_are_overwritten_in_place() {
+    pipe_does_what_the_interpreter_does("tests/programs/overwritten", |n| {
+        let length = 14 + nicforge_ir::io::random(1, n) as usize % 80;
+        (0..length as u64).map(|at| nicforge_ir::io::random(n, at) as u8).collect()
+    });
+}
+
+/// Entries of one array whose numbers lie apart, and keys that other tables' entries decide.
+#[test]
+fn arrays_have_parts() {
+    pipe_does_what_the_interpreter_does("tests/programs/array_parts", |n| {
+        // Few numbers and all of them in turn.
+        let spread = if n / 300 % 2 == 0 { 3 } else { u32::MAX };
+        let number = |at| nicforge_ir::io::random(n, at) % spread;
+        let mut frame: Vec<u8> = (0..2).flat_map(|at| number(at).to_le_bytes()).collect();
+        frame.resize(60, 0);
+        frame
+    });
+}
+
+/// How long ago an entry was changed, compared by bounds: numbers at the ends of their range, next to each other, and random ones.
+#[test]
+fn differences_are_compared_by_bounds() {
+    pipe_does_what_the_interpreter_does("tests/programs/elapsed", |n| {
+        let number = |at: u64| match nicforge_ir::io::random(n, 2 * at) % 4 {
+            0 => nicforge_ir::io::random(n, 2 * at + 1),
+            1 => u32::MAX - nicforge_ir::io::random(n, 2 * at + 1) % 4,
+            _ => nicforge_ir::io::random(n, 2 * at + 1) % 8,
+        };
+        let mut frame: Vec<u8> = (0..3).flat_map(|at| number(at).to_le_bytes()).collect();
+        frame.resize(60, 0);
+        frame
+    });
+}
+
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.
 #[test]
 fn engines_take_turns() {

@@ -77,6 +77,7 @@ fn storms_lose_whole_frames() {
         of_example("l2_forward", Wanted::Best),
         of_example("l2_forward", Wanted::Engine),
         of_example("conn_limiter", Wanted::Best),
+        of_example("flow_stats", Wanted::Best),
         in_stages(),
     ] {
         let Subject { name, entries, design, .. } = &subject;
@@ -119,9 +120,10 @@ fn resets_with_packets_in_flight() {
         let list = example.events.iter().filter(|event| takes(event)).take(300);
         list.cloned().collect::<Vec<InputEvent>>()
     };
-    let examples = ["l2_forward", "conn_limiter", "firewall", "flow_stats"];
+    let examples = ["l2_forward", "conn_limiter", "firewall", "flow_stats", "l4lb"];
     let mut subjects: Vec<(Subject, Vec<InputEvent>)> =
         examples.iter().map(|name| (of_example(name, Wanted::Best), traffic(name))).collect();
+    subjects.push((of_example("flow_stats", Wanted::Engine), traffic("flow_stats")));
     subjects.push((in_stages(), traffic("flow_stats")));
     for (Subject { name, program, entries, design }, events) in &subjects {
         let fresh = design.run(events, entries, &Drive::default()).unwrap_or_else(|e| panic!("{name}: {e}"));

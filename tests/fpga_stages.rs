@@ -3,7 +3,7 @@
 use nicforge_codegen::rtl::Form;
 use nicforge_ir::io::random;
 use nicforge_ir::text::{PrintOptions, print};
-use nicforge_ir::{HandlerId, Input, InputEvent, Verified, generate};
+use nicforge_ir::{HandlerId, Input, InputEvent, Room, Verified, generate, verify};
 use nicforge_passes::PassManager;
 use nicforge_planner::cut;
 use nicforge_planner::stages::in_a_row;
@@ -59,6 +59,23 @@ fn handlers_of_internal_events_are_stages() {
     }
     for (name, stages) in [("chain", 2), ("exits", 2), ("keyed", 3), ("spread", 4), ("wide", 2)] {
         check(name, &internal(name), Some(stages), &frames(300));
+    }
+}
+
+/// Queues have the room that their handlers say, up to a power of two; others that of the target.
+#[test]
+fn queues_have_the_room_that_is_said() {
+    let program = internal("relay");
+    for (said, depth) in [(None, 16), (Some(1), 2), (Some(64), 64), (Some(65), 128), (Some(100_000), 256)] {
+        let mut open = program.clone().into_inner();
+        for handler in open.handlers.values_mut().filter(|handler| handler.name == "second") {
+            handler.room = said.map(|entries| Room { entries, loses: false });
+        }
+        let compiled = PassManager::new().run_default(verify(open).unwrap()).unwrap();
+        let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled)).unwrap();
+        let (_, top) = design.artifact().files.iter().find(|(name, _)| name == "nf_top.sv").unwrap();
+        let wanted = format!(".DEPTH({depth})\n  ) u_to_second (");
+        assert!(top.contains(&wanted), "{said:?}: no {wanted}");
     }
 }
 

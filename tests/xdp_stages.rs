@@ -150,7 +150,7 @@ fn examples_do_the_same_in_stages() {
     let target = nicforge_target::find("xdp").unwrap_or_else(|e| panic!("{e}"));
     let (several, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     for_each(|example| {
-        for (number, plan) in plans(&example.program, &target, 7) {
+        for (at, (number, plan)) in plans(&example.program, &target, 7).into_iter().enumerate() {
             let name = format!("{} candidate {number}", example.name);
             let cut = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
             let compiled = compiled(&cut);
@@ -163,6 +163,7 @@ fn examples_do_the_same_in_stages() {
                     several.fetch_add(u64::from(plan.stages.len() > 1), Ordering::Relaxed);
                 }
                 Err(why) => {
+                    assert!(at > 0, "{name}, the best plan, does not fit: {}", why.why());
                     println!("{name} does not fit: {}", why.why());
                     refused.fetch_add(1, Ordering::Relaxed);
                 }
@@ -171,9 +172,8 @@ fn examples_do_the_same_in_stages() {
     });
     let (several, refused) = (several.into_inner(), refused.into_inner());
     println!("{several} plans of several stages, {refused} that do not fit");
-    // Stages of the three largest programs are more than the kernel's verifier looks at (a million instructions); those of dns_cache and
-    // kv_cache that hash names to find a replica are among the candidates.
-    assert!(several >= 40 && refused <= 6, "{several} plans of several stages, {refused} that do not fit");
+    // Some stages of kv_cache and tcp_rx_offload are more than the kernel's verifier looks at (a million instructions).
+    assert!(several >= 40 && refused <= 3, "{several} plans of several stages, {refused} that do not fit");
 }
 
 /// Stages in the order in which the handlers of a cut program send to each other, one replica each.

@@ -107,6 +107,8 @@ inline std::vector<Event> read_events(const std::vector<uint8_t> &file)
 /* A table as the host sees it; sizes in bytes. */
 struct Table {
     uint32_t kind, capacity, key, value, extra, lines;
+    /* Cycles from its change to the record of the event that made it. */
+    uint32_t behind;
 };
 enum Kind { HASH = 0, ARRAY = 1, LRU = 2, LPM = 3, TERNARY = 4 };
 
@@ -114,13 +116,10 @@ enum Kind { HASH = 0, ARRAY = 1, LRU = 2, LPM = 3, TERNARY = 4 };
 struct Shape {
     std::vector<Table> tables;
     uint32_t counters;
-    /* Cycles from a table's change to the record of the event that made it. */
-    uint32_t behind;
     explicit Shape(const std::vector<uint8_t> &file)
     {
         Reader in(file);
         counters = in.u32();
-        behind = in.u32();
         while (in.more()) {
             Table table;
             table.kind = in.u32();
@@ -129,6 +128,7 @@ struct Shape {
             table.value = in.u32();
             table.extra = in.u32();
             table.lines = in.u32();
+            table.behind = in.u32();
             tables.push_back(table);
         }
     }

@@ -9,6 +9,7 @@
 #ifndef NF_TRAFFIC_H
 #define NF_TRAFFIC_H
 
+#include <algorithm>
 #include <deque>
 
 #include "Vnf_top.h"
@@ -203,7 +204,12 @@ class Traffic
      * table, and the key that was evicted, or none if an insertion was refused. Fills `latencies`, in cycles. */
     void results(Writer &out, const Shape &shape, const Placements &chosen)
     {
-        const std::vector<Eviction> &evictions = chosen.evictions;
+        /* In the order in which the records of their events come: tables are changed in stages of their own. */
+        std::vector<Eviction> evictions = chosen.evictions;
+        for (Eviction &one : evictions)
+            one.cycle += shape.tables.at(one.table).behind;
+        auto sooner = [](const Eviction &a, const Eviction &b) { return a.cycle < b.cycle; };
+        std::stable_sort(evictions.begin(), evictions.end(), sooner);
         uint64_t event = 0;
         size_t evicted = 0, refused = 0;
         for (const Record &record : records) {
@@ -211,9 +217,9 @@ class Traffic
             uint64_t number = lossy ? event : taken.at(event);
             event += record.kind & LAST ? 1 : 0;
             /* Others are the host's. */
-            while (evicted < evictions.size() && evictions[evicted].cycle + shape.behind < record.cycle)
+            while (evicted < evictions.size() && evictions[evicted].cycle < record.cycle)
                 evicted++;
-            for (; evicted < evictions.size() && evictions[evicted].cycle + shape.behind == record.cycle; evicted++) {
+            for (; evicted < evictions.size() && evictions[evicted].cycle == record.cycle; evicted++) {
                 const Eviction &one = evictions[evicted];
                 uint32_t size = shape.tables.at(one.table).key;
                 out.u64(number);

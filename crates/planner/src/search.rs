@@ -171,12 +171,12 @@ impl Search<'_> {
     }
 
     /// Whether an edge to an earlier stage leads from the process to the NIC: queues there lose what does not fit instead of
-    /// waiting, and what goes round through a process ends with it.
+    /// waiting, and what goes round through a process ends with it. [`Config::round`] allows it elsewhere.
     fn way_back(&self, program: &Program, stages: &[Vec<HandlerId>], edge: &Edge) -> bool {
         let pinned =
             |stage: usize| stages[stage].iter().all(|h| program.handlers[*h].side == Some(Side::Host));
         let lossy = self.target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
-        lossy && pinned(edge.from) && !pinned(edge.to)
+        (lossy || self.config.round) && pinned(edge.from) && !pinned(edge.to)
     }
 
     /// Better for the goal; fewer stages where rates hardly differ.

@@ -30,6 +30,8 @@ mod validate;
 mod validate_alkali;
 mod validate_balance;
 mod validate_flow;
+mod validate_flow_load;
+mod validate_flow_sim;
 mod validate_fpga;
 mod validate_search;
 mod validate_spin;

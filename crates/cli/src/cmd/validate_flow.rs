@@ -7,25 +7,32 @@
 //! write-through cache none is. That is our reading: the paper does not define it, but no hit rate of reads alone fits its figures, and this
 //! fits all of them, the two that are printed for one configuration included (its second is then the write-through cache).
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use include_dir::{Dir, include_dir};
-use nicforge_ir::{Input, InputEvent, Output};
+use nicforge_ir::{Input, InputEvent, Output, Program, Verified};
 use nicforge_passes::fuse::fuse;
 use nicforge_run::host::HostProgram;
 
 use super::validate::Row;
+use super::validate_flow_load::{KEYS, Load};
+use super::validate_flow_sim;
 use crate::args::Source;
 use crate::context::{Failure, Runtime};
 use crate::program;
 
 static PYTHON: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../python");
-const PROGRAM: &str = include_str!("../../../../docs/validation/flow/hits.py");
+static PROGRAMS: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs/validation/flow");
+/// Where examples find Python's modules, and what they are.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("examples/flow/kvs/kvs.py", include_str!("../../../../examples/flow/kvs/kvs.py")),
+    ("examples/flow/kvs/elements.py", include_str!("../../../../examples/flow/kvs/elements.py")),
+    (
+        "examples/flow/analytics/analytics.py",
+        include_str!("../../../../examples/flow/analytics/analytics.py"),
+    ),
+];
 
-const KEYS: usize = 100_000;
-const SKEW: f64 = 0.9;
-const READS: f64 = 0.9;
 /// Requests before those that count, and those.
 const WARM: usize = 600_000;
 const COUNTED: usize = 400_000;
@@ -46,14 +53,10 @@ const CONFIGURATIONS: [(&str, u32, u32, &str, f64); 7] = [
 /// # Errors
 /// Python is missing, or something is wrong with the programs.
 pub fn rows() -> Result<Vec<Row>, Failure> {
-    let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack Python's modules: {e}"));
-    let place = tempfile::tempdir().map_err(fail)?;
-    PYTHON.extract(place.path()).map_err(fail)?;
-    std::fs::write(place.path().join("hits.py"), PROGRAM).map_err(fail)?;
-    let runtime = Runtime::unpack()?;
+    let place = Place::new()?;
     let load = Load::new();
     let row = |(case, buckets, ways, policy, published): (&str, u32, u32, &str, f64)| {
-        let ours = hits(place.path(), &runtime, &load, buckets, ways, policy)?;
+        let ours = hits(&place, &load, buckets, ways, policy)?;
         let case = case.to_string();
         Ok(Row {
             source: "Floem",
@@ -64,31 +67,57 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
             calibrated: false,
         })
     };
-    CONFIGURATIONS.into_iter().map(row).collect()
+    let mut rows = CONFIGURATIONS.into_iter().map(row).collect::<Result<Vec<_>, Failure>>()?;
+    rows.extend(validate_flow_sim::rows(&place, &load)?);
+    Ok(rows)
+}
+
+/// Python's modules and programs, unpacked.
+pub struct Place {
+    dir: tempfile::TempDir,
+    runtime: Runtime,
+}
+
+impl Place {
+    fn new() -> Result<Place, Failure> {
+        let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack Python's modules: {e}"));
+        let dir = tempfile::tempdir().map_err(fail)?;
+        let python = dir.path().join("python");
+        std::fs::create_dir(&python).map_err(fail)?;
+        PYTHON.extract(&python).map_err(fail)?;
+        PROGRAMS.extract(dir.path()).map_err(fail)?;
+        for (name, text) in EXAMPLES {
+            let path = dir.path().join(name);
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(fail)?;
+            std::fs::write(path, text).map_err(fail)?;
+        }
+        Ok(Place { dir, runtime: Runtime::unpack()? })
+    }
+
+    /// The program that a script prints.
+    pub fn program(&self, script: &str, args: &[&str]) -> Result<Verified<Program>, Failure> {
+        let dir = self.dir.path();
+        let modules = [dir.join("python"), dir.join("examples/flow/analytics")];
+        let modules = std::env::join_paths(modules).map_err(|e| Failure::environment(e.to_string()))?;
+        let mut python = Command::new("python3");
+        python.arg(dir.join(script)).args(args).env("PYTHONPATH", modules).stdin(Stdio::null());
+        let made = python
+            .output()
+            .map_err(|e| Failure::environment(format!("python3: {e}; install it: apt install python3")))?;
+        if !made.status.success() {
+            return Err(Failure::environment(String::from_utf8_lossy(&made.stderr).trim().to_string()));
+        }
+        let source = dir.join("program.c");
+        std::fs::write(&source, &made.stdout).map_err(|e| Failure::environment(e.to_string()))?;
+        let source = Source { program: source, define: Vec::new(), include: Vec::new(), with: Vec::new() };
+        Ok(program::load(&source, &self.runtime)?.program)
+    }
 }
 
 /// Per cent of requests that the cache answers by itself.
-fn hits(
-    place: &Path,
-    runtime: &Runtime,
-    load: &Load,
-    buckets: u32,
-    ways: u32,
-    policy: &str,
-) -> Result<f64, Failure> {
-    let mut python = Command::new("python3");
-    python.arg(place.join("hits.py")).args([&buckets.to_string(), &ways.to_string(), policy]);
-    let made = python.env("PYTHONPATH", place).stdin(Stdio::null()).output();
-    let made =
-        made.map_err(|e| Failure::environment(format!("python3: {e}; install it: apt install python3")))?;
-    if !made.status.success() {
-        return Err(Failure::environment(String::from_utf8_lossy(&made.stderr).trim().to_string()));
-    }
-    let source = place.join("hits.c");
-    std::fs::write(&source, &made.stdout).map_err(|e| Failure::environment(e.to_string()))?;
-    let source = Source { program: source, define: Vec::new(), include: Vec::new(), with: Vec::new() };
-    let loaded = program::load(&source, runtime)?;
-    let fused = fuse(loaded.program).map_err(program::pass_failure)?;
+fn hits(place: &Place, load: &Load, buckets: u32, ways: u32, policy: &str) -> Result<f64, Failure> {
+    let loaded = place.program("hits.py", &[&buckets.to_string(), &ways.to_string(), policy])?;
+    let fused = fuse(loaded).map_err(program::pass_failure)?;
     let mut program = HostProgram::build(&fused).map_err(|e| Failure::of(e.fault(), e))?;
     let (mut near, mut all) = (0, 0);
     for (at, (key, write)) in load.requests().take(KEYS + WARM + COUNTED).enumerate() {
@@ -105,30 +134,4 @@ fn hits(
         }
     }
     Ok(100.0 * near as f64 / all as f64)
-}
-
-/// The paper's load: keys by Zipf's law.
-struct Load {
-    sums: Vec<f64>,
-}
-
-impl Load {
-    fn new() -> Load {
-        let mut sum = 0.0;
-        let next = |rank: usize| {
-            sum += 1.0 / (rank as f64).powf(SKEW);
-            sum
-        };
-        Load { sums: (1..=KEYS).map(next).collect() }
-    }
-
-    /// Keys and whether they are written, always the same.
-    fn requests(&self) -> impl Iterator<Item = (u32, bool)> + '_ {
-        let total = self.sums.last().copied().unwrap_or(1.0);
-        let uniform = |n: u64| f64::from(nicforge_ir::io::random(7, n)) / (f64::from(u32::MAX) + 1.0);
-        (0u64..).map(move |n| {
-            let rank = self.sums.partition_point(|sum| *sum < uniform(2 * n) * total);
-            (rank.min(KEYS - 1) as u32, uniform(2 * n + 1) >= READS)
-        })
-    }
 }

@@ -55,6 +55,9 @@ pub trait Target: Sized {
     /// are there.
     fn place_at(e: &mut E<'_, Self>, at: &str, size: u32) -> (String, String);
 
+    /// Called where a loop begins with the cursor in its variable, which depends on the way to there.
+    fn cursor_enters_loop(_e: &mut E<'_, Self>) {}
+
     /// Prints the cut of the unread rest, `rest` bytes, to `keep` bytes, if `ok`.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str);
 
@@ -332,6 +335,9 @@ impl<T: Target> Dialect for InPlace<T> {
     }
 
     fn enter_loop(e: &mut E<'_, T>, body: BlockId) {
+        if e.state.cursor == Cursor::Dynamic {
+            T::cursor_enters_loop(e);
+        }
         if moves_packets(e.body, body) {
             packet::materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
             packet::materialise_emits(e).into_iter().for_each(|l| e.line(&l));

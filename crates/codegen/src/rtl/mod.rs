@@ -62,8 +62,8 @@ pub struct RtlArtifact {
     pub ports: Vec<Vec<bool>>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
-    /// Cycles from what an event changes in tables to its record.
-    pub change_before_record: u32,
+    /// Of a pipe, by table: cycles from its change by an event to the event's record.
+    pub change_before_record: Vec<u32>,
     pub form: Form,
 }
 
@@ -203,7 +203,7 @@ fn artifact(
         message_bytes: None,
         ports: Vec::new(),
         moves_payload: false,
-        change_before_record: 0,
+        change_before_record: Vec::new(),
         form,
     }
 }
@@ -225,17 +225,24 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         TableKind::Lpm => "nf_pipe_lpm.sv",
         _ => "nf_pipe_hash.sv",
     }));
+    if made.commits.iter().any(|commit| commit.values.len() > 1) {
+        library.push("nf_pipe_parts.sv");
+    }
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
     let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
     let message_bytes = made.message_bytes;
+    let before_record = |table| {
+        let commit = made.commits.iter().find(|commit| commit.table == table);
+        commit.map_or(0, |commit| made.exit - commit.last)
+    };
     let of_table = |table| made.ports.iter().filter(move |port| port.table == table).map(|port| port.valued);
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         moves_payload: made.aligned == 0,
-        change_before_record: made.exit - made.last,
+        change_before_record: (0..tables.len()).map(before_record).collect(),
         ..artifact(
             program,
             tables,

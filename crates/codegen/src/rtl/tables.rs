@@ -142,9 +142,10 @@ impl TableForm {
 }
 
 impl TableForm {
-    /// The library module that keeps it in a pipe.
-    pub fn pipe_module(&self) -> &'static str {
+    /// The library module that keeps it in a pipe in which it has so many lookup ports.
+    pub fn pipe_module(&self, ports: usize) -> &'static str {
         match self.kind {
+            TableKind::Array if ports > 1 => "nf_pipe_parts",
             TableKind::Array => "nf_pipe_array",
             TableKind::Lpm => "nf_pipe_lpm",
             _ => "nf_pipe_hash",
@@ -180,10 +181,14 @@ impl TableForm {
         }
     }
 
-    /// That module's parameters; `valued` says of each port whether it gives values.
-    pub fn pipe_parameters(&self, number: usize, valued: &[bool]) -> String {
+    /// That module's parameters; `valued` says of each port whether it gives values, `from` where its part of an array starts.
+    pub fn pipe_parameters(&self, number: usize, valued: &[bool], from: &[u64]) -> String {
         let mut out =
             format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
+        if self.kind == TableKind::Array && from.len() > 1 {
+            let starts: Vec<String> = from.iter().rev().map(|start| format!("32'd{start}")).collect();
+            let _ = write!(out, ", .PARTS({}), .FROM({{{}}})", from.len(), starts.join(", "));
+        }
         if self.pipe_hashes() {
             let bits = 2 * self.key_bits * self.row_bits();
             let lru = u32::from(self.kind == TableKind::Lru);

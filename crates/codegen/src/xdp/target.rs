@@ -263,6 +263,14 @@ impl Target for Xdp<'_> {
         (address, check)
     }
 
+    /// Stages read headers again without leaving where they are too short, which nothing that comes to them is. The verifier does not
+    /// know that, and would walk the loop once for every sum of headers that may be there.
+    fn cursor_enters_loop(e: &mut E<'_, Self>) {
+        if e.dialect.target.pipe.is_some() {
+            e.line("NF_FORGET(cursor);");
+        }
+    }
+
     /// The kernel keeps at least an Ethernet header; a frame cut below that fails as a whole, counted.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str) {
         let fail = e.dialect.target.no_room();

@@ -133,11 +133,11 @@ impl DevSession {
         Ok(())
     }
 
-    /// Waits, reporting, until the run ends; returns what happened from its beginning.
+    /// Waits, reporting, until the run ends; returns what happened since the program was attached, so that no packet is missing that came
+    /// before the wait began.
     pub fn run(&mut self, options: &mut DevOptions) -> Result<DevStats, XdpError> {
         let started = Instant::now();
-        let base = self.stats()?;
-        let mut last = base.clone();
+        let mut last = DevStats::default();
         let mut reported = started;
         loop {
             let ended = options.stop.load(Ordering::Relaxed)
@@ -154,7 +154,7 @@ impl DevSession {
                 }
                 if ended {
                     self.hand_on(options)?;
-                    return Ok(now.since(&base));
+                    return Ok(now);
                 }
                 last = now;
             }

@@ -35,6 +35,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_pipe_hash.sv",
     "nf_pipe_hash_port.sv",
     "nf_pipe_lpm.sv",
+    "nf_pipe_parts.sv",
 );
 macro_rules! driver {
     ($($name:literal),* $(,)?) => {

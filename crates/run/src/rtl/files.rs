@@ -8,10 +8,10 @@ use nicforge_ir::{Entry, Eviction, Input, InputEvent, Match, Output, Program, Re
 use super::RtlStats;
 use crate::dpdk::Departure;
 
-/// What tables are like: number of counters, then for each table kind, capacity, and sizes in bytes.
+/// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes, and cycles from a change to its record.
 pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
-    let mut words = vec![artifact.counters.len() as u32, artifact.change_before_record];
-    for form in &artifact.tables {
+    let mut words = vec![artifact.counters.len() as u32];
+    for (number, form) in artifact.tables.iter().enumerate() {
         let kind = match form.kind {
             TableKind::Hash => 0,
             TableKind::Array => 1,
@@ -27,6 +27,7 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
             form.value_bits / 8,
             form.extra_bits / 8,
             lines,
+            artifact.change_before_record.get(number).copied().unwrap_or(0),
         ]);
     }
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

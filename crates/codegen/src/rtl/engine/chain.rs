@@ -13,8 +13,10 @@ use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, wires};
 use super::row::Row;
 
-/// Messages in front of a stage.
+/// Messages in front of a stage whose handlers do not say how many (`NF_QUEUE`).
 const DEPTH: u32 = 16;
+/// Most messages in front of a stage: a queue is in distributed memory.
+const MOST_DEPTH: u32 = 256;
 /// Bits of counts of outside events that are under way.
 const COUNT: u32 = bits_of(SLOTS) + 1;
 
@@ -76,7 +78,7 @@ pub fn turns(out: &mut String, program: &Program, tables: &[TableForm], row: &Ro
          assign frees_now = freed != '0;\n",
         count - 1
     );
-    queues(out, row);
+    queues(out, program, row);
     sending(out, count);
     statistics(out, row);
     for (number, form) in tables.iter().enumerate().filter(|(_, form)| form.changed) {
@@ -114,7 +116,16 @@ fn owner(program: &Program, table: usize, row: &Row) -> usize {
     row.stages.iter().position(|stage| stage.iter().any(uses)).unwrap_or(0)
 }
 
-fn queues(out: &mut String, row: &Row) {
+/// Messages in front of a stage: what its queues may hold together; a power of two.
+fn depth(program: &Program, stage: &[HandlerId]) -> u32 {
+    let rooms: Option<Vec<u32>> =
+        stage.iter().map(|handler| program.handlers[*handler].room.map(|room| room.entries)).collect();
+    let Some(rooms) = rooms else { return DEPTH };
+    let entries = rooms.into_iter().fold(0, u32::saturating_add).min(MOST_DEPTH);
+    entries.next_power_of_two().clamp(2, MOST_DEPTH)
+}
+
+fn queues(out: &mut String, program: &Program, row: &Row) {
     let wide = row.width();
     let mut queue = |name: &str, depth: u32, ports: &[String]| {
         let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
@@ -130,7 +141,7 @@ fn queues(out: &mut String, row: &Row) {
             let before = number - 1;
             queue(
                 &format!("to_{name}"),
-                DEPTH,
+                depth(program, &row.stages[number]),
                 &[
                     format!("put=n_valid[{before}]"),
                     format!("put_data={}", bits("n_data", before)),

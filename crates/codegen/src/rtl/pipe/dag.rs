@@ -5,7 +5,8 @@
 //! its condition: an entry's value and whether it is there are chosen step by step, and written once, at the end.
 //!
 //! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
-//! for no other one behind that. So nobody needs to know whether two keys are the same.
+//! for no other one behind that. So nobody needs to know whether two keys are the same. Keys of an array whose `range`s do not meet never
+//! are the same: entries of all of them may change.
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
@@ -13,10 +14,13 @@
 //! [`NoPipe`] says why, with the place.
 
 mod division;
+mod edits;
+mod elapsed;
 mod entries;
 mod flow;
 mod ops;
 mod packet;
+pub mod range;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,10 +31,12 @@ use nicforge_ir::{
 
 use super::super::cfg::only_computes;
 use super::super::engine::kind;
-use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark};
+use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark, used};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
+use edits::Edited;
+use range::Range;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 192;
@@ -76,6 +82,8 @@ struct Packet {
     has: u32,
     /// What was emitted so far: one list, or several of which the ways that joined say which it is.
     emitted: Vec<Emitted>,
+    /// What was overwritten where it lies.
+    edited: Option<Edited>,
     /// An `extract` of which it is not known yet whether it succeeded: its result, and the cursor if it did not.
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
@@ -87,10 +95,15 @@ pub struct Exit {
     pub kind: u64,
     /// Port or number of the reason, 32 bits.
     pub number: String,
+    /// New headers, and bytes that were overwritten in place.
     pub header: Vec<(String, u32)>,
-    /// Cursor and end, 16 bits each.
+    /// Bytes of them, where payload begins, and where it ends; 16 bits each.
+    pub hlen: String,
     pub from: String,
     pub end: String,
+    /// Where the cursor is, if that is known, and how many bytes of headers were emitted.
+    pub cursor: Option<u32>,
+    pub emitted: u32,
 }
 
 /// Conditions that hold, `‹c›` or `!‹c›`.
@@ -126,6 +139,8 @@ pub struct Key {
     pub text: String,
     /// What is known wherever it is asked for.
     pub given: Vec<Given>,
+    /// Of arrays: between which numbers it lies.
+    pub range: Range,
     /// Where it is asked for first.
     pub span: Span,
 }
@@ -163,6 +178,8 @@ pub struct Dag<'a, 'b> {
     pub notes: HashMap<String, String>,
     /// Wires by width and value, so that nothing is computed twice.
     made: HashMap<(u32, String), String>,
+    /// Names of wires that depend on entries of tables that are changed.
+    stateful: BTreeSet<String>,
 }
 
 struct LoopFrame {
@@ -219,6 +236,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),
+            stateful: BTreeSet::new(),
         }
     }
 }
@@ -270,6 +288,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
                 end: mark("length"),
                 has: 0,
                 emitted: vec![Emitted::default()],
+                edited: None,
                 doubt: None,
             });
         }
@@ -286,6 +305,10 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             let source = &self.dag.program.files[file];
             let path = source.path.rsplit('/').next().unwrap_or_default();
             self.dag.notes.insert(name.to_string(), format!("{path}:{}", self.span.line_col(&source.text).0));
+        }
+        // Names of entries' signals have the number of a key behind this mark.
+        if used(&value).any(|below| below.contains('#') || self.dag.stateful.contains(below)) {
+            self.dag.stateful.insert(name.to_string());
         }
         self.dag.wires.push(Wire { name: name.to_string(), width, value, delay });
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nicforge_ir::TableKind;
+
 use super::super::engine::kind;
 use super::super::expr::{Wire, mark};
 use super::super::shape::number;
@@ -19,16 +21,26 @@ pub struct Commit {
     pub writes: Vec<String>,
     pub deletes: Vec<String>,
     pub ends: Vec<String>,
-    pub value: String,
+    /// By port, where each may be written; else one.
+    pub values: Vec<String>,
     /// Of LRU tables: the entry is used, if it is there.
     pub used: Option<String>,
     pub refused: String,
+    /// Stage in which entries are there, and stage in which they are changed.
+    pub first: u32,
+    pub last: u32,
 }
 
 impl Commit {
+    /// What names of values' signals end with.
+    pub fn value_ends(&self) -> impl Iterator<Item = &str> {
+        let several = self.values.len() > 1;
+        (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
     /// What decides about the change.
     pub fn deciding(&self) -> impl Iterator<Item = &String> {
-        self.writes.iter().chain(&self.deletes).chain(&self.used).chain([&self.value])
+        self.writes.iter().chain(&self.deletes).chain(&self.used).chain(&self.values)
     }
 }
 
@@ -66,9 +78,24 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
         let (writes, deletes) = (by_port("write", true), by_port("delete", false));
         let refused = some("refused", access.refused.clone());
         let used = (!access.uses.is_empty()).then(|| some("used", access.uses.clone()));
-        let (value, delay) = new_value(&access.changes, width);
-        let value = add("new_entry", width, value, delay);
-        list.push(Commit { table, writes, deletes, ends, value, used, refused });
+        let sets: Vec<Vec<Change>> = match dag.tables[table].kind {
+            TableKind::Array => {
+                let of = |port: usize| {
+                    let here = |change: &&Change| ports.of_key(table, change.key) == port;
+                    access.changes.iter().filter(here).cloned().collect()
+                };
+                (0..ends.len()).map(of).collect()
+            }
+            _ => vec![access.changes.clone()],
+        };
+        let values = sets
+            .iter()
+            .map(|changes| {
+                let (value, delay) = new_value(changes, width);
+                add("new_entry", width, value, delay)
+            })
+            .collect();
+        list.push(Commit { table, writes, deletes, ends, values, used, refused, first: 0, last: 0 });
     }
     list
 }
@@ -143,7 +170,7 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
     fields.insert("hdr", choose("x_hdr", room, &header, number(room, 0)));
     let length = |exit: &Exit| match silent(exit) {
         true => number(16, 0),
-        false => number(16, exit.header.iter().map(|part| u64::from(part.1)).sum()),
+        false => exit.hlen.clone(),
     };
     fields.insert("hlen", choose("x_hlen", 16, &length, number(16, 0)));
     fields.insert("from", choose("x_from", 16, &|exit| exit.from.clone(), number(16, 0)));
@@ -164,13 +191,15 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
 pub fn aligned(exits: &[Exit]) -> u32 {
     let mut least = 2;
     for exit in exits.iter().filter(|exit| exit.kind != kind::DROP) {
-        let header: u32 = exit.header.iter().map(|part| part.1).sum();
+        // What was overwritten in place leaves where it lies, in front of the payload.
+        let (edited, header) =
+            (exit.header.iter().map(|part| part.1).sum::<u32>() > exit.emitted, exit.emitted);
         // A short header of a packet to the host is beside the stream, unless nothing is left of the packet.
         let beside = exit.kind == kind::HOST_PACKET && header <= 8;
-        let whole = exit.from == number(16, 0) && exit.end == mark("length");
-        let fits =
-            |header: u32| (0..24).any(|line| exit.from == number(16, u64::from(64 * line + header % 64)));
+        let whole = exit.cursor == Some(0) && exit.end == mark("length") && !edited;
+        let fits = |header: u32| exit.cursor.is_some_and(|at| at % 64 == header % 64);
         least = least.min(match () {
+            () if edited && beside => 0,
             () if whole && (header == 0 || beside) => 2,
             () if beside && header > 0 && !fits(0) => 0,
             () if fits(header) || (beside && fits(0)) => 1,

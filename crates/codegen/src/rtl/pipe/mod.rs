@@ -2,13 +2,14 @@
 //!
 //! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
 //! changed and sent, `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
-//! are what stands around it. What a program changes in tables it changes in one place of the pipe, so the next packet finds it changed;
+//! are what stands around it. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
 //! programs for which that cannot be done run on an engine.
 
 mod arrival;
 pub mod dag;
 mod exclusive;
 mod leave;
+mod order;
 mod ports;
 pub mod print;
 pub mod schedule;

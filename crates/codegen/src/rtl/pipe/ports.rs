@@ -3,6 +3,9 @@
 //! A table that nothing changes is there once for every key. One that is changed is there once and has a port for every key of one event:
 //! keys that are asked for on ways that exclude each other share a port, which is given the one that is meant. What tells the ways
 //! apart must be known before tables answer, so conditions that depend on entries do not count. Keys get the first port that takes them.
+//!
+//! Arrays have parts: keys whose ranges meet, directly or by others, are in one, which has a memory and a port of its own. So a part is asked
+//! for one entry of a packet, and changes one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,12 +33,23 @@ pub struct Port {
     /// What the names of the port's signals end with.
     pub end: String,
     pub key: String,
+    /// Of an array with parts: the first number of this one, which goes on to the next one's first.
+    pub from: u64,
     /// Something reads the entry's value.
     pub valued: bool,
     /// Stage in which the key is given.
     pub ask: u32,
     /// Stage in which the entry is there.
     pub answer: u32,
+}
+
+impl Port {
+    /// Signals of the entry.
+    pub fn answers(&self, dag: &Dag) -> Vec<String> {
+        let signals = &dag.tables[self.table].signals;
+        let fields = if self.fixed { &FIELDS[..2] } else { &FIELDS[..] };
+        fields.iter().map(|field| format!("{signals}_{field}{}", self.end)).collect()
+    }
 }
 
 /// Ports, and the port of every key by table.
@@ -112,35 +126,94 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
             change.given = early(&change.given);
         }
         let keys = access.keys.clone();
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut of_key = Vec::new();
-        for (at, key) in keys.iter().enumerate() {
-            let free =
-                |group: &Vec<usize>| group.iter().all(|other| exclude(&key.given, &keys[*other].given));
-            let port = groups.iter().position(free).unwrap_or(groups.len());
-            if port == groups.len() {
-                groups.push(Vec::new());
-                check(dag, table, groups.len(), key.span)?;
-            }
-            groups[port].push(at);
-            of_key.push(port);
-        }
+        let (groups, starts) = match dag.tables[table].kind {
+            TableKind::Array => parts(dag, table, &keys)?,
+            _ => by_ways(dag, table, &keys)?,
+        };
+        let port = |key: usize| groups.iter().position(|group| group.contains(&key)).unwrap_or_default();
+        let of_key = (0..keys.len()).map(port).collect();
         let single = groups.len() == 1;
         let ends: Vec<String> =
             (0..groups.len()).map(|port| if single { String::new() } else { port.to_string() }).collect();
-        for (group, end) in groups.iter().zip(&ends) {
+        for ((group, end), from) in groups.iter().zip(&ends).zip(starts) {
             let key = chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
-            let port = Port { table, fixed: false, end: end.clone(), key, valued: true, ask: 0, answer: 0 };
-            ports.list.push(port);
+            let end = end.clone();
+            ports.list.push(Port { table, fixed: false, end, key, from, valued: true, ask: 0, answer: 0 });
         }
         ports.of_keys.push(of_key);
         ports.ends.push(ends);
         for (number, key) in dag.access[table].lookups.iter().enumerate() {
             let (end, key) = (number.to_string(), key.clone());
-            ports.list.push(Port { table, fixed: true, end, key, valued: true, ask: 0, answer: 0 });
+            ports.list.push(Port { table, fixed: true, end, key, from: 0, valued: true, ask: 0, answer: 0 });
         }
     }
     Ok(ports)
+}
+
+/// Keys by port, and where the ports' parts of the table start.
+type Groups = (Vec<Vec<usize>>, Vec<u64>);
+
+/// Keys on ways that exclude each other together.
+fn by_ways(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let free = |group: &Vec<usize>| group.iter().all(|other| exclude(&key.given, &keys[*other].given));
+        let port = groups.iter().position(free).unwrap_or(groups.len());
+        if port == groups.len() {
+            groups.push(Vec::new());
+            check(dag, table, groups.len(), key.span)?;
+        }
+        groups[port].push(at);
+    }
+    let starts = vec![0; groups.len()];
+    Ok((groups, starts))
+}
+
+/// Keys whose ranges meet together, in the order of their numbers.
+fn parts(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by_key(|key| keys[*key].range);
+    let (mut groups, mut starts): Groups = (Vec::new(), Vec::new());
+    let mut end = 0;
+    for key in order {
+        let (low, high) = keys[key].range;
+        match groups.last_mut() {
+            Some(group) if low <= end => {
+                let exclusive = group.iter().all(|other| exclude(&keys[key].given, &keys[*other].given));
+                if !exclusive {
+                    check(dag, table, 2, keys[key].span)?;
+                }
+                group.push(key);
+            }
+            // Numbers before the first key belong to its part, behind the last one to its.
+            last => {
+                starts.push(if last.is_some() { low } else { 0 });
+                groups.push(vec![key]);
+            }
+        }
+        end = end.max(high);
+    }
+    // What lies behind the table is one part: an entry that is never there.
+    let capacity = u64::from(dag.tables[table].capacity);
+    if let Some(start) = starts.iter().find(|start| **start >= capacity) {
+        let reason = format!(
+            "array `{}` has {capacity} entries, and is asked for number {start}",
+            dag.tables[table].name
+        );
+        let span = keys[groups[starts.iter().position(|other| other == start).unwrap_or_default()][0]].span;
+        return Err(NoPipe { reason, span });
+    }
+    if groups.len() > MOST_PORTS {
+        return Err(NoPipe {
+            reason: format!(
+                "array `{}` is asked for {} keys at once; {MOST_PORTS} at most",
+                dag.tables[table].name,
+                groups.len()
+            ),
+            span: keys[groups[MOST_PORTS][0]].span,
+        });
+    }
+    Ok((groups, starts))
 }
 
 /// Whether a table that is changed can have so many ports.

@@ -1,18 +1,21 @@
 //! Which stage every wire is in.
 //!
-//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: all of
-//! them show their entries in one stage, `first`, late enough that everything else which decides about changes is there before; from there
-//! on what depends on entries is scheduled like all else, and in stage `last` the changes are made. If that is the same stage a packet may
-//! follow in the next cycle; else, so that it sees the changes, it follows `interval` cycles later, the stages from `first` to `last`.
+//! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: one shows
+//! its entry in a stage, `first`, late enough that everything else which decides about its change is there before; from there on what
+//! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
+//! the next cycle; else, so that it sees the change, it follows `interval` cycles later, the most stages from any table's `first` to its
+//! `last`. Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
+//! change depends (`order`); tables that decide about each other have the same.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::{Dag, NoPipe};
 use super::leave::{Commit, aligned, command, commits};
-use super::ports::{FIELDS, Port, allot};
+use super::order::{self, Group, above, cone};
+use super::ports::{Port, allot};
 use super::print::MOST_STAGES;
 use crate::c::names::Names;
 
@@ -34,8 +37,6 @@ pub struct Pipe {
     pub stages: HashMap<String, u32>,
     pub ports: Vec<Port>,
     pub commits: Vec<Commit>,
-    pub first: u32,
-    pub last: u32,
     /// Cycles between packets.
     pub interval: u32,
     /// Stage in which the command to the deparser is complete.
@@ -50,20 +51,6 @@ pub struct Pipe {
     pub notes: HashMap<String, String>,
 }
 
-/// Names that a signal depends on, itself included.
-fn cone<'a>(wires: &HashMap<&'a str, &'a Wire>, roots: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
-    let mut found = BTreeSet::new();
-    let mut stack: Vec<&str> = roots.collect();
-    while let Some(name) = stack.pop() {
-        if found.insert(name)
-            && let Some(wire) = wires.get(name)
-        {
-            stack.extend(used(&wire.value));
-        }
-    }
-    found
-}
-
 /// Schedules all handlers.
 pub fn schedule(
     mut dag: Dag,
@@ -72,7 +59,7 @@ pub fn schedule(
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
     let mut ports = allot(&mut dag, &mut names)?;
-    let commits = commits(&mut dag, &mut names, &ports);
+    let mut commits = commits(&mut dag, &mut names, &ports);
     let header_bytes =
         dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
     let header_bytes: u32 = u32::max(header_bytes, 1);
@@ -80,86 +67,21 @@ pub fn schedule(
     let command = command(&mut dag, &mut names, header_bytes);
     ports.put_in(&mut dag);
     let mut ports = std::mem::take(&mut ports.list);
-    let stages_of = |table: usize| dag.tables[table].pipe_stages();
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let changed: BTreeSet<String> = ports
-        .iter()
-        .filter(|port| !port.fixed)
-        .flat_map(|port| {
-            let signals = &dag.tables[port.table].signals;
-            FIELDS.map(|field| format!("{signals}_{field}{}", port.end))
-        })
-        .collect();
     let mut arrivals = Arrivals::new(wires.clone());
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
-    // Answers of tables that nothing changes, keys of which may be answers of others.
-    let mut open: Vec<usize> = (0..ports.len()).filter(|at| ports[*at].fixed).collect();
-    while !open.is_empty() {
-        let answers = |port: &Port| -> Vec<String> {
-            let signals = &dag.tables[port.table].signals;
-            ["hit", "value"].map(|field| format!("{signals}_{field}{}", port.end)).to_vec()
-        };
-        let waiting: BTreeSet<String> = open.iter().flat_map(|at| answers(&ports[*at])).collect();
-        let ready = open.iter().position(|at| {
-            let needs = cone(&wires, used(&ports[*at].key));
-            !needs.iter().any(|name| waiting.contains(*name))
-        });
-        let Some(ready) = ready else { break };
-        let at = open.remove(ready);
-        let needs = cone(&wires, used(&ports[at].key));
-        if needs.iter().any(|name| changed.contains(*name)) {
-            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(ports[at].table as u32)];
-            let reason = format!("a key of table `{}` depends on a table that is changed", table.name);
-            return Err(NoPipe { reason, span: table.span });
-        }
-        let hashing = if dag.tables[ports[at].table].pipe_hashes() { HASHING } else { 0 };
-        let (stage, ps) = arrivals.expression(&ports[at].key.clone());
-        let ask = if ps + hashing > timing::BUDGET { stage + 1 } else { stage };
-        (ports[at].ask, ports[at].answer) = (ask, ask + stages_of(ports[at].table));
-        for name in answers(&ports[at]) {
-            arrivals.set(&name, (ports[at].answer, FROM_REGISTER));
+    for group in order::order(&dag, &wires, &ports, &commits)? {
+        match group {
+            Group::Fixed(at) => fixed(&dag, &mut arrivals, &mut ports[at]),
+            Group::Changed(tables) => {
+                changed(&dag, &wires, &mut arrivals, &tables, (&mut ports, &mut commits))?
+            }
         }
     }
-    // The stage in which changed tables answer: behind everything else that decides about changes.
-    let mut first = 0;
-    for port in ports.iter().filter(|port| !port.fixed) {
-        let needs = cone(&wires, used(&port.key));
-        if needs.iter().any(|name| changed.contains(*name)) {
-            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(port.table as u32)];
-            let reason = format!(
-                "the key of table `{}`, which is changed, depends on a table that is changed",
-                table.name
-            );
-            return Err(NoPipe { reason, span: table.span });
-        }
-        let hashing = if dag.tables[port.table].pipe_hashes() { HASHING } else { 0 };
-        let (stage, ps) = arrivals.expression(&port.key.clone());
-        let ask = if ps + hashing > timing::BUDGET { stage + 1 } else { stage };
-        first = first.max(ask + stages_of(port.table));
-    }
-    let roots: Vec<String> = commits.iter().flat_map(|commit| commit.deciding().cloned()).collect();
-    let deciding = cone(&wires, roots.iter().flat_map(|text| used(text)));
-    let depends =
-        |name: &str| cone(&wires, std::iter::once(name)).iter().any(|below| changed.contains(*below));
-    let stateful: BTreeSet<&str> = deciding.iter().copied().filter(|name| depends(name)).collect();
-    for name in &stateful {
-        let Some(wire) = wires.get(name) else { continue };
-        for below in used(&wire.value).filter(|below| !stateful.contains(below)) {
-            first = first.max(arrivals.time(below).0 + 1);
-        }
-    }
-    for name in &changed {
-        arrivals.set(name, (first, FROM_REGISTER));
-    }
-    for port in ports.iter_mut().filter(|port| !port.fixed) {
-        (port.ask, port.answer) = (first - stages_of(port.table), first);
-    }
-    let mut last = first;
-    for text in &roots {
-        last = last.max(arrivals.expression(text).0);
-    }
+    let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
+    let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
     let mut exit = last;
     for text in command.values() {
         exit = exit.max(arrivals.expression(text).0);
@@ -195,14 +117,11 @@ pub fn schedule(
         port.valued = valued;
     }
     kept.sort_by_key(|wire| stages.get(&wire.name).copied().unwrap_or(0));
-    let interval = if ports.iter().any(|port| !port.fixed) { last - first + 1 } else { 1 };
     Ok(Pipe {
         constants,
         stages,
         ports,
         commits,
-        first,
-        last,
         interval,
         exit,
         command,
@@ -213,4 +132,74 @@ pub fn schedule(
         notes: dag.notes,
         wires: kept,
     })
+}
+
+/// What a key costs in the stage in which it is given.
+fn looking_up(dag: &Dag, port: &Port) -> u32 {
+    match dag.tables[port.table].pipe_hashes() || port.from > 0 {
+        true => HASHING,
+        false => 0,
+    }
+}
+
+/// The stage in which a port may be given its key.
+fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
+    let (stage, ps) = arrivals.expression(&port.key);
+    if ps + looking_up(dag, port) > timing::BUDGET { stage + 1 } else { stage }
+}
+
+/// A lookup in a table that nothing changes: as soon as its key is there.
+fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
+    port.ask = asked(dag, arrivals, port);
+    port.answer = port.ask + dag.tables[port.table].pipe_stages();
+    for name in port.answers(dag) {
+        arrivals.set(&name, (port.answer, FROM_REGISTER));
+    }
+}
+
+/// Tables that are changed and decide about each other's changes: one stage for their entries, behind everything else that decides.
+fn changed(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    arrivals: &mut Arrivals,
+    tables: &[usize],
+    (ports, commits): (&mut [Port], &mut [Commit]),
+) -> Result<(), NoPipe> {
+    let own = |port: &&mut Port| !port.fixed && tables.contains(&port.table);
+    let answers: Vec<String> = ports.iter_mut().filter(own).flat_map(|port| port.answers(dag)).collect();
+    let depends = above(wires, &answers);
+    let mut first = 0;
+    for port in ports.iter_mut().filter(own) {
+        if cone(wires, used(&port.key)).iter().any(|name| depends.contains(name)) {
+            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(port.table as u32)];
+            let reason = format!(
+                "a key of table `{}`, which is changed, depends on an entry about whose change what is found decides",
+                table.name
+            );
+            return Err(NoPipe { reason, span: table.span });
+        }
+        first = first.max(asked(dag, arrivals, port) + dag.tables[port.table].pipe_stages());
+    }
+    let roots: Vec<String> = commits
+        .iter()
+        .filter(|commit| tables.contains(&commit.table))
+        .flat_map(|commit| commit.deciding().cloned())
+        .collect();
+    let deciding = cone(wires, roots.iter().flat_map(|text| used(text)));
+    let depending = deciding.iter().filter(|name| depends.contains(*name)).filter_map(|name| wires.get(name));
+    let texts = depending.map(|wire| &wire.value).chain(&roots);
+    for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
+        first = first.max(arrivals.time(below).0 + 1);
+    }
+    for name in &answers {
+        arrivals.set(name, (first, FROM_REGISTER));
+    }
+    for port in ports.iter_mut().filter(own) {
+        (port.ask, port.answer) = (first - dag.tables[port.table].pipe_stages(), first);
+    }
+    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(first);
+    for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
+        (commit.first, commit.last) = (first, last);
+    }
+    Ok(())
 }

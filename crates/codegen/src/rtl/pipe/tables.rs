@@ -91,7 +91,11 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 None => none.to_string(),
             };
             let (write, delete) = (changes("w_write", "'0"), changes("w_delete", "'0"));
-            let new = commit.map_or("'0".to_string(), |_| format!("{s}_w_value"));
+            let new = match commit {
+                Some(commit) if commit.values.len() > 1 => all("w_value", "'0"),
+                Some(_) => format!("{s}_w_value"),
+                None => "'0".to_string(),
+            };
             let mut list = vec![
                 format!("ready={}", own("ready")),
                 format!("k_valid={k_valid}"),
@@ -136,8 +140,12 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             let _ = writeln!(
                 out,
                 "  {} #(\n      {}\n  ) u_{s}_{copy} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
-                form.pipe_module(),
-                form.pipe_parameters(number, &valued),
+                form.pipe_module(ports.len()),
+                form.pipe_parameters(
+                    number,
+                    &valued,
+                    &ports.iter().map(|port| port.from).collect::<Vec<_>>()
+                ),
                 connect(&list)
             );
             for (at, port) in ports.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! Entries of tables on a way: asked for once, changed in place, written at the end.
 
+use super::range::meet;
 use super::*;
 
 impl<'a> Walk<'a, '_, '_> {
@@ -34,11 +35,13 @@ impl<'a> Walk<'a, '_, '_> {
         }
         let given = self.given(way);
         let span = self.span;
+        let array = self.dag.tables[at].kind == TableKind::Array;
+        let range = if array { self.range(key) } else { (0, u64::MAX) };
         let access = &mut self.dag.access[at];
         let key = match access.keys.iter().position(|known| known.text == text) {
             Some(key) => key,
             None => {
-                access.keys.push(Key { text, given: Vec::new(), span });
+                access.keys.push(Key { text, given: Vec::new(), range, span });
                 access.keys.len() - 1
             }
         };
@@ -46,7 +49,9 @@ impl<'a> Walk<'a, '_, '_> {
         if !places.iter().any(|known| known.is_subset(&given)) {
             places.push(given);
         }
-        let others = self.slots.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| *other != key);
+        let keys = &access.keys;
+        let same = |other: usize| other != key && meet(keys[other].range, keys[key].range);
+        let others = self.slots.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
         if others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
             let name = &self.dag.tables[at].name;
             return self

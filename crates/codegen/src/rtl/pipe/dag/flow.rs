@@ -196,8 +196,9 @@ impl Walk<'_, '_, '_> {
         } else {
             self.wire("end", 16, format!("{cond} ? {} : {}", a.end, b.end), timing::CHOOSE)
         };
+        let edited = self.join_edits(cond, a.edited, b.edited);
         let has = a.has.min(b.has);
-        self.packet = Some(Packet { cursor, end, has, emitted, doubt: a.doubt });
+        self.packet = Some(Packet { cursor, end, has, emitted, edited, doubt: a.doubt });
         Ok(())
     }
 

@@ -20,6 +20,11 @@ impl Walk<'_, '_, '_> {
                     self.low.know(result, number);
                     return Ok(());
                 }
+                if let Op::Cmp(op, a, b) = op
+                    && self.compare_elapsed(inst.results[0], *op, *a, *b)
+                {
+                    return Ok(());
+                }
                 // Operands are read before the result gets its name: a loop's next trip uses its last one's.
                 let result = inst.results[0];
                 let name = self.low.fresh_of(result);
@@ -44,15 +49,13 @@ impl Walk<'_, '_, '_> {
             }
             Op::Extract { .. }
             | Op::Load { .. }
+            | Op::Store { .. }
             | Op::Skip { .. }
             | Op::Trim { .. }
             | Op::Emit { .. }
             | Op::Reset { .. }
             | Op::Len { .. } => self.packet_op(id),
-            Op::Drop { reason, .. } => {
-                self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
-                Ok(())
-            }
+            Op::Drop { reason, .. } => self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32()))),
             Op::Generate { event, args } => {
                 let name = self.dag.program.events[*event].name.clone();
                 let (kind, number) = match name.as_str() {
@@ -64,15 +67,13 @@ impl Walk<'_, '_, '_> {
                     }
                 };
                 self.certain(&self.packet())?;
-                self.exit(way, kind, number);
-                Ok(())
+                self.exit(way, kind, number)
             }
             Op::Lookup { .. }
             | Op::Contains { .. }
             | Op::Update { .. }
             | Op::Delete { .. }
             | Op::Commute { .. } => self.table_op(id, way),
-            Op::Store { .. } => self.no("bytes of the packet are overwritten in place"),
             Op::PktCsum { .. } => self.no("a checksum over the payload"),
             Op::Random => self.no("random numbers"),
             Op::Extern { .. } => self.no("a function of C"),

@@ -1,5 +1,6 @@
 //! The packet on a way: where the cursor is, what is read of the window, how it leaves.
 
+use super::edits::Leaving;
 use super::*;
 
 impl<'a> Walk<'a, '_, '_> {
@@ -9,6 +10,7 @@ impl<'a> Walk<'a, '_, '_> {
             end: mark("length"),
             has: 0,
             emitted: vec![Emitted::default()],
+            edited: None,
             doubt: None,
         })
     }
@@ -78,7 +80,7 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Extract { .. } => {
                 let cursor = packet.cursor.clone();
                 let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
-                self.read(inst.results[0], inst.results[1], &cursor, &packet)?;
+                self.read(inst.results[0], inst.results[1], (&cursor, None), &packet)?;
                 packet.cursor = self.behind(&cursor, size);
                 // What was there before is there again.
                 if self.low.constant(inst.results[0]).is_none() {
@@ -86,20 +88,25 @@ impl<'a> Walk<'a, '_, '_> {
                 }
             }
             Op::Load { off, .. } => {
+                let mut far = None;
                 let cursor = match self.low.constant(*off) {
                     Some(off) => self.behind(&packet.cursor, off as u32),
                     None => {
+                        let beyond = self.range(*off).1 >= 1 << 15;
                         let Some(most_off) = self.most_of(*off) else {
                             return self.no("bytes are read at a place that has no small bound");
                         };
                         let off = self.low.u32(*off);
+                        let off = self.wire("off", 32, off, 0);
+                        far = beyond.then(|| self.wire("far", 1, format!("|{off}[31:15]"), timing::tree(17)));
                         let value = format!("{} + 16'({off})", text(&packet.cursor));
                         let signal = self.wire("place", 16, value, timing::carry(12));
                         Cursor::Signal(signal, most(&packet.cursor) + most_off)
                     }
                 };
-                self.read(inst.results[0], inst.results[1], &cursor, &packet)?;
+                self.read(inst.results[0], inst.results[1], (&cursor, far), &packet)?;
             }
+            Op::Store { off, value, .. } => return self.store(inst.results[0], *off, *value),
             Op::Skip { len, .. } => {
                 let back = Box::new(packet.cursor.clone());
                 packet.doubt = Some((inst.results[0], back));
@@ -174,12 +181,12 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// A value at `cursor`, zero if the frame ends before it does.
+    /// A value at `cursor`, zero if the frame ends before it does, or if it is `far` beyond all frames.
     pub(super) fn read(
         &mut self,
         ok: ValueId,
         value: ValueId,
-        cursor: &Cursor,
+        (cursor, far): (&Cursor, Option<String>),
         packet: &Packet,
     ) -> Result<(), NoPipe> {
         let ty = self.low.ty(value);
@@ -194,7 +201,8 @@ impl<'a> Walk<'a, '_, '_> {
         let (fits, delay) = match cursor {
             Cursor::At(at) => at_least(end, 16, u64::from(at + size)),
             Cursor::Signal(signal, _) => {
-                (format!("{end} >= {signal} + {}", number(16, u64::from(size))), timing::carry(16))
+                let near = far.map_or(String::new(), |far| format!("!{far} && "));
+                (format!("{near}{end} >= {signal} + {}", number(16, u64::from(size))), timing::carry(16))
             }
         };
         let name = self.low.rename(ok);
@@ -205,14 +213,12 @@ impl<'a> Walk<'a, '_, '_> {
         }
         let ok = mark(&name);
         let bytes = match cursor {
-            Cursor::At(at) => self.wire(
-                "bytes",
-                8 * size,
-                format!("{}[{}:{}]", mark("window"), 8 * (at + size) - 1, 8 * at),
-                0,
-            ),
+            Cursor::At(at) => self.frame(packet.edited.as_ref(), *at, at + size),
             Cursor::Signal(signal, most) => {
-                let top = format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1);
+                let top = match &packet.edited {
+                    None => format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1),
+                    edited => self.frame(edited.as_ref(), 0, most + size),
+                };
                 let shifted = format!("{}'({top} >> {{{signal}, 3'b000}})", 8 * size);
                 self.wire("bytes", 8 * size, shifted, timing::mux(*most))
             }
@@ -227,20 +233,24 @@ impl<'a> Walk<'a, '_, '_> {
         Ok(())
     }
 
-    pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) {
-        let packet = self.packet();
-        let lists = if kind == kind::DROP { vec![Emitted::default()] } else { packet.emitted };
-        for Emitted { when, parts } in lists {
-            let way = when.iter().fold(way.clone(), |way, condition| self.and(&way, condition));
-            let exit = Exit {
-                when: way,
-                kind,
-                number: number.clone(),
-                header: parts,
-                from: text(&packet.cursor),
-                end: packet.end.clone(),
-            };
-            self.dag.exits.push(exit);
+    pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) -> Result<(), NoPipe> {
+        let mut packet = self.packet();
+        let lists = match kind {
+            kind::DROP => vec![Emitted::default()],
+            _ => std::mem::take(&mut packet.emitted),
+        };
+        if kind == kind::DROP {
+            packet.edited = None;
         }
+        for Emitted { when, parts: mut header } in lists {
+            let way = when.iter().fold(way.clone(), |way, condition| self.and(&way, condition));
+            let emitted = header.iter().map(|part| part.1).sum();
+            let Leaving { part, hlen, from } = self.leaving(&packet, emitted)?;
+            header.extend(part);
+            let cursor = if let Cursor::At(at) = packet.cursor { Some(at) } else { None };
+            let (number, end) = (number.clone(), packet.end.clone());
+            self.dag.exits.push(Exit { when: way, kind, number, header, hlen, from, end, cursor, emitted });
+        }
+        Ok(())
     }
 }

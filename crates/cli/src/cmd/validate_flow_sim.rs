@@ -1,0 +1,248 @@
+//! Rows of `nicforge validate flow` that need a NIC: flow programs planned and simulated on `liquidio`, the published one.
+//!
+//! All of it is *modelled*: rates are what the simulator passes when more is offered than fits, with the costs and the PCIe link of
+//! `targets/liquidio.toml`, of which none was chosen by these rows. docs/validation/flow.md says what misses and why.
+//!
+//! **Blocking transfers.** The published system without its synchronisation layer is one whose cores wait for every transfer of an
+//! entry: one reads its status in the host's memory, one moves it ([`blocking`]). Batched and asynchronous is the target as it is.
+
+use nicforge_ir::{Input, InputEvent, Program, Verified};
+use nicforge_plan::Objective;
+use nicforge_planner::assemble;
+use nicforge_planner::instance::Config;
+use nicforge_planner::mapping::Goal;
+use nicforge_planner::search::{Limits, search};
+use nicforge_run::sim::Compiled;
+use nicforge_sim::workload::{Replay, Timed};
+use nicforge_sim::{Effect, Handlers as _, Options, Report, Trace};
+use nicforge_target::{Device, Link, Target, Traffic};
+
+use super::matrix;
+use super::validate::Row;
+use super::validate_flow::Place;
+use super::validate_flow_load::{KEYS, Load, request, tuple};
+use crate::context::Failure;
+use crate::interrupt;
+
+/// A message, and how much of it the host reads: ratios 1/5 to 4/5, with the published speed-ups.
+const WHOLE: u32 = 1024;
+const LIVE: [(u32, &str, f64); 7] = [
+    (205, "1/5", 3.1),
+    (256, "1/4", 2.5),
+    (341, "1/3", 2.0),
+    (512, "1/2", 1.5),
+    (683, "2/3", 1.3),
+    (768, "3/4", 1.2),
+    (819, "4/5", 1.2),
+];
+/// Bytes of messages for which transfers are compared.
+const SIZES: [u32; 4] = [32, 64, 128, 256];
+const SPEED: &str = "speed-up, modelled";
+const HOST: &str = "host's time saved, factor, modelled";
+/// Cores of the host, where it is not to be what limits, and where a core is what is measured.
+const MANY: u32 = 8;
+/// Frames offered; the first fifth fills the queues.
+const FRAMES: usize = 8_000;
+/// Requests that the caches have seen before.
+const WARM: usize = 100_000;
+
+/// All rows.
+///
+/// # Errors
+/// Those of the programs, and of what plans and simulates them.
+pub fn rows(place: &Place, load: &Load) -> Result<Vec<Row>, Failure> {
+    let mut bench = Bench { place, target: matrix::find("liquidio")?, rows: Vec::new() };
+    bench.fields()?;
+    bench.store(load)?;
+    bench.analytics()?;
+    Ok(bench.rows)
+}
+
+/// What rows are made with.
+struct Bench<'a> {
+    place: &'a Place,
+    target: Target,
+    rows: Vec<Row>,
+}
+
+impl Bench<'_> {
+    /// `published` are the ends of what is published for the case, of which the nearest one is compared; not a number where
+    /// nothing is.
+    fn row(&mut self, case: &str, metric: &'static str, (least, most): (f64, f64), ours: f64) {
+        let case = if least < most { format!("{case} ({least} to {most})") } else { case.to_string() };
+        let published = if least.is_nan() { least } else { ours.clamp(least, most) };
+        self.rows.push(Row { source: "Floem", case, metric, published, ours, calibrated: false });
+    }
+
+    fn batched(&mut self, what: &str, published: (f64, f64), [batched, blocking]: [f64; 2]) {
+        self.row(
+            &format!("{what}, batched against blocking transfers"),
+            SPEED,
+            published,
+            batched / blocking,
+        );
+    }
+
+    fn fields(&mut self) -> Result<(), Failure> {
+        let small = frames(|n| vec![n as u8; 60], 2);
+        let messages = |bench: &Bench, whole: u32, live: u32| {
+            let program = bench.place.program("fields.py", &[&whole.to_string(), &live.to_string()])?;
+            let reports = bench.simulated(&program, MANY, &small, &[])?;
+            Ok::<_, Failure>(reports.map(|r| r.stages.last().map_or(0.0, |stage| stage.events_per_second)))
+        };
+        let whole = messages(self, WHOLE, WHOLE)?[0];
+        for (live, ratio, published) in LIVE {
+            let gain = messages(self, WHOLE, live)?[0] / whole;
+            self.row(
+                &format!("{ratio} of {WHOLE} B used by the host, against all"),
+                SPEED,
+                (published, published),
+                gain,
+            );
+        }
+        for size in SIZES {
+            let rates = messages(self, size, size)?;
+            self.batched(&format!("messages of {size} B"), (9.0, 15.0), rates);
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, load: &Load) -> Result<(), Failure> {
+        let fill = (0..KEYS as u32).map(|key| (key, true));
+        let requests = fill.chain(load.requests().take(WARM + FRAMES));
+        let all: Vec<InputEvent> =
+            requests.enumerate().map(|(n, (key, write))| request(n, key, write)).collect();
+        let (before, asked) = all.split_at(KEYS + WARM);
+        let store = |bench: &Bench, cores: u32, args: &[&str]| {
+            let program = bench.place.program("examples/flow/kvs/kvs.py", &[args, &["emit"]].concat())?;
+            bench.simulated(&program, cores, asked, before)
+        };
+        let sharded = store(self, MANY, &["--variant", "sharded", "--threads", "8"])?;
+        self.batched("the store, sharded", (7.2, 14.1), sharded.map(|report| report.delivered.pps));
+        let [alone, _] = store(self, 1, &["--variant", "cpu"])?;
+        for (policy, ways, published) in [
+            ("write-through", "5", (1.0, 1.0)),
+            ("write-back", "2", (1.28, 3.6)),
+            ("write-back", "5", (1.28, 3.6)),
+        ] {
+            let args = ["--variant", "nic-cache", "--policy", policy, "--buckets", "32768", "--ways", ways];
+            let [near, _] = store(self, 1, &args)?;
+            let case = format!("the store, {policy} cache of 2^15 buckets of {ways}, against the host alone");
+            self.row(&case, SPEED, published, near.delivered.pps / alone.delivered.pps);
+            self.row(&case, HOST, (f64::NAN, f64::NAN), host_time(&alone) / host_time(&near));
+        }
+        Ok(())
+    }
+
+    fn analytics(&mut self) -> Result<(), Failure> {
+        let tuples = frames(tuple, 1);
+        let told = |report: Report| report.packets.messages as f64 / report.seconds;
+        let sent = |bench: &Bench, variant: &str| {
+            let program = bench.place.program("tuples.py", &[variant])?;
+            Ok::<_, Failure>(bench.simulated(&program, 1, &tuples, &[])?.map(told)[0])
+        };
+        let gain = sent(self, "bypass")? / sent(self, "queue")?;
+        self.row("tuples for the own node, past the NIC against by way of it", SPEED, (1.75, 1.96), gain);
+        let program = self.place.program("examples/flow/analytics/analytics.py", &["emit"])?;
+        let rates = self.simulated(&program, 1, &tuples, &[])?.map(told);
+        self.batched("tuples of the other node", (3.7, 3.7), rates);
+        Ok(())
+    }
+
+    /// A program planned for the target and simulated with frames as fast as the ports carry them, after others that take no
+    /// time: on the target as it is, and with blocking transfers.
+    fn simulated(
+        &self,
+        program: &Verified<Program>,
+        host_cores: u32,
+        events: &[InputEvent],
+        before: &[InputEvent],
+    ) -> Result<[Report; 2], Failure> {
+        let target = &self.target;
+        let bytes = match events.first().map(|event| &event.input) {
+            Some(Input::Net { frame, .. }) => frame.len() as u32,
+            _ => 64,
+        };
+        let traffic = Traffic { frame_bytes: bytes, flows: KEYS as u32 };
+        let config = Config { traffic, host_cores, round: true, ..Config::default() };
+        // The program as it is written: its queues are what is looked at.
+        let limits = Limits { candidates: 1, until: None, beyond_ceiling: false };
+        let found = search(program, target, &config, Goal::Rate, limits, &interrupt::stopped)
+            .map_err(|e| Failure::user(e.to_string()))?;
+        let plan = assemble::plan(program, target, &config, Objective::Rate, &found, found.best);
+        let planned = assemble::program_of(&plan).map_err(Failure::user)?;
+        let mut compiled = Compiled::new(&planned, false).map_err(|e| Failure::of(e.fault(), e))?;
+        warm(&mut compiled, before)?;
+        let wire = f64::from((bytes + target.ports.overhead_bytes) * 8) / target.ports.rate.value * 1e12;
+        let apart = wire / f64::from(program.ports);
+        let options = Options {
+            warm_up_ps: (apart * FRAMES as f64 / 5.0) as u64,
+            duration_ps: Some((apart * FRAMES as f64) as u64),
+            drain: false,
+            stop: &interrupt::stopped,
+            ..Options::default()
+        };
+        let mut run = |target: &Target| {
+            compiled.stepper().reset();
+            let mut workload = Replay::new(events, Timed::Apart(apart), 1);
+            nicforge_sim::run(target, &plan, &planned, &mut compiled, &mut workload, &options)
+                .map_err(|e| Failure::user(e.to_string()))
+        };
+        Ok([run(target)?, run(&blocking(target))?])
+    }
+}
+
+/// Seconds of the host's cores for each answer.
+fn host_time(report: &Report) -> f64 {
+    let host = report.stages.iter().filter(|stage| stage.group == "host");
+    host.map(|stage| stage.busy * f64::from(stage.replicas)).sum::<f64>() / report.delivered.pps
+}
+
+/// The target, with cores that wait for the two transfers of every entry.
+fn blocking(target: &Target) -> Target {
+    let mut target = target.clone();
+    let Some(wire) = target.host_link.clone() else { return target };
+    let nic =
+        |name: &str| target.units.iter().find(|unit| unit.name == name).filter(|u| u.device == Device::Nic);
+    // Of links across, the clock of the NIC's core and whether it sends.
+    let ends = |link: &Link| match (nic(&link.from), nic(&link.to)) {
+        (Some(core), None) => Some((core.clock.value, true)),
+        (None, Some(core)) => Some((core.clock.value, false)),
+        _ => None,
+    };
+    let ends: Vec<_> = target.links.iter().map(ends).collect();
+    for (link, end) in target.links.iter_mut().zip(ends) {
+        let Some((clock, sends)) = end else { continue };
+        let waited = if sends { &mut link.send_cycles } else { &mut link.receive_cycles };
+        *waited += 2.0 * wire.latency.value * 1e-9 * clock;
+    }
+    target
+}
+
+/// As many frames as are offered, on so many ports.
+fn frames(of: impl Fn(usize) -> Vec<u8>, ports: u32) -> Vec<InputEvent> {
+    let one = |n: usize| InputEvent {
+        input: Input::Net { port: n as u32 % ports, frame: of(n) },
+        time_ns: n as u64,
+        seed: n as u64,
+    };
+    (0..FRAMES).map(one).collect()
+}
+
+/// Runs events through all handlers, one after the other.
+fn warm(compiled: &mut Compiled, events: &[InputEvent]) -> Result<(), Failure> {
+    let mut trace = Trace::default();
+    for event in events {
+        let Input::Net { port, frame } = &event.input else { continue };
+        let mut waiting = vec![compiled.arrive(*port, frame, event.time_ns, event.seed)];
+        while let Some(message) = waiting.pop() {
+            trace.clear();
+            compiled.run(message, &mut trace).map_err(|e| Failure::user(e.to_string()))?;
+            waiting.extend(trace.effects.iter().filter_map(|effect| match effect {
+                Effect::Generate { message, .. } => Some(*message),
+                _ => None,
+            }));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Bytes of the frame that are overwritten where they lie.
+//!
+//! The packet buffer is not written: the bytes that may be other ones than there, one stretch from the first to the last, are a signal, which
+//! reads look at, and which leaves as the end of the new headers. So payload begins behind the stretch, or where the frame ends before.
+
+use super::*;
+
+/// Bytes `from..to` of the frame as they are now, byte `from` lowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edited {
+    pub from: u32,
+    pub to: u32,
+    bytes: String,
+}
+
+impl Walk<'_, '_, '_> {
+    /// Bytes `from..to` of the frame, wherever they are, the first one lowest.
+    pub(super) fn frame(&mut self, edited: Option<&Edited>, from: u32, to: u32) -> String {
+        let mut parts = Vec::new();
+        let mut piece = |walk: &mut Self, signal: &str, low: u32, high: u32| {
+            if low < high {
+                let value = format!("{signal}[{}:{}]", 8 * high - 1, 8 * low);
+                parts.push(walk.wire("bytes", 8 * (high - low), value, 0));
+            }
+        };
+        let window = mark("window");
+        match edited.filter(|edited| edited.from < to && from < edited.to) {
+            None => piece(self, &window, from, to),
+            Some(edited) => {
+                piece(self, &window, from, edited.from);
+                let (low, high) = (from.max(edited.from), to.min(edited.to));
+                piece(self, &edited.bytes.clone(), low - edited.from, high - edited.from);
+                piece(self, &window, edited.to, to);
+            }
+        }
+        parts.reverse();
+        match &parts[..] {
+            [one] => one.clone(),
+            _ => self.wire("bytes", 8 * (to - from), format!("{{{}}}", parts.join(", ")), 0),
+        }
+    }
+
+    /// Overwrites bytes `off` behind the cursor, if they are all there.
+    pub(super) fn store(&mut self, ok: ValueId, off: ValueId, value: ValueId) -> Result<(), NoPipe> {
+        let packet = self.packet();
+        let size = self.dag.bits.bytes(self.low.ty(value));
+        let (least, far) = self.range(off);
+        let start = if let Cursor::At(at) = packet.cursor { at } else { 0 };
+        let last = u64::from(most(&packet.cursor) + size) + far;
+        if last > u64::from(MOST_WINDOW) {
+            return match far {
+                0..0x1_0000 => self.no(&format!(
+                    "byte {last} of a frame is overwritten; a pipe has the first {MOST_WINDOW}"
+                )),
+                _ => self.no("bytes are overwritten at a place that has no small bound"),
+            };
+        }
+        // The stretch of bytes of which some are overwritten.
+        let (from, to) = (start + least as u32, last as u32);
+        self.dag.window = self.dag.window.max(to);
+        let bytes = self.low.bytes_of(value);
+        let old = self.frame(packet.edited.as_ref(), from, to);
+        let (fits, delay, new, later) = match &packet.cursor {
+            Cursor::At(_) if to - from == size => {
+                let (fits, delay) = at_least(&packet.end, 16, u64::from(to));
+                (fits, delay, bytes, 0)
+            }
+            cursor => {
+                let place = format!("{} + 16'({})", text(cursor), self.low.u32(off));
+                let place = self.wire("place", 16, place, timing::carry(12));
+                let fits = format!("{} >= {place} + {}", packet.end, number(16, u64::from(size)));
+                let width = 8 * (to - from);
+                let shift = format!("{place} - {}", number(16, u64::from(from)));
+                let shift = self.wire("shift", 16, shift, timing::carry(12));
+                let mask = Lower::resize(&format!("{{{}{{1'b1}}}}", 8 * size), 8 * size, width);
+                let moved = |what: &str| format!("({what} << {{{shift}, 3'b000}})");
+                let new = format!(
+                    "({old} & ~{}) | {}",
+                    moved(&mask),
+                    moved(&Lower::resize(&bytes, 8 * size, width))
+                );
+                let later = timing::mux(to - from - size + 1) + timing::CHOOSE;
+                (fits, timing::carry(16), self.wire("edited", width, new, later), timing::CHOOSE)
+            }
+        };
+        let name = self.low.rename(ok);
+        if matches!(packet.cursor, Cursor::At(_)) && to <= packet.has {
+            self.low.know(ok, 1);
+            self.edit(from, to, new);
+        } else {
+            self.put(&name, 1, fits, delay);
+            let new = format!("{} ? {new} : {old}", mark(&name));
+            let new = self.wire("edited", 8 * (to - from), new, later.max(timing::CHOOSE));
+            self.edit(from, to, new);
+        }
+        Ok(())
+    }
+
+    /// Bytes `from..to` become other ones.
+    fn edit(&mut self, from: u32, to: u32, bytes: String) {
+        let mut packet = self.packet();
+        let stretch = match packet.edited.clone() {
+            None => Edited { from, to, bytes },
+            Some(before) => {
+                let mut parts = Vec::new();
+                let (first, last) = (before.from.min(from), before.to.max(to));
+                if first < from {
+                    parts.push(self.frame(Some(&before), first, from));
+                }
+                parts.push(bytes);
+                if to < last {
+                    parts.push(self.frame(Some(&before), to, last));
+                }
+                parts.reverse();
+                let bytes = self.wire("edited", 8 * (last - first), format!("{{{}}}", parts.join(", ")), 0);
+                Edited { from: first, to: last, bytes }
+            }
+        };
+        packet.edited = Some(stretch);
+        self.packet = Some(packet);
+    }
+
+    /// What is overwritten where two ways join: `a` if `cond`, else `b`.
+    pub(super) fn join_edits(&mut self, cond: &str, a: Option<Edited>, b: Option<Edited>) -> Option<Edited> {
+        if a == b {
+            return a;
+        }
+        let both = [&a, &b];
+        let from = both.iter().filter_map(|edited| edited.as_ref().map(|edited| edited.from)).min()?;
+        let to = both.iter().filter_map(|edited| edited.as_ref().map(|edited| edited.to)).max()?;
+        let [a, b] = both.map(|edited| self.frame(edited.as_ref(), from, to));
+        let bytes = self.wire("edited", 8 * (to - from), format!("{cond} ? {a} : {b}"), timing::CHOOSE);
+        Some(Edited { from, to, bytes })
+    }
+
+    /// How a packet leaves behind headers of so many bytes: the overwritten bytes as one more, and where headers and payload are then.
+    pub(super) fn leaving(&mut self, packet: &Packet, emitted: u32) -> Result<Leaving, NoPipe> {
+        let cursor = text(&packet.cursor);
+        let length = number(16, u64::from(emitted));
+        let Some(edited) = packet.edited.as_ref().filter(|edited| edited.to > start_of(&packet.cursor))
+        else {
+            return Ok(Leaving { part: None, hlen: length, from: cursor });
+        };
+        let Cursor::At(at) = packet.cursor else {
+            return self.no("bytes are overwritten in place, and headers end at a place that is data");
+        };
+        let bytes = edited.to - at;
+        let part = Some((self.frame(Some(edited), at, edited.to), bytes));
+        let [all, to] = [emitted + bytes, edited.to].map(|count| number(16, u64::from(count)));
+        if edited.to <= packet.has {
+            return Ok(Leaving { part, hlen: all, from: to });
+        }
+        let (fits, delay) = at_least(&packet.end, 16, u64::from(edited.to));
+        let fits = self.wire("fits", 1, fits, delay);
+        let end = &packet.end;
+        let from = self.wire("from", 16, format!("{fits} ? {to} : {end}"), timing::CHOOSE);
+        let short = match emitted.checked_sub(at) {
+            Some(more) => format!("{end} + {}", number(16, u64::from(more))),
+            None => format!("{end} - {}", number(16, u64::from(at - emitted))),
+        };
+        let hlen = self.wire("hlen", 16, format!("{fits} ? {all} : {short}"), timing::carry(16));
+        Ok(Leaving { part, hlen, from })
+    }
+}
+
+/// Headers and payload of a packet that leaves.
+pub(super) struct Leaving {
+    pub part: Option<(String, u32)>,
+    /// Bytes of headers, 16 bits.
+    pub hlen: String,
+    /// Where payload begins in the frame, 16 bits.
+    pub from: String,
+}
+
+fn start_of(cursor: &Cursor) -> u32 {
+    if let Cursor::At(at) = cursor { *at } else { 0 }
+}
