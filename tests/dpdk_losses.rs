@@ -17,7 +17,8 @@ use nicforge_tests::pipes::{event, program, stage};
 
 /// Packets received, and packets of which is known what became of them.
 fn balance(stats: &DpdkStats) -> (u64, u64) {
-    let refused: u64 = stats.workers.iter().map(|worker| worker.tx_failed + worker.lost).sum();
+    let refused: u64 =
+        stats.workers.iter().map(|worker| worker.tx_failed + worker.lost + worker.overrun).sum();
     let left = stats.sent.iter().sum::<u64>() + stats.to_stack + stats.to_host;
     (stats.received, left + stats.dropped() + stats.no_port + refused + stats.stranded)
 }
@@ -212,6 +213,42 @@ handler work on work(%pkt: packet, %first: u8) side host {
 }
 ";
 
+/// A queue that may lose has the room it says: what comes on top is lost and counted, and a comparison loses nothing.
+#[test]
+fn a_queue_that_may_lose_has_the_room_it_says() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let run = |room: &str| {
+        let text = DIVIDED.replace(" side host {", &format!("{room} {{"));
+        let program =
+            verify(parse(&text).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
+        let pipeline = two_stages(&program);
+        let app = DpdkProgram::new(&program, &pipeline).unwrap_or_else(|e| panic!("{e}"));
+        let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+        let out = format!("{},tx_pcap={}", endless(dir.path()), dir.path().join("out.pcap").display());
+        let ports = Ports { vdevs: vec![out], limit: 10_000, longest_frame: 1514, halt: None };
+        let run = app.run_ports(&ports, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let (received, known) = balance(&run.stats);
+        assert_eq!((received, run.stats.stranded), (known, 0), "{:?}", run.stats);
+        let seen = &run.tables[&program.table_named("seen").unwrap()][0].value;
+        let overrun: u64 = run.stats.workers.iter().map(|worker| worker.overrun).sum();
+        assert_eq!(u64::from_le_bytes(seen[..8].try_into().unwrap()) + overrun, received, "{:?}", run.stats);
+        let frame = |n: u64| Input::Net { port: 0, frame: vec![n as u8; 60] };
+        let list: Vec<InputEvent> =
+            (0..100).map(|n| InputEvent { time_ns: n, seed: 0, input: frame(n) }).collect();
+        let (compared, differences) =
+            verify_dpdk(&program, &program, &pipeline, &[], &list).unwrap_or_else(|e| panic!("{e}"));
+        assert!(differences.is_empty(), "{differences:?}");
+        assert_eq!(compared.stats.workers.iter().map(|worker| worker.overrun).sum::<u64>(), 0);
+        (overrun, received)
+    };
+    // Bursts of 32 come at once.
+    let (lost, received) = run(" room 4 loses");
+    assert!(lost > 0 && lost < received, "{lost} of {received}");
+    assert_eq!(run(" room 4 waits").0, 0);
+}
+
 /// The process with the host's stages is killed in the middle of the traffic and started again: the other one waits, and nothing is
 /// lost but what had been taken out of a queue.
 #[test]
@@ -219,14 +256,7 @@ fn a_host_process_may_be_killed_and_come_back() {
     if dpdk_is_missing() {
         return;
     }
-    let program =
-        verify(parse(DIVIDED).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
-    let pipeline = Pipeline {
-        stages: vec![stage(&program, &["net_recv"], 1, false), stage(&program, &["work"], 1, false)],
-        steering: Vec::new(),
-        ordered_output: false,
-        context: Default::default(),
-    };
+    let (program, pipeline) = divided();
     let app =
         DpdkProgram::new(&program, &pipeline).and_then(DpdkProgram::apart).unwrap_or_else(|e| panic!("{e}"));
     let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
@@ -272,4 +302,41 @@ fn a_host_process_may_be_killed_and_come_back() {
     let seen = &run.tables[&program.table_named("seen").unwrap()][0].value;
     let seen = u64::from_le_bytes(seen[..8].try_into().unwrap());
     assert!((1..40_000).contains(&seen), "{seen}");
+}
+
+/// A message that nothing comes behind crosses, and so does its answer.
+#[test]
+fn a_message_alone_does_not_wait_for_others() {
+    if dpdk_is_missing() {
+        return;
+    }
+    let (program, pipeline) = divided();
+    let app = DpdkProgram::new(&program, &pipeline).and_then(DpdkProgram::apart);
+    let mut app = app.unwrap_or_else(|e| panic!("{e}"));
+    for device in [None, Some("dma_skeleton0")] {
+        app = app.with_dma(device);
+        let input = Input::Net { port: 0, frame: vec![7; 60] };
+        let event = InputEvent { time_ns: 0, seed: 0, input };
+        let run = app.run(&[event], &[]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((run.outputs[0].len(), run.stats.stranded), (1, 0), "{run:?}");
+        let link = run.stats.link;
+        assert_eq!((link.moved, link.commands, link.device), (1, 1, device.is_some()), "{run:?}");
+    }
+}
+
+/// A program of which a part runs on the host, and its pipeline.
+fn divided() -> (Verified<Program>, Pipeline) {
+    let program =
+        verify(parse(DIVIDED).unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{}", e[0]));
+    let pipeline = two_stages(&program);
+    (program, pipeline)
+}
+
+fn two_stages(program: &Program) -> Pipeline {
+    Pipeline {
+        stages: vec![stage(program, &["net_recv"], 1, false), stage(program, &["work"], 1, false)],
+        steering: Vec::new(),
+        ordered_output: false,
+        context: Default::default(),
+    }
 }

@@ -12,6 +12,7 @@ from nicforge.flow import (
     Out,
     Program,
     Queue,
+    Reply,
     State,
     Struct,
     Table,
@@ -262,6 +263,64 @@ def test_byte_strings_cross_by_their_size(capture):
         assert "7 of 7 events, 1 of 1 table" in program.verify(target, "--pcap", path)
 
 
+class Pair(State):
+    first_length = Field(u8, initial=0)
+    second_length = Field(u8, initial=0)
+    first = Field(bytes_(32), size="first_length")
+    second = Field(bytes_(16), size="second_length")
+
+
+class TakeTwo(Element):
+    """Two strings behind their lengths, which are bytes 0 and 1."""
+
+    inp, out = In(pkt=packet), Out(packet)
+    state = Pair
+    body = """
+        uint8_t of[2] = {0, 0};
+        nf_load(pkt, 0, &of);
+        state->first_length = of[0] % 33;
+        state->second_length = of[1] % 17;
+        for (uint32_t i = 0; i < 32; i++) {
+            uint8_t c = 0;
+            nf_load(pkt, 2 + i, &c);
+            state->first.b[i] = c;
+        }
+        for (uint32_t i = 0; i < 16; i++) {
+            uint8_t c = 0;
+            nf_load(pkt, 34 + i, &c);
+            state->second.b[i] = c;
+        }
+        out(pkt);
+    """
+
+
+class DigestTwo(Element):
+    inp, out = In(pkt=packet), Out(packet)
+    state = Pair
+    body = """
+        uint32_t of[2] = {nf_hash(state->first_length, state->first), nf_hash(state->second_length, state->second)};
+        nf_store(pkt, 52, &of);
+        out(pkt);
+    """
+
+
+def test_two_byte_strings_cross_by_their_sizes(capture):
+    network = FromNet()
+    network >> TakeTwo() >> Queue("pairs") >> DigestTwo() >> Reply()
+    program = Program("pairs", network)
+    carried = program.carried()
+    sizes = [(first, second) for first in (16, 32) for second in (8, 16)]
+    assert {f"pairs_{first}_{second}" for first, second in sizes} == set(carried)
+    for first, second in sizes:
+        assert carried[f"pairs_{first}_{second}"]["part"] == first
+        assert carried[f"pairs_{first}_{second}"]["part_1"] == second
+    lengths = [(first, second) for first in (0, 8, 9, 16, 17, 32) for second in (0, 4, 5, 16)]
+    path = capture([bytes(of) + bytes((11 * i + of[0]) & 255 for i in range(70)) for of in lengths])
+    assert program.run(path)["sent"] == [24, 0]
+    for target in ("dpdk", "liquidio"):
+        assert "24 of 24 events" in program.verify(target, "--pcap", path)
+
+
 def test_mistakes_in_states_are_named():
     refused(lambda: type("Empty", (State,), {}), "state `Empty` has no fields")
     refused(lambda: Field(packet), "a field has no type that values can have")
@@ -273,6 +332,10 @@ def test_mistakes_in_states_are_named():
     )
     unset = {"n": Field(u32), "b": Field(bytes_(8), size="n")}
     refused(lambda: type("Unset", (State,), unset), "which is no integer field with a first value")
+    three = {name: Field(bytes_(8), size="n") for name in "abc"}
+    refused(
+        lambda: type("Three", (State,), {"n": Field(u32, initial=0), **three}), "has more than 2 byte strings with a size"
+    )
     plain = {"n": Field(u32, initial=0), "b": Field(u8[8], size="n")}
     refused(lambda: type("Plain", (State,), plain), "has a size and is no byte string")
     refused(

@@ -3,10 +3,14 @@
  * nf_far.h (dpdk) - an application as two processes: stages that are pinned to the host run in one of their own. A part
  * of nf_main.h.
  *
- * Both are the same executable. Each worker of a host stage has two queues in a file that both map (nf_link.h, plain
- * form): up to it and down from it. In the NIC's process its lcore only hands over: what its rings bring goes up, what
- * comes down goes to the receiver's ring. So order, progress and the closed loop are as with any other worker: what was
- * handed over is done when the other end has freed its entry, and what it led to is down before that.
+ * Both are the same executable. Each worker of a host stage has two queues in the host's memory, a file that both map:
+ * up to it and down from it. The host's process is at their near ends (nf_link.h), the NIC's at the far ones
+ * (nf_link_far.h): it touches the file by DMA only (nf_dma.h), in runs of entries, and a run leaves by its deadline
+ * whether or not more comes. In the NIC's process a far worker's lcore only hands over: what its rings bring goes up,
+ * what comes down goes to the receiver's ring. So order, progress and the closed loop are as with any other worker:
+ * what was handed over is done when the other end has freed its entry and what it led to is down. The host puts that
+ * into memory before it frees the entry, so it is here when a read that began after the credit came has found the end
+ * of the queue.
  *
  * A host process that dies is started again by whoever started it. It finds the queues as they are; what it had taken
  * is counted as lost, and its tables begin anew. Counters lie in the file, so they go on; what an event counted just
@@ -15,12 +19,14 @@
 #ifndef NF_DPDK_FAR_H
 #define NF_DPDK_FAR_H
 
-#include "nf_link.h"
+#include "nf_dma.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #define NF_FAR_ENTRIES 1024u
+/* Entries of one transfer. */
+#define NF_FAR_BATCH 32u
 #define NF_FAR_READY 0x6e69636672676531u
 
 struct nf_far_shared {
@@ -37,12 +43,15 @@ struct nf_far_message {
     u32 spare;
 };
 
+/* Queues of a worker: those of the host's process, or of the NIC's. */
 struct nf_far_ends {
-    struct nf_link up;
-    struct nf_link down;
-    /* Of the NIC's end: numbers of what was handed over, and how many of those entries are free again. */
+    struct nf_link near_up, near_down;
+    struct nf_link_far up, down;
+    /* Of the NIC's process: numbers of what was handed over, and how much of it is done. */
     u64 sequences[NF_FAR_ENTRIES];
-    u64 freed;
+    struct nf_link_done done;
+    /* A message that is copied. */
+    u8 *scratch;
 };
 
 static struct nf_far_shared *nf_far_shared;
@@ -50,13 +59,32 @@ static struct nf_far_ends nf_far_ends[NF_WORKERS];
 
 static inline bool nf_is_far(u32 worker) { return worker != NF_IO && nf_host_stages[nf_workers[worker]->stage]; }
 
+static bool nf_far_near(struct nf_far_ends *ends, u8 *at, size_t link, u32 entry)
+{
+    return nf_link_attach(&ends->near_up, at, NF_FAR_ENTRIES, entry, NF_LINK_LINES, true) &&
+           nf_link_attach(&ends->near_down, at + link, NF_FAR_ENTRIES, entry, NF_LINK_LINES, false);
+}
+
+static bool nf_far_far(struct nf_far_ends *ends, u8 *at, size_t link, u32 entry)
+{
+    u8 *own = mmap(NULL, 2 * link, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct nf_dma *dma = &nf_dma_engine.dma;
+    if (own == MAP_FAILED || !nf_link_far_attach(&ends->up, own, at, NF_FAR_ENTRIES, entry, false, dma) ||
+        !nf_link_far_attach(&ends->down, own + link, at + link, NF_FAR_ENTRIES, entry, true, dma))
+        return false;
+    ends->up.batch = ends->down.batch = NF_FAR_BATCH;
+    /* Credits say what is done, too. */
+    ends->up.owed = 0;
+    return true;
+}
+
 /* Maps the file and takes this process's ends of all queues. The NIC's process makes it, the host's waits for it. */
 static bool nf_far_open(u32 longest)
 {
-    u32 entry = (u32)RTE_ALIGN(8 + sizeof(struct nf_far_message) + longest + NF_ROOM, 64);
+    u32 entry = NF_LINK_LINE * nf_link_lines((u32)sizeof(struct nf_far_message) + longest + NF_ROOM);
     entry = entry > 65536 ? 65536 : entry;
     size_t head = RTE_ALIGN(sizeof(struct nf_far_shared), 64);
-    size_t link = RTE_ALIGN(nf_link_bytes(NF_FAR_ENTRIES, entry, NF_LINK_PLAIN), 64);
+    size_t link = RTE_ALIGN(nf_link_bytes(NF_FAR_ENTRIES, entry, NF_LINK_LINES), 64);
     size_t size = head + 2 * NF_WORKERS * link;
     int fd = open(nf_far_path, nf_far_role ? O_RDWR : O_RDWR | O_CREAT, 0600);
     for (int tries = 0; nf_far_role && tries < 10000; tries++) {
@@ -75,31 +103,33 @@ static bool nf_far_open(u32 longest)
     nf_far_shared = (struct nf_far_shared *)memory;
     while (nf_far_role && !nf_stop && __atomic_load_n(&nf_far_shared->ready, __ATOMIC_ACQUIRE) != NF_FAR_READY)
         usleep(1000);
+    if (!nf_far_role && !nf_dma_open(&nf_dma_engine))
+        return false;
     for (u32 i = 0; i < NF_WORKERS; i++) {
         struct nf_far_ends *ends = &nf_far_ends[i];
         u8 *at = memory + head + 2 * i * link;
-        if (!nf_link_attach(&ends->up, at, NF_FAR_ENTRIES, entry, NF_LINK_PLAIN, nf_far_role) ||
-            !nf_link_attach(&ends->down, at + link, NF_FAR_ENTRIES, entry, NF_LINK_PLAIN, !nf_far_role))
+        ends->scratch = malloc(65536);
+        if (!ends->scratch || !(nf_far_role ? nf_far_near(ends, at, link, entry) : nf_far_far(ends, at, link, entry)))
             return false;
         if (nf_far_role) {
             nf_workers[i]->stats = nf_far_shared->stats[i];
-            nf_workers[i]->stats.lost += ends->up.lost;
-            nf_far_shared->stats[i].lost += ends->up.lost;
+            nf_workers[i]->stats.lost += ends->near_up.lost;
+            nf_far_shared->stats[i].lost += ends->near_up.lost;
         }
     }
     __atomic_store_n(&nf_far_shared->ready, NF_FAR_READY, __ATOMIC_RELEASE);
     return true;
 }
 
-/* Copies an event for worker `to` into a free entry; the mbuf goes. */
-static void nf_far_put(struct nf_worker *w, struct nf_link *link, u32 to, struct rte_mbuf *m)
+/* Writes an event for worker `to` down as a message; its bytes, or 0 if they are more than `room`. The mbuf goes. */
+static u32 nf_far_message(struct nf_worker *w, u8 *to_bytes, u32 room, u32 to, struct rte_mbuf *m)
 {
-    struct nf_far_message *message = (struct nf_far_message *)(nf_link_entry(link, link->at) + 8);
+    struct nf_far_message *message = (struct nf_far_message *)to_bytes;
     u32 size = m->pool == nf_pool ? rte_pktmbuf_data_len(m) : 0;
-    if (sizeof(*message) + size > nf_link_room(link)) {
+    if (sizeof(*message) + size > room) {
         w->stats.lost++;
         rte_pktmbuf_free(m);
-        return;
+        return 0;
     }
     struct nf_carried *carried = rte_mbuf_to_priv(m);
     message->carried = *carried;
@@ -113,14 +143,14 @@ static void nf_far_put(struct nf_worker *w, struct nf_link *link, u32 to, struct
     }
     message->size = size;
     memcpy(message + 1, data, size);
-    nf_link_submit(link, 0, (uint16_t)(sizeof(*message) + size));
     rte_pktmbuf_free(m);
+    return (u32)sizeof(*message) + size;
 }
 
-/* Makes an event of an entry that was taken; null if there is no memory. */
-static struct rte_mbuf *nf_far_get(const u8 *entry, u32 *to)
+/* Makes an event of a message; null if there is no memory. */
+static struct rte_mbuf *nf_far_get(const u8 *bytes, u32 *to)
 {
-    const struct nf_far_message *message = (const struct nf_far_message *)(entry + 8);
+    const struct nf_far_message *message = (const struct nf_far_message *)bytes;
     struct rte_mbuf *m = rte_pktmbuf_alloc(message->packet ? nf_pool : nf_event_pool);
     if (!m)
         return NULL;
@@ -131,12 +161,12 @@ static struct rte_mbuf *nf_far_get(const u8 *entry, u32 *to)
         return m;
     /* Room in front for headers that the handler puts there. */
     rte_pktmbuf_reset(m);
-    void *bytes = rte_pktmbuf_append(m, (u16)message->size);
-    if (!bytes) {
+    void *data = rte_pktmbuf_append(m, (u16)message->size);
+    if (!data) {
         rte_pktmbuf_free(m);
         return NULL;
     }
-    memcpy(bytes, message + 1, message->size);
+    memcpy(data, message + 1, message->size);
     if (carried->fate != NF_EVENT)
         return m;
     struct nf_packet *pkt = &carried->pkt;
@@ -151,8 +181,8 @@ static struct rte_mbuf *nf_far_get(const u8 *entry, u32 *to)
 /* What a worker of the host's process sends goes down, whoever gets it. */
 static void nf_far_send(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 {
-    struct nf_link *down = &nf_far_ends[w->number].down;
-    while (!nf_link_reserve(down)) {
+    struct nf_far_ends *ends = &nf_far_ends[w->number];
+    while (!nf_link_reserve(&ends->near_down)) {
         w->stats.full++;
         if (nf_done) {
             w->stats.lost++;
@@ -161,7 +191,27 @@ static void nf_far_send(struct nf_worker *w, u32 to, struct rte_mbuf *m)
         }
         sched_yield();
     }
-    nf_far_put(w, down, to, m);
+    /* The scratch holds what is handled now, whose bytes were copied into an mbuf. */
+    u32 size = nf_far_message(w, ends->scratch, nf_link_room(&ends->near_down), to, m);
+    if (size)
+        nf_link_put(&ends->near_down, 0, ends->scratch, size);
+}
+
+/* Takes what came down and gives it to its receivers; how much it was. */
+static u32 nf_far_down(struct nf_worker *w, struct nf_far_ends *ends)
+{
+    u32 count = 0, to = 0, length;
+    u8 channel;
+    while (count < NF_FAR_ENTRIES && nf_link_far_get(&ends->down, &channel, ends->scratch, &length)) {
+        struct rte_mbuf *m = nf_far_get(ends->scratch, &to);
+        if (m && to <= NF_WORKERS && nf_rings[w->number][to])
+            nf_admit(w, to, m);
+        else
+            w->stats.lost++;
+        count++;
+    }
+    nf_flush_all(w);
+    return count;
 }
 
 /* In the NIC's process: hands over. */
@@ -169,36 +219,35 @@ static int nf_far_bridge(void *argument)
 {
     struct nf_worker *w = argument;
     struct nf_far_ends *ends = &nf_far_ends[w->number];
+    struct nf_link_far *up = &ends->up;
     bool ordered = nf_stages[w->stage].ordered;
     while (!nf_done) {
         u64 through = 0;
-        u32 count = 0, to = 0;
-        struct nf_link *up = &ends->up;
-        /* What is free now is done, and what it led to is down. */
-        while (ends->freed < up->at && nf_link_load(nf_link_entry(up, ends->freed)) ==
-                                           nf_link_turn(up, ends->freed + NF_FAR_ENTRIES, NF_LINK_FREE))
-            ends->freed++;
-        struct nf_link_head head;
-        const u8 *entry;
-        for (; count < NF_FAR_ENTRIES && (entry = nf_link_take(&ends->down, &head)); count++) {
-            struct rte_mbuf *m = nf_far_get(entry, &to);
-            nf_link_release(&ends->down);
-            if (m && to <= NF_WORKERS && nf_rings[w->number][to])
-                nf_queue_to(w, to, m);
-            else
-                w->stats.lost++;
-        }
-        nf_flush_all(w);
+        nf_dma_poll(&nf_dma_engine);
+        nf_link_far_poll(&ends->down, 0);
+        u32 count = nf_far_down(w, ends);
+        u64 freed = nf_link_far_done(&ends->done, up, &ends->down);
         struct rte_mbuf *m = NULL;
         bool room = false;
-        for (u32 i = 0; i < NF_BURST && (room = nf_link_reserve(up)) && (m = nf_next(w, ordered, &through)); i++) {
-            ends->sequences[up->at % NF_FAR_ENTRIES] = nf_sequence_of(m);
-            nf_far_put(w, up, w->number, m);
+        u64 now = nf_dma_now();
+        for (u32 i = 0; i < NF_BURST; i++) {
+            room = nf_link_far_room(up);
+            m = room ? nf_next(w, ordered, &through) : NULL;
+            if (!m)
+                break;
+            u64 sequence = nf_sequence_of(m);
+            nf_taken(w, rte_mbuf_to_priv(m));
+            u32 size = nf_far_message(w, ends->scratch, nf_link_room(&up->link), w->number, m);
             count++;
+            if (!size)
+                continue;
+            ends->sequences[up->link.at % NF_FAR_ENTRIES] = sequence;
+            nf_link_far_put(up, 0, ends->scratch, size, now);
         }
+        nf_link_far_poll(up, now);
         u64 progress = 0;
-        if (ends->freed < up->at)
-            progress = ordered ? ends->sequences[ends->freed % NF_FAR_ENTRIES] : 0;
+        if (freed < up->link.at)
+            progress = ordered ? ends->sequences[freed % NF_FAR_ENTRIES] : 0;
         else if (room && !m)
             progress = through;
         if (progress > w->progress)
@@ -213,14 +262,16 @@ static int nf_far_bridge(void *argument)
 static int nf_far_work(void *argument)
 {
     struct nf_worker *w = argument;
-    struct nf_link *up = &nf_far_ends[w->number].up;
+    struct nf_far_ends *ends = &nf_far_ends[w->number];
+    struct nf_link *up = &ends->near_up;
     while (!nf_done) {
         u64 start = rte_rdtsc();
         u32 count = 0, to = 0;
         struct nf_link_head head;
         const u8 *entry;
         for (; count < NF_BURST && (entry = nf_link_take(up, &head)); count++) {
-            struct rte_mbuf *m = nf_far_get(entry, &to);
+            nf_link_gather(up, entry, head.length, ends->scratch);
+            struct rte_mbuf *m = nf_far_get(ends->scratch, &to);
             if (m)
                 nf_run_event(w, m);
             else
@@ -255,12 +306,25 @@ static void nf_far_stats(void)
         }
 }
 
+/* What crossed, in how many transfers. */
+static void nf_far_moved(FILE *file)
+{
+    u64 moved = 0, commands = 0;
+    for (u32 i = 0; i < NF_WORKERS; i++)
+        if (nf_is_far(i)) {
+            moved += nf_far_ends[i].up.moved;
+            commands += nf_far_ends[i].up.commands;
+        }
+    fprintf(file, "link_moved %lu\nlink_commands %lu\nlink_device %u\n", moved, commands, nf_dma_engine.device >= 0);
+}
+
 /* The run is over: what is still handed over and not done is stranded. */
 static void nf_far_end(void)
 {
     nf_far_stats();
     for (u32 i = 0; i < NF_WORKERS; i++)
-        nf_stranded += nf_is_far(i) ? nf_far_ends[i].up.at - nf_far_ends[i].freed : 0;
+        nf_stranded += nf_is_far(i) ? nf_far_ends[i].up.link.at - nf_far_ends[i].done.entries : 0;
+    nf_dma_close(&nf_dma_engine);
     __atomic_store_n(&nf_far_shared->done, 1, __ATOMIC_RELEASE);
 }
 

@@ -60,6 +60,8 @@ struct nf_stats {
     u64 full;
     /* Events that were lost: no memory, more than NF_LOCAL_EVENTS at once, or for a worker that is gone. */
     u64 lost;
+    /* Events for queues that may lose, were full, and did. */
+    u64 overrun;
     u64 tx_failed;
     /* For the host side: nobody takes them, so they are counted. */
     u64 messages;

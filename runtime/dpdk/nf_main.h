@@ -131,6 +131,55 @@ static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, cons
     nf_leave(w, &pkt, fate, port);
 }
 
+/* ---- Queues that lose ------------------------------------------------------------------------------------------- */
+
+#if NF_LOSSY
+/* Events that wait for a worker, of those for which nf_room says how many may; bursts that are being gathered for it
+ * wait, too. */
+static u32 nf_waiting[NF_WORKERS + 1][NF_EVENTS];
+
+/* How many may wait for a worker; 0: as many as its ring holds, and one more waits. Queues between two processes have
+ * room of their own (nf_far.h). */
+static inline u32 nf_room_of(const struct nf_carried *carried)
+{
+#if NF_SPLIT
+    if (nf_far_role)
+        return 0;
+#endif
+    return carried->fate == NF_EVENT ? nf_room[carried->event] : 0;
+}
+#endif
+
+#if !NF_FUSED
+/* Hands an event over, unless its queue is full and loses it. */
+static inline void nf_admit(struct nf_worker *w, u32 to, struct rte_mbuf *m)
+{
+#if NF_LOSSY
+    const struct nf_carried *carried = rte_mbuf_to_priv(m);
+    u32 room = nf_room_of(carried);
+    if (room && __atomic_fetch_add(&nf_waiting[to][carried->event], 1, __ATOMIC_RELAXED) >= room) {
+        __atomic_fetch_sub(&nf_waiting[to][carried->event], 1, __ATOMIC_RELAXED);
+        w->stats.overrun++;
+        rte_pktmbuf_free(m);
+        return;
+    }
+#endif
+    nf_queue_to(w, to, m);
+}
+#endif
+
+/* A worker has taken an event out of its queue. */
+static inline void nf_taken(const struct nf_worker *w, const struct nf_carried *carried)
+{
+#if NF_LOSSY
+    if (nf_room_of(carried))
+        __atomic_fetch_sub(&nf_waiting[w->number][carried->event], 1, __ATOMIC_RELAXED);
+#else
+    (void)w;
+    (void)carried;
+#endif
+}
+
 /* ---- One event -------------------------------------------------------------------------------------------------- */
 
 /* Runs what handlers sent to handlers of the same stage, then sends on what they sent to other stages. */
@@ -147,7 +196,7 @@ static inline void nf_finish_event(struct nf_worker *w)
     for (u32 i = 0; i < w->made_count; i++) {
         struct nf_carried *carried = rte_mbuf_to_priv(w->made[i]);
         carried->draws = w->env.draws;
-        nf_queue_to(w, w->made_for[i], w->made[i]);
+        nf_admit(w, w->made_for[i], w->made[i]);
     }
     w->made_count = 0;
     w->stats.events++;
@@ -265,6 +314,7 @@ static inline void nf_run_event(struct nf_worker *w, struct rte_mbuf *m)
     w->env.draws = carried->draws;
     w->sequence = carried->sequence;
     u32 event = carried->event;
+    nf_taken(w, carried);
     /* A copy: the mbuf may be gone before the handler ends. */
     u8 params[NF_PARAM_BYTES];
     memcpy(params, carried->params, sizeof(params));
@@ -591,6 +641,7 @@ static void nf_more_stats(FILE *file)
         const struct nf_stats *stats = &nf_workers[i]->stats;
         fprintf(file, "worker.%u.messages %lu\nworker.%u.dma_writes %lu\n", i, stats->messages, i, stats->dma_writes);
         fprintf(file, "worker.%u.logs %lu\nworker.%u.gone %u\n", i, stats->logs, i, nf_gone[i] && i != NF_IO);
+        fprintf(file, "worker.%u.overrun %lu\n", i, stats->overrun);
     }
     for (u32 port = 0; port < nf_ports; port++) {
         struct rte_eth_stats stats = {0};
@@ -598,6 +649,10 @@ static void nf_more_stats(FILE *file)
             fprintf(file, "missed.%u %lu\n", port, stats.imissed + stats.rx_nombuf);
     }
     fprintf(file, "stranded %lu\nstranded_events %lu\n", nf_stranded, nf_stranded_events);
+#if NF_SPLIT
+    if (nf_far_path && !nf_far_role)
+        nf_far_moved(file);
+#endif
 }
 
 static bool nf_start_ports(void)

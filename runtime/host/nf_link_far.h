@@ -7,6 +7,8 @@
  * lines have come. Nobody waits for a command: nf_link_far_poll starts what is due and looks at what is done, and is to
  * be called again and again.
  *
+ * A consumer reads one entry while nothing comes, and twice as many each time that all were there, up to `batch`.
+ *
  * When a run is sent: at once if nothing is under way, so a lone entry does not wait; when `batch` entries have
  * gathered; or when the oldest has waited `deadline_ns`, whether or not anything comes after it. So the slower the
  * engine, the longer the runs.
@@ -37,6 +39,13 @@ struct nf_link_far {
     bool consumer;
     uint32_t batch;
     uint64_t deadline_ns;
+    /* A producer asks for credits when more entries are not known to be free. */
+    uint32_t owed;
+    /* Of a consumer: entries that the next read is for (few while nothing comes), reads started, and the last of them
+     * that found fewer.
+     */
+    uint32_t ahead;
+    uint64_t asked, caught_up;
     /* Entries given to the engine; of a consumer: those that are here as a whole. */
     uint64_t through;
     /* Entries that the other end has freed; of a consumer: that it freed itself, and of which the other end was told.
@@ -69,6 +78,8 @@ static inline bool nf_link_far_attach(struct nf_link_far *far, void *own_memory,
     far->consumer = consumer;
     far->batch = count / 8 ? count / 8 : 1;
     far->deadline_ns = 1000;
+    far->owed = count / 2;
+    far->ahead = 1;
     return true;
 }
 
@@ -107,12 +118,18 @@ static inline bool nf_link_arrived(const bool *done) { return __atomic_load_n(do
 
 /* ---- Producer ---------------------------------------------------------------------------------------------- */
 
+/* Whether the queue has room for an entry, as far as is known. */
+static inline bool nf_link_far_room(const struct nf_link_far *far)
+{
+    return far->link.at - far->freed < far->link.count;
+}
+
 /* Puts bytes into the queue; false if it is full. */
 static inline bool nf_link_far_put(struct nf_link_far *far, uint8_t channel, const void *bytes, uint32_t length,
                                    uint64_t now_ns)
 {
     struct nf_link *link = &far->link;
-    if (link->at - far->freed >= link->count) {
+    if (!nf_link_far_room(far)) {
         link->full++;
         return false;
     }
@@ -144,8 +161,7 @@ static inline void nf_link_far_send(struct nf_link_far *far, uint64_t now_ns)
         far->credit_running = false;
         far->freed = far->credit;
     }
-    /* Half of the circle is used as far as is known. */
-    if (!far->credit_running && far->link.at - far->freed > far->link.count / 2)
+    if (!far->credit_running && far->link.at - far->freed > far->owed)
         nf_link_credit(far, &far->credit, &far->host_shared->near_done);
 }
 
@@ -197,10 +213,13 @@ static inline void nf_link_far_fetch(struct nf_link_far *far)
                 break;
             far->through++;
         }
+        if (far->through < end)
+            far->caught_up = far->asked;
+        far->ahead = far->through < end ? 1 : far->ahead * 2 < far->batch ? far->ahead * 2 : far->batch;
     }
-    uint32_t run = nf_link_run(far, far->through, far->freed + far->link.count, far->batch);
-    if (!far->running && run)
-        nf_link_start(far, far->through, run);
+    uint32_t run = nf_link_run(far, far->through, far->freed + far->link.count, far->ahead);
+    if (!far->running && run && nf_link_start(far, far->through, run))
+        far->asked++;
     if (far->credit_running && nf_link_arrived(&far->credit_done)) {
         far->credit_running = false;
         far->told = far->credit;
@@ -210,6 +229,27 @@ static inline void nf_link_far_fetch(struct nf_link_far *far)
         far->credit = far->freed;
         nf_link_credit(far, &far->host_shared->far_done, &far->credit);
     }
+}
+
+/* Of two queues: what went up is done when the other end has freed it and what it led to is here. */
+struct nf_link_done {
+    uint64_t entries;
+    /* Entries that were freed, and reads from below that had begun when that was known. */
+    uint64_t credit, asked;
+};
+
+/* Looks again; all that is here of `down` must have been taken. The other end puts what an entry led to down before it
+ * frees the entry, so a read that began after the credit came and found the end has found all of it. */
+static inline uint64_t nf_link_far_done(struct nf_link_done *done, const struct nf_link_far *up,
+                                        const struct nf_link_far *down)
+{
+    if (done->credit > done->entries && down->caught_up > done->asked && down->link.at == down->through)
+        done->entries = done->credit;
+    if (done->credit == done->entries && up->freed > done->credit) {
+        done->credit = up->freed;
+        done->asked = down->asked;
+    }
+    return done->entries;
 }
 
 /* Starts what is due and takes note of what is done. */

@@ -247,6 +247,56 @@ static void deadline(void)
     munmap(own, bytes);
 }
 
+/* What went up and was freed counts as done only when its answers are down, in whatever order the engine moves things.
+ */
+static void round_trips(uint64_t entries)
+{
+    size_t bytes = nf_link_bytes(32, 128, NF_LINK_LINES);
+    void *memories[4];
+    for (int i = 0; i < 4; i++)
+        memories[i] = memory(bytes);
+    struct nf_dma_model *model = new_model();
+    struct nf_link near_up, near_down;
+    struct nf_link_far up, down;
+    nf_link_attach(&near_up, memories[0], 32, 128, NF_LINK_LINES, true);
+    nf_link_attach(&near_down, memories[1], 32, 128, NF_LINK_LINES, false);
+    nf_link_far_attach(&up, memories[2], memories[0], 32, 128, false, &model->dma);
+    nf_link_far_attach(&down, memories[3], memories[1], 32, 128, true, &model->dma);
+    up.owed = 0;
+    struct nf_link_done done = {0};
+    uint64_t sent = 0, answered = 0, now = 0, idle = 0;
+    uint8_t data[MOST], channel;
+    uint32_t length;
+    while (nf_link_far_done(&done, &up, &down) < entries) {
+        now += 1 + below(30);
+        nf_dma_model_run(model, now);
+        nf_link_far_poll(&up, now);
+        nf_link_far_poll(&down, now);
+        uint64_t before = done.entries;
+        if (sent < entries && below(3) == 0) {
+            fill(data, sent, length_of(sent, 64));
+            sent += nf_link_far_put(&up, 0, data, length_of(sent, 64), now);
+        }
+        struct nf_link_head head;
+        const uint8_t *entry = below(4) && nf_link_reserve(&near_down) ? nf_link_take(&near_up, &head) : NULL;
+        if (entry) {
+            nf_link_gather(&near_up, entry, head.length, data);
+            nf_link_put(&near_down, 0, data, head.length);
+            nf_link_release(&near_up);
+        }
+        while (nf_link_far_get(&down, &channel, data, &length))
+            answered++;
+        if (nf_link_far_done(&done, &up, &down) > answered)
+            wrong("done before its answer came", done.entries, answered);
+        idle = done.entries > before ? 0 : idle + 1;
+        if (idle > 100000)
+            wrong("nothing is ever done", done.entries, sent);
+    }
+    free_model(model);
+    for (int i = 0; i < 4; i++)
+        munmap(memories[i], bytes);
+}
+
 /* ---- Processes that are killed ------------------------------------------------------------------------------- */
 
 /* Entries that the consumer takes at a time. */
@@ -337,6 +387,7 @@ int main(int argc, char **argv)
         across(false, false, 3000);
         across(true, true, 3000);
         across(false, true, 3000);
+        round_trips(3000);
     }
     deadline();
     threads(2, 64, 200000);

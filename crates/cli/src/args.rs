@@ -198,6 +198,17 @@ pub struct Planned {
     /// Run stages with NF_ON(host) in a process of their own, joined by queues in memory (--target dpdk)
     #[arg(long)]
     pub host_process: bool,
+    /// With --host-process: DPDK's DMA device that moves entries between both, such as dma_skeleton0; else an engine is modelled
+    #[arg(long, value_name = "DEVICE", requires = "host_process", value_parser = dma_device)]
+    pub dma: Option<String>,
+}
+
+/// A DMA device by the name of its driver, as DPDK's `--vdev` takes it.
+fn dma_device(text: &str) -> Result<String, String> {
+    match text.strip_prefix("dma_") {
+        Some(rest) if !rest.is_empty() => Ok(text.to_string()),
+        _ => Err("expected a device of DPDK's that copies, such as dma_skeleton0".to_string()),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

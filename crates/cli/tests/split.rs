@@ -75,7 +75,22 @@ fn dpdk_has_the_host_in_a_process_of_its_own() {
     let tables = source("shards/tables.toml");
     let with_tables = [&apart[..], &["--tables", &tables]].concat();
     verify(&place, "shards/shards.c", "nat", &with_tables, "1127 of 1127 events, 5 of 5 tables");
+    let device = [&apart[..], &["--dma", "dma_skeleton0"]].concat();
+    verify(&place, "split/split.c", "nat", &device, "1127 of 1127 events, 5 of 5 tables");
     let (nat, capture) = (example("nat/nat.c"), example("nat/traffic.pcap"));
+    let run = |more: &[&str]| {
+        let split = source("split/split.c");
+        let ran = place.run(&[&["run", &split, "--pcap", &capture, "--json"], &apart[..], more].concat());
+        let value: serde_json::Value = serde_json::from_str(ran.ok()).unwrap();
+        ["entries", "transfers"].map(|name| value["link"][name].as_u64().unwrap())
+    };
+    for more in [&[][..], &["--dma", "dma_skeleton0"]] {
+        let [entries, transfers] = run(more);
+        assert!(transfers > 0 && transfers < entries, "{more:?}: {entries} entries one by one");
+    }
+    place.run(&["verify", &nat, "--target", "dpdk", "--dma", "dma_skeleton0"]).fails(2, &["--host-process"]);
+    let wrong = [&["verify", &nat][..], &apart, &["--dma", "eth0"]].concat();
+    place.run(&wrong).fails(2, &["such as dma_skeleton0"]);
     let go = |program: &str, target: &str| {
         place.run(&["verify", program, "--target", target, "--host-process", "--pcap", &capture])
     };

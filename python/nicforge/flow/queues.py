@@ -10,9 +10,11 @@ of an instance handled.
 
 from __future__ import annotations
 
+import itertools
+
 from .element import Queue
 from .errors import FlowError
-from .state import State, arrows, parameter, parts, variable
+from .state import BY_SIZE, Field, State, arrows, parameter, parts, variable
 from .types import Struct, Table, packet, u32, u64
 
 
@@ -25,15 +27,16 @@ class Queues:
     def _states(self, queue: Queue) -> list[type[State]]:
         return self.program.states[queue.to]
 
-    def _variable(self, queue: Queue) -> type[State] | None:
-        """The state of which the queue carries a byte string by its size."""
-        return next((state for state in self._states(queue) if variable(state)), None)
+    def _by_size(self, queue: Queue) -> list[tuple[type[State], str, Field]]:
+        """The byte strings that the queue carries by their sizes, with their states."""
+        every = [(state, name, field) for state in self._states(queue) for name, field in variable(state)]
+        return every[:BY_SIZE]
 
-    def _handlers(self, queue: Queue) -> list[tuple[str, Struct | None]]:
-        """The handlers behind a queue: one, or one for each length of the state's byte string."""
-        if self._variable(queue) is None:
-            return [(queue.name, None)]
-        return [(f"{queue.name}_{part.members['b'].count}", part) for part in parts(self._variable(queue))]
+    def _handlers(self, queue: Queue) -> list[tuple[str, tuple[Struct, ...]]]:
+        """The handlers behind a queue: one, or one for each length of its byte strings, the shortest first."""
+        strings = self._by_size(queue)
+        chosen = itertools.product(*(parts(field, len(strings) == 1) for _, _, field in strings))
+        return [("_".join([queue.name, *(str(_length(part)) for part in of)]), of) for of in chosen]
 
     def by_handler(self) -> dict[str, Queue]:
         """The queues by the names of their handlers."""
@@ -59,17 +62,17 @@ class Queues:
         name = queue.to.state if own else None
         return [*words, *(f"{state.struct.c} *{parameter(state, name)}" for state in self._states(queue))]
 
-    def _handed(self, queue: Queue, part: Struct | None) -> str:
+    def _handed(self, queue: Queue, of: tuple[Struct, ...]) -> str:
         """The parameters of a handler."""
         words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
         words += [f"{state.struct.c} {parameter(state, None)}" for state in self._states(queue)]
         words += ["uint32_t nf_instance"] if queue.instance is not None else []
-        return ", ".join([*words, *([f"{part.c} part"] if part else [])]) or "void"
+        return ", ".join([*words, *(f"{part.c} {_part(at)}" for at, part in enumerate(of))]) or "void"
 
     def declare(self, queue: Queue) -> None:
         """Prototypes of the handlers."""
-        for name, part in self._handlers(queue):
-            self.writer.add(f"void {name}({self._handed(queue, part)});")
+        for name, of in self._handlers(queue):
+            self.writer.add(f"void {name}({self._handed(queue, of)});")
 
     # -- before the queue ------------------------------------------------------------------------------------------------
 
@@ -81,7 +84,7 @@ class Queues:
         return self._onward(queue, values, states, [])
 
     def _onward(self, queue: Queue, values: list[str], states: list[str], more: list[str]) -> str:
-        if self._variable(queue) is not None:
+        if self._by_size(queue):
             return f"{queue.name}({', '.join([*values, *states, *more])});"
         return f"nf_enqueue({', '.join([queue.name, *values, *(f'*{state}' for state in states), *more])});"
 
@@ -106,24 +109,34 @@ class Queues:
         add(f"    {self._onward(queue, list(queue.to.inp.values), states, ['nf_instance'])}", "}", place=queue.place)
 
     def _by_length(self, queue: Queue) -> None:
-        """Chooses the handler that takes just enough of the state's byte string."""
-        state = self._variable(queue)
-        if state is None:
+        """Chooses the handler that takes just enough of the byte strings."""
+        strings = self._by_size(queue)
+        if not strings:
             return
-        add, (field, of), name = self.writer.add, variable(state), parameter(state, None)
+        add = self.writer.add
         chosen = [] if queue.instance is None else ["nf_instance"]
         words = [*self._given(queue), *(f"uint32_t {each}" for each in chosen)]
         add("", f"static void {queue.name}({', '.join(words)})", "{")
-        add(f"    {state.struct.c} rest = *{name};", f"    rest.{field} = ({of.type.c}){{0}};")
-        states = ["rest" if each is state else f"*{parameter(each, None)}" for each in self._states(queue)]
+        rest = {state: f"rest_{state.struct.name}" for state, _, _ in strings}
+        add(*(f"    {state.struct.c} {name} = *{parameter(state, None)};" for state, name in rest.items()))
+        for state, name, field in strings:
+            add(f"    {rest[state]}.{name} = ({field.type.c}){{0}};")
+        states = [rest.get(each, f"*{parameter(each, None)}") for each in self._states(queue)]
         handlers = self._handlers(queue)
-        for at, (handler, part) in enumerate(handlers):
-            length = part.members["b"].count
-            condition = f"if ({name}->{of.size} <= {length}) " if at + 1 < len(handlers) else ""
-            add(f"    {'else ' if at else ''}{condition}{{", f"        {part.c} part = {{0}};")
-            add(f"        for (uint32_t i = 0; i < {length}; i++)")
-            add(f"            part.b[i] = i < {name}->{of.size} ? {name}->{field}.b[i] : 0;")
-            call = ", ".join([handler, *queue.to.inp.values, *states, *chosen, "part"])
+        for number, (handler, of) in enumerate(handlers):
+            fits = [
+                f"{parameter(state, None)}->{field.size} <= {_length(part)}"
+                for (state, _, field), part in zip(strings, of, strict=True)
+                if part is not field.type
+            ]
+            condition = f"if ({' && '.join(fits)}) " if fits else ""
+            add(f"    {'else ' if number else ''}{condition}{{")
+            for at, ((state, name, field), part) in enumerate(zip(strings, of, strict=True)):
+                own = parameter(state, None)
+                add(f"        {part.c} {_part(at)} = {{0}};")
+                add(f"        for (uint32_t i = 0; i < {_length(part)}; i++)")
+                add(f"            {_part(at)}.b[i] = i < {own}->{field.size} ? {own}->{name}.b[i] : 0;")
+            call = ", ".join([handler, *queue.to.inp.values, *states, *chosen, *(_part(at) for at in range(len(of)))])
             add(f"        nf_enqueue({call});", "    }", place=queue.place)
         add("}")
 
@@ -131,25 +144,34 @@ class Queues:
 
     def handle(self, queue: Queue) -> None:
         """The handlers."""
-        add, state = self.writer.add, self._variable(queue)
-        for handler, part in self._handlers(queue):
+        add = self.writer.add
+        for handler, of in self._handlers(queue):
             add("")
             add(*where(queue.side, queue.instances), place=queue.place)
             if not queue.ordered:
                 add("NF_UNORDERED", place=queue.place)
             if queue.room is not None:
                 add(f"NF_QUEUE({queue.room[0]}, {'loses' if queue.room[1] else 'waits'});", place=queue.place)
-            add(f"void {handler}({self._handed(queue, part)})", place=queue.place)
+            add(f"void {handler}({self._handed(queue, of)})", place=queue.place)
             add("{")
             if queue.instance is not None:
                 table = f"{queue.name}_handled"
                 add("    uint64_t handled;", f"    nf_lookup(&{table}, nf_instance, &handled);")
                 add(f"    nf_update(&{table}, nf_instance, handled + 1);")
-            if part is not None:
-                add(f"    for (uint32_t i = 0; i < {part.members['b'].count}; i++)")
-                add(f"        {parameter(state, None)}.{variable(state)[0]}.b[i] = part.b[i];")
+            for at, ((state, name, _), part) in enumerate(zip(self._by_size(queue), of, strict=True)):
+                add(f"    for (uint32_t i = 0; i < {_length(part)}; i++)")
+                add(f"        {parameter(state, None)}.{name}.b[i] = {_part(at)}.b[i];")
             words = [*queue.to.inp.values, *(f"&{parameter(each, None)}" for each in self._states(queue))]
             add(f"    {self.writer.name_of(queue.to)}({', '.join(words)});", "}")
+
+
+def _length(part: Struct) -> int:
+    return part.members["b"].count
+
+
+def _part(at: int) -> str:
+    """The name of a byte string that goes along by its size."""
+    return f"part_{at}" if at else "part"
 
 
 def where(side: str | None, replicas: int | None) -> list[str]:

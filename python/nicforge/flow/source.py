@@ -101,7 +101,7 @@ class _Writer:
         types += [struct for element in program.elements for struct in element.structs]
         for state in program.all_states():
             types += [*(field.type for field in state.fields.values()), state.struct]
-            types += parts(state) if variable(state) else []
+            types += [part for _, field in variable(state) for alone in (True, False) for part in parts(field, alone)]
         types += [ty for join in self.joins.values() for ty in join.waits.values()]
         return types + [join.struct for join in self.joins.values() if join.struct is not None]
 

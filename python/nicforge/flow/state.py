@@ -18,7 +18,8 @@ with `initial` it has a value from the start.
 
 **Bytes of some length.** `Field(bytes_(64), size="length")` holds at most 64 bytes, `state->value.b[i]`, of which `length`
 (another field) count. A queue carries a quarter of them, a half or all, whichever is enough; beyond `length` they are zero
-behind it.
+behind it. Of two such fields a half or all: each of the four combinations is a handler, and so a stage, of which targets have
+few.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ def bytes_(max: int) -> Struct:
 
 
 _bytes: dict[int, Struct] = {}
+
+#: Byte strings that a queue carries by their sizes.
+BY_SIZE = 2
 
 
 class Field:
@@ -99,11 +103,11 @@ def _check_size(state: str, name: str, field: Field, fields: dict[str, Field]) -
         )
     if field.type not in _bytes.values():
         raise FlowError(f"field `{name}` of state `{state}` has a size and is no byte string", field.place, "take bytes_(64)")
-    if sum(other.size is not None for other in fields.values()) > 1:
+    if sum(other.size is not None for other in fields.values()) > BY_SIZE:
         raise FlowError(
-            f"state `{state}` has two byte strings with a size",
+            f"state `{state}` has more than {BY_SIZE} byte strings with a size",
             field.place,
-            "queues carry one of them by its size: let the other be u8[n]",
+            "queues carry so many by their sizes: let the others be u8[n]",
         )
 
 
@@ -150,12 +154,12 @@ def arrows(text: str) -> str:
 # -- byte strings of some length on queues ------------------------------------------------------------------------------
 
 
-def variable(state: type[State]) -> tuple[str, Field] | None:
-    """The field of which a queue carries no more than its size."""
-    return next(((name, field) for name, field in state.fields.items() if field.size is not None), None)
+def variable(state: type[State]) -> list[tuple[str, Field]]:
+    """The fields of which a queue carries no more than their sizes."""
+    return [(name, field) for name, field in state.fields.items() if field.size is not None]
 
 
-def parts(state: type[State]) -> list[Struct]:
-    """Byte strings that a queue may carry instead of the whole, shortest first: a quarter, a half, all."""
-    most = variable(state)[1].type.members["b"].count
-    return [bytes_(length) for length in sorted({max(4, most // 4), max(4, most // 2), most})]
+def parts(field: Field, alone: bool) -> list[Struct]:
+    """Byte strings that a queue may carry instead of the whole, shortest first: a quarter (if it is `alone`), a half, all."""
+    most = field.type.members["b"].count
+    return [bytes_(length) for length in sorted({*([max(4, most // 4)] if alone else []), max(4, most // 2), most})]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * elapsed: differences between a number of the packet and one of a table, both ways round, compared in every way with a limit and with
- * constants; the packet leaves with all of it in front. Numbers that wrap around are the point.
+ * elapsed: differences between a number of the packet and one of a table, both ways round, compared in every way with a
+ * limit and with constants; the packet leaves with all of it in front. Numbers that wrap around are the point.
  */
 #include <nicforge.h>
 

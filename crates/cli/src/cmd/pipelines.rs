@@ -24,6 +24,8 @@ pub struct Job {
     pub pipeline: Pipeline,
     /// Stages of the host run in a process of their own.
     pub apart: bool,
+    /// The DMA device that leads there.
+    pub dma: Option<String>,
 }
 
 /// The plan for a target that runs as processes or engines.
@@ -83,7 +85,8 @@ pub fn on(
 ) -> Result<Job, Failure> {
     let source = program::to_plan(source, target)?;
     let plan = plan::chosen(planned, &source, target)?;
-    of_plan(plan, &source, planned.host_process)
+    let job = of_plan(plan, &source, planned.host_process)?;
+    Ok(Job { dma: planned.dma.clone(), ..job })
 }
 
 /// A plan that was found already. `source` is the program as the target plans it.
@@ -92,7 +95,7 @@ pub fn of_plan(plan: Plan, source: &Verified<Program>, apart: bool) -> Result<Jo
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower_planned(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
-    Ok(Job { plan, program, pipeline, apart })
+    Ok(Job { plan, program, pipeline, apart, dma: None })
 }
 
 /// What runs a target's DPDK applications.
@@ -125,7 +128,8 @@ impl Job {
             return ran.map_err(|e| failure(&self.program, e));
         }
         if self.apart {
-            return verify_apart(&reference, &self.program, &self.pipeline, entries, events)
+            let dma = self.dma.as_deref();
+            return verify_apart(&reference, &self.program, &self.pipeline, dma, entries, events)
                 .map_err(|e| failure(&self.program, e));
         }
         verify_on(machine(target), &reference, &self.program, &self.pipeline, entries, events)

@@ -276,6 +276,22 @@ fn file(program: &Program, pipeline: &Pipeline, host: &HostArtifact, sharded: &[
         let flags: Vec<String> = far.iter().map(|far| u32::from(*far).to_string()).collect();
         let _ = writeln!(out, "static const bool nf_host_stages[NF_STAGES] = {{{}}};\n", flags.join(", "));
     }
+    // Comparisons want everything: in them queues wait.
+    let room = |event| {
+        let handler = program.handler_of(event).map(|handler| &program.handlers[handler]);
+        handler.and_then(|handler| handler.room).filter(|room| room.loses).map_or(0, |room| room.entries)
+    };
+    let rooms: Vec<u32> = program.events.keys().map(room).collect();
+    let lossy = pipeline.workers() > 1 && rooms.iter().any(|room| *room > 0);
+    let _ = writeln!(out, "#define NF_LOSSY ({} && !NF_VERIFY)\n", u32::from(lossy));
+    if lossy {
+        let words: Vec<String> = rooms.iter().map(u32::to_string).collect();
+        let _ = writeln!(
+            out,
+            "static const u32 nf_room[NF_EVENTS] __attribute__((unused)) = {{{}}};\n",
+            words.join(", ")
+        );
+    }
     let entry = input(program, "net_recv").and_then(|event| host.handlers.iter().find(|h| h.event == event));
     let entry = entry.map_or("", |handler| handler.name.as_str());
     let _ = writeln!(out, "#define nf_enter(env, params) {entry}((env), (const void *)(params))\n");

@@ -8,11 +8,13 @@ use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 6] = [
+const DPDK_RUNTIME: [(&str, &str); 8] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
     ("nf_far.h", include_str!("../../../../runtime/dpdk/nf_far.h")),
+    ("nf_dma.h", include_str!("../../../../runtime/dpdk/nf_dma.h")),
     ("nf_link.h", include_str!("../../../../runtime/host/nf_link.h")),
+    ("nf_link_far.h", include_str!("../../../../runtime/host/nf_link_far.h")),
     ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
     ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];
@@ -52,6 +54,8 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::T
     } else {
         "-fdiagnostics-color=never"
     });
+    // DPDK 22.11 has DMA devices, but does not promise that they stay as they are.
+    command.arg("-DALLOW_EXPERIMENTAL_API");
     command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
     if let Some(object) = crate::native::object().filter(|_| machine == Machine::Here) {
         let path = dir.path().join("functions.so");
@@ -95,7 +99,7 @@ fn arm64_flags(root: &Path) -> Vec<String> {
     let link = "-Wl,--whole-archive -l:librte_net_null.a -l:librte_net_ring.a -l:librte_bus_vdev.a -l:librte_mempool_ring.a \
                 -Wl,--no-whole-archive -Wl,--start-group -l:librte_eal.a -l:librte_ethdev.a -l:librte_mbuf.a \
                 -l:librte_mempool.a -l:librte_ring.a -l:librte_kvargs.a -l:librte_telemetry.a -l:librte_net.a \
-                -l:librte_meter.a -l:librte_pci.a -Wl,--end-group -lnuma -lfdt -lbsd -lmd -lm -lpthread -ldl";
+                -l:librte_meter.a -l:librte_pci.a -l:librte_dmadev.a -Wl,--end-group -lnuma -lfdt -lbsd -lmd -lm -lpthread -ldl";
     flags.extend(link.split_whitespace().map(String::from));
     flags
 }

@@ -192,6 +192,7 @@ pub fn stats(text: &str) -> Result<DpdkStats, String> {
                 "depth" => worker.depth = value,
                 "full" => worker.full = value,
                 "lost" => worker.lost = value,
+                "overrun" => worker.overrun = value,
                 "tx_failed" => worker.tx_failed = value,
                 "messages" => worker.messages = value,
                 "dma_writes" => worker.dma_writes = value,
@@ -214,6 +215,9 @@ pub fn stats(text: &str) -> Result<DpdkStats, String> {
             "missed" => stats.missed.push(value),
             "stranded" => stats.stranded = value,
             "stranded_events" => stats.stranded_events = value,
+            "link_moved" => stats.link.moved = value,
+            "link_commands" => stats.link.commands = value,
+            "link_device" => stats.link.device = value != 0,
             "tsc_hz" => stats.tsc_hz = value,
             _ => return Err(problem()),
         }

@@ -104,6 +104,8 @@ pub struct WorkerStats {
     pub full: u64,
     /// Events lost for lack of memory.
     pub lost: u64,
+    /// Events that a full queue lost which may lose (`NF_QUEUE(entries, loses)`), in runs that are no comparisons.
+    pub overrun: u64,
     /// Packets that a port did not take.
     pub tx_failed: u64,
     /// What went to the host side beside packets.
@@ -135,8 +137,21 @@ pub struct DpdkStats {
     /// Packets, and events without one, that were in flight when a worker had gone; lost.
     pub stranded: u64,
     pub stranded_events: u64,
+    /// What went up to the process with the host's stages, if there is one.
+    pub link: LinkStats,
     /// Cycles of the time stamp counter per second.
     pub tsc_hz: u64,
+}
+
+/// Transfers to the process with the host's stages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Entries that were moved.
+    pub moved: u64,
+    /// Transfers that moved them.
+    pub commands: u64,
+    /// A DMA device did it; else the modelled engine.
+    pub device: bool,
 }
 
 impl DpdkStats {
@@ -152,6 +167,7 @@ impl DpdkStats {
             ("sent to a port that is not there", self.no_port),
             ("not taken by a port", sum(|w| w.tx_failed)),
             ("no memory, or too many events at once", sum(|w| w.lost)),
+            ("lost by a full queue that may lose", sum(|w| w.overrun)),
             ("in flight when a worker ended", self.stranded + self.stranded_events),
             ("missed by a port", self.missed.iter().sum()),
         ];
@@ -206,6 +222,8 @@ pub struct DpdkProgram {
     machine: Machine,
     /// Stages of the host run in a process of their own.
     apart: bool,
+    /// The DMA device between both processes.
+    dma: Option<String>,
     /// Executables for ports and for [`DpdkProgram::run`], built when they are first needed.
     live: OnceCell<tempfile::TempDir>,
     verify: OnceCell<tempfile::TempDir>,
@@ -226,7 +244,15 @@ impl DpdkProgram {
     ) -> Result<DpdkProgram, DpdkError> {
         let artifact = generate(program, pipeline, LineStyle::Comments).map_err(DpdkError::Unsupported)?;
         let (live, verify) = (OnceCell::new(), OnceCell::new());
-        Ok(DpdkProgram { artifact, program: (**program).clone(), machine, apart: false, live, verify })
+        Ok(DpdkProgram {
+            artifact,
+            program: (**program).clone(),
+            machine,
+            apart: false,
+            dma: None,
+            live,
+            verify,
+        })
     }
 
     /// From now on stages whose handlers are pinned to the host run in a process of their own, joined to the first one by queues in
@@ -238,6 +264,12 @@ impl DpdkProgram {
         let far = host_stages(&self.program, &self.artifact.pipeline);
         self.apart = far.contains(&true) && far.contains(&false) && self.machine == Machine::Here;
         if self.apart { Ok(self) } else { Err(DpdkError::NotApart) }
+    }
+
+    /// The same, with a DMA device of DPDK's between both processes, such as `dma_skeleton0`; without one the engine is modelled.
+    pub fn with_dma(mut self, device: Option<&str>) -> DpdkProgram {
+        self.dma = device.map(str::to_string);
+        self
     }
 
     pub fn artifact(&self) -> &DpdkArtifact {
@@ -364,7 +396,8 @@ impl DpdkProgram {
         let app = self.path(own.iter().any(|(option, _)| *option == "--nf-outputs"))?;
         let workers = self.artifact.pipeline.workers();
         let lcores = if workers == 1 { 1 } else { workers + 1 };
-        let mut command = process::command(self.machine, &app, lcores, vdevs);
+        let vdevs: Vec<String> = vdevs.iter().chain(&self.dma).cloned().collect();
+        let mut command = process::command(self.machine, &app, lcores, &vdevs);
         for (option, value) in own {
             command.arg(option).arg(value);
         }

@@ -65,15 +65,16 @@ pub fn verify_on(
     run_and_compare(&built, (program, compiled), pipeline, entries, events)
 }
 
-/// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`].
+/// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`] and [`DpdkProgram::with_dma`].
 pub fn verify_apart(
     program: &Verified<Program>,
     compiled: &Verified<Program>,
     pipeline: &Pipeline,
+    dma: Option<&str>,
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
-    let built = DpdkProgram::new(compiled, pipeline)?.apart()?;
+    let built = DpdkProgram::new(compiled, pipeline)?.apart()?.with_dma(dma);
     run_and_compare(&built, (program, compiled), pipeline, entries, events)
 }
 

@@ -73,10 +73,19 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     if args.json {
         let mut value = summary.json(program);
         value["stages"] = stages(&job, &run);
+        if job.apart {
+            let link = run.stats.link;
+            let engine = job.dma.as_deref().unwrap_or("modelled");
+            value["link"] = json!({ "entries": link.moved, "transfers": link.commands, "engine": engine });
+        }
         outln!("{value:#}");
     } else {
         summary.show(program, false, args.metrics);
         print_stages(&job, &run);
+        if job.apart {
+            let (link, engine) = (run.stats.link, job.dma.as_deref().unwrap_or("a modelled engine"));
+            outln!("to the host: {} entries in {} transfers by {engine}", link.moved, link.commands);
+        }
     }
     if differences.is_empty() { Ok(()) } else { Err(Failure::rendered(String::new())) }
 }

@@ -35,7 +35,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let job = pipelines::job(args.target, &args.planned, &loaded.program)?;
     let failed = |error| pipelines::failure(&job.program, error);
     let app = DpdkProgram::new(&job.program, &job.pipeline).map_err(failed)?;
-    let app = if job.apart { app.apart().map_err(failed)? } else { app };
+    let app = if job.apart { app.apart().map_err(failed)?.with_dma(job.dma.as_deref()) } else { app };
     app.path(false).map_err(failed)?;
     errln!("{} starts on {}; Ctrl-C ends", source.name, vdevs.join(" "));
     let quiet = args.json || args.metrics;
