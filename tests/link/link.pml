@@ -80,22 +80,38 @@ begin:
     do
     :: over -> goto end
     :: turn1[at % COUNT] == TURN(at, FULL) && turn2[at % COUNT] == TURN(at, FULL) ->
-        turn1[at % COUNT] = TURN(at, TAKEN);
         if
-        :: deaths < DEATHS -> deaths++; goto begin
-        :: true
+        :: true ->
+            /* nf_link_take and nf_link_release: who has it does something with it. */
+            turn1[at % COUNT] = TURN(at, TAKEN);
+            if
+            :: deaths < DEATHS -> deaths++; goto begin
+            :: true
+            fi;
+            first = data1[at % COUNT];
+            second = data2[at % COUNT];
+            assert(first == second);
+            assert(first == at + 1);
+            assert(first > last);
+            atomic { last = first; handled++ };
+            if
+            :: deaths < DEATHS -> deaths++; goto begin
+            :: true
+            fi;
+            turn1[at % COUNT] = TURN(at + COUNT, FREE)
+        :: true ->
+            /* nf_link_get: a copy that nobody had until the entry is free. */
+            first = data1[at % COUNT];
+            second = data2[at % COUNT];
+            assert(first == second);
+            assert(first == at + 1);
+            assert(first > last);
+            if
+            :: deaths < DEATHS -> deaths++; goto begin
+            :: true
+            fi;
+            atomic { turn1[at % COUNT] = TURN(at + COUNT, FREE); last = first; handled++ }
         fi;
-        first = data1[at % COUNT];
-        second = data2[at % COUNT];
-        assert(first == second);
-        assert(first == at + 1);
-        assert(first > last);
-        atomic { last = first; handled++ };
-        if
-        :: deaths < DEATHS -> deaths++; goto begin
-        :: true
-        fi;
-        turn1[at % COUNT] = TURN(at + COUNT, FREE);
         if
         :: deaths < DEATHS -> deaths++; goto begin
         :: true
