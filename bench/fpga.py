@@ -24,8 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CLOCK = 250e6
 PROGRAMS = ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"]
-# Programs without state: their examples' own traffic, whose packets have several beats; none of them is a bar.
-STATELESS = ["quic_lb", "vxlan_gw"]
+# Programs that are no bar: their examples' own traffic, whose packets have several beats.
+OWN_TRAFFIC = ["quic_lb", "vxlan_gw", "flow_stats", "l4lb"]
 # Published: Gbit/s by size of packets, and what else. Other programs are to keep up with the line.
 PUBLISHED = {"jsq_steering": ({64: 64, 128: 100}, "64 ns Ringleader, 84 ns generated; 10,000 LUTs")}
 # Least packets a second and core of the simulator, with l2_forward.
@@ -119,7 +119,7 @@ def simulated(nicforge, packets=100_000):
     return packets / max(seconds(packets) - seconds(1), 1e-9)
 
 
-def show(rows, stateless, known, speed):
+def show(rows, own_traffic, known, speed):
     print("program       traffic           cycles  Mpps   Gbit/s  line rate  latency  LUTs (yosys)  published")
     for row in rows:
         rates, more = PUBLISHED.get(row["program"], ({}, ""))
@@ -132,7 +132,7 @@ def show(rows, stateless, known, speed):
             f"{row['gbps']:6.1f}  {'met' if row['line_rate'] else 'missed':9}  {row['latency_ns']:4} ns  {luts:>12}  {beside}"
         )
     print("\nown traffic   cycles  beats in  beats out  cycles the stream in waits  LUTs (yosys)")
-    for row in stateless:
+    for row in own_traffic:
         area = known.get(row["program"])
         luts = str(int(area["lut_sites"]) + int(area["lut_memory"])) if area else "-"
         beats = f"{row['beats_in']:8.2f}  {row['beats_out']:9.2f}"
@@ -159,20 +159,20 @@ def main():
         for program in PROGRAMS
         for size, traffic in cases
     ]
-    stateless = [own(arguments.nicforge, program) for program in STATELESS]
+    own_traffic = [own(arguments.nicforge, program) for program in OWN_TRAFFIC]
     known, speed = areas(), simulated(arguments.nicforge)
     if arguments.json:
         found = {
             "schema": "nicforge/bench-fpga",
             "version": 1,
             "rows": rows,
-            "stateless": stateless,
+            "own_traffic": own_traffic,
             "area": known,
             "simulated_pps": speed,
         }
         print(json.dumps(found, indent=1))
     else:
-        show(rows, stateless, known, speed)
+        show(rows, own_traffic, known, speed)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,12 @@ pub fn root() -> PathBuf {
 impl Case {
     /// Reads and compiles an example to C.
     pub fn new(name: &'static str) -> Result<Case, Failure> {
+        Case::in_folder(name, &root().join("examples").join(name))
+    }
+
+    /// The same for a source, `NAME.c`, with a capture beside it.
+    pub fn in_folder(name: &'static str, folder: &Path) -> Result<Case, Failure> {
         let root = root();
-        let folder = root.join("examples").join(name);
         let source = folder.join(format!("{name}.c"));
         let options = nicforge_frontend::Options::new(root.join("runtime/include"));
         let program = nicforge_frontend::compile(&source, &options)
@@ -51,7 +55,7 @@ impl Case {
         let program = PassManager::new().run_default(program).map_err(at(name))?;
         let artifact = xdp::generate(&program, LineStyle::Comments)
             .map_err(|errors| Failure(format!("{name}: {}", errors[0])))?;
-        let events = events(&program, &folder)?;
+        let events = events(&program, folder)?;
         let tables = folder.join("tables.toml");
         let entries = if tables.is_file() {
             control::load_tables(&program, &tables).map_err(at(name))?

@@ -5,7 +5,7 @@
 //! alike, and outliers do not count. Instructions per packet are exact. Nothing is asserted. Arguments: names of programs.
 
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use nicforge_bench::case::{Case, root};
@@ -26,7 +26,7 @@ const PACKETS: u64 = 1_000_000;
 fn main() -> ExitCode {
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |name: &&str| asked.is_empty() || asked.iter().any(|one| one == name);
-    let programs = ["l2_forward", "nf_chain", "jsq_steering", "rpc_reassembly"];
+    let programs = ["l2_forward", "echo", "nf_chain", "jsq_steering", "rpc_reassembly"];
     let all = || {
         programs.into_iter().filter(wanted).try_for_each(measure)?;
         if wanted(&"tables") {
@@ -44,8 +44,8 @@ fn main() -> ExitCode {
 }
 
 /// The ports a program is measured on, and packets per turn: frames from nowhere for the one that reads Ethernet only;
-/// messages one after the other, which only a file holds, for the one that counts them; else the example's captures again
-/// and again. What is sent goes nowhere.
+/// messages one after the other, which only a file holds, for the one that counts them; else captures again and again. What is
+/// sent goes nowhere.
 fn traffic(name: &str, dir: &Path) -> Result<(Vec<String>, u64), Failure> {
     let folder = root().join("examples").join(name);
     let again = |port: u32, file: &str| {
@@ -53,6 +53,10 @@ fn traffic(name: &str, dir: &Path) -> Result<(Vec<String>, u64), Failure> {
     };
     Ok(match name {
         "l2_forward" => (vec!["net_null0,size=64".to_string()], PACKETS),
+        "echo" => {
+            let path = dir.join("traffic.pcap");
+            (vec![format!("net_pcap0,rx_pcap={},infinite_rx=1", path.display())], PACKETS)
+        }
         "nf_chain" => (vec![again(0, "traffic.pcap"), again(1, "traffic.1.pcap")], PACKETS),
         "rpc_reassembly" => {
             let path = dir.join("rpc.pcap");
@@ -63,6 +67,22 @@ fn traffic(name: &str, dir: &Path) -> Result<(Vec<String>, u64), Failure> {
         }
         _ => (vec![again(0, "traffic.pcap")], PACKETS),
     })
+}
+
+/// Writes the flow program of the UDP echo as C, and a frame of 64 bytes for it, of which 4 are the wire's checksum.
+fn make_echo(dir: &Path) -> Result<(), Failure> {
+    let made =
+        Command::new("python3").arg(root().join("bench/flow/echo.py")).output().map_err(at("python3"))?;
+    if !made.status.success() {
+        return Err(Failure(String::from_utf8_lossy(&made.stderr).into_owned()));
+    }
+    std::fs::write(dir.join("echo.c"), &made.stdout).map_err(at("echo"))?;
+    let mut data = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0];
+    data.extend([10, 9, 0, 2, 10, 9, 0, 1, 0x9c, 0x40, 0, 7, 0, 26, 0, 0]);
+    data.resize(60, b'x');
+    let frame = Frame { time_ns: 0, original_length: data.len() as u32, data };
+    let mut file = std::fs::File::create(dir.join("traffic.pcap")).map_err(at("echo"))?;
+    pcap::write(&mut file, &[frame]).map_err(at("echo"))
 }
 
 /// Messages of four segments of 256 bytes on 64 channels side by side.
@@ -93,8 +113,13 @@ fn undisturbed(yes: bool) {
 }
 
 fn measure(name: &'static str) -> Result<(), Failure> {
-    let case = Case::new(name)?;
     let dir = tempfile::tempdir().map_err(at(name))?;
+    let case = if name == "echo" {
+        make_echo(dir.path())?;
+        Case::in_folder(name, dir.path())?
+    } else {
+        Case::new(name)?
+    };
     let (vdevs, limit) = traffic(name, dir.path())?;
     let generated = DpdkProgram::new(&case.program, &Pipeline::single(&case.program)).map_err(at(name))?;
     let hand = build_by_hand(name, dir.path())?;
@@ -121,8 +146,11 @@ fn measure(name: &'static str) -> Result<(), Failure> {
         return Err(Failure(format!("{name}: {last:?} but by hand {last_by_hand:?}")));
     }
     let (ours, theirs) = (median(ours), median(theirs));
+    let ns = ns_a_cycle();
     println!(
-        "{name:14} generated {ours:7.1} cycles/packet, by hand {theirs:7.1}, ratio {:.3}",
+        "{name:14} generated {ours:7.1} cycles/packet ({:.1} ns), by hand {theirs:7.1} ({:.1} ns), ratio {:.3}",
+        ours * ns,
+        theirs * ns,
         ours / theirs
     );
     if !yardstick.is_empty() {
@@ -146,6 +174,20 @@ fn measure(name: &'static str) -> Result<(), Failure> {
         None => println!("{name:14} instructions are not counted: valgrind is not installed"),
     }
     in_process(&case, name)
+}
+
+/// Of the counter that programs read; not a number where it is not the processor's own.
+fn ns_a_cycle() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: reads a counter.
+        let read = || unsafe { std::arch::x86_64::_rdtsc() };
+        let (start, from) = (Instant::now(), read());
+        std::thread::sleep(Duration::from_millis(50));
+        start.elapsed().as_nanos() as f64 / (read() - from) as f64
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    f64::NAN
 }
 
 /// Events per second of the program in this process, with and without counting.

@@ -202,9 +202,14 @@ impl AreaCosts {
                 + c.array_bit * sizes.array_bits
                 + c.prefix_bit * sizes.prefix_bits
         };
+        let changed = changed(program);
         let memory = |(id, table): (TableId, &Table)| {
             // Nothing looks up what only the host uses.
             let mut ports = ports(program, handlers, id);
+            // An array that is changed has parts, not copies.
+            if table.kind == TableKind::Array && changed.contains(&id) {
+                ports.truncate(1);
+            }
             if ports.is_empty() {
                 ports.push(true);
             }
@@ -283,6 +288,13 @@ mod tests {
         let [found] = area.too_large(&huge, 1.0)[..] else { panic!("one table is too large") };
         assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
+        // Four lookup ports: four copies, or the four parts of an array.
+        let four = Handlers::Pipe { ports: vec![vec![true; 4]], moves_payload: false };
+        let text = include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
+        let array = nicforge_ir::text::parse(&text).expect("the test's program");
+        let memory = |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
+        assert_eq!(memory(&large, &four), 4.0 * memory(&large, &pipe));
+        assert_eq!(memory(&array, &four), memory(&array, &pipe));
         let sizes = sizes(&small, &pipe);
         assert!(sizes.table_bits > 0.0 && sizes.header_bits > 0.0);
     }

@@ -6,7 +6,6 @@ waiting included. What did not go to the process as a request was answered on th
 caches before. A cache that is busy refuses, which the store counts. Run by `kvs.py --bench`.
 """
 
-import collections
 import contextlib
 import json
 import os
@@ -29,7 +28,6 @@ WINDOW = 32
 #: Seconds without an answer after which what is under way is lost.
 LOST = 2.0
 
-Cost = collections.namedtuple("Cost", "nic host asked refused")
 #: Events for the process that are no requests: what made room in a cache.
 NO_REQUEST = ("displaced",)
 
@@ -49,15 +47,20 @@ def programs() -> dict[int, dict]:
     sys.exit(f"error: bpftool ended with {told.returncode}: {told.stdout}{told.stderr}")
 
 
-def spent(pid: int, ours: set[int]) -> Cost:
-    """CPU time so far in ns, of the programs and of the process, requests that came to it, and those that were refused."""
+def spent(pid: int, ours: set[int]) -> tuple[int, int]:
+    """CPU time so far in ns, of the programs and of the process."""
     tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
     host = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
-    parts = [each for number, each in programs().items() if number in ours]
+    return sum(each.get("run_time_ns", 0) for number, each in programs().items() if number in ours), host
+
+
+def counted(pid: int) -> tuple[int, int]:
+    """Requests that came to the process so far, and those that were refused. The process counts its tables for that, tens of
+    milliseconds, so never between two looks at what it spent."""
     told = subprocess.run([find(), "metrics", "--run", str(pid), "--json"], check=True, capture_output=True, text=True)
-    counted = json.loads(told.stdout)
-    asked = sum(n for event, n in counted["to_host"].items() if not event.endswith(NO_REQUEST))
-    return Cost(sum(each.get("run_time_ns", 0) for each in parts), host, asked, sum(counted["drops"].values()))
+    told = json.loads(told.stdout)
+    asked = sum(n for event, n in told["to_host"].items() if not event.endswith(NO_REQUEST))
+    return asked, sum(told["drops"].values())
 
 
 def ask_all(datagrams: list[bytes]) -> int:
@@ -105,10 +108,13 @@ def measure(requests: int) -> int:
                 ours = set(programs()) - others
                 ask_all(fill)
                 ask_all(warm)
+                counts = counted(process.pid)
                 before = spent(process.pid, ours)
                 unanswered = ask_all(ask)
                 after = spent(process.pid, ours)
-            nic, host, asked, refused = (now - then for now, then in zip(after, before, strict=True))
+                counts = counts, counted(process.pid)
+            nic, host = (now - then for then, now in zip(before, after, strict=True))
+            asked, refused = (now - then for then, now in zip(*counts, strict=True))
             name = variant if variant != "nic-cache" else f"{variant}, {policy}"
             near, lost = 1 - (asked + refused) / requests, unanswered - refused
             costs = f"{nic / requests:>11.0f} ns {host / requests:>11.0f} ns"

@@ -29,6 +29,15 @@ void net_recv(nf_pkt pkt)
         nf_drop(pkt, "too short");
         return;
     }
+    if (place & 128) {
+        /* Behind a header whose length is data. */
+        if (!nf_strip(pkt, (uint32_t)(place & 3) * 4)) {
+            nf_drop(pkt, "too short");
+            return;
+        }
+        found.stored |= nf_store(pkt, 5, &half) << 7;
+        nf_reset(pkt);
+    }
     if (how & 1)
         found.stored |= nf_store(pkt, 20, &word);
     if (how & 2)
@@ -60,6 +69,8 @@ void net_recv(nf_pkt pkt)
         nf_emit(pkt, &found);
     if (how & 64)
         nf_pass(pkt);
+    else if (how & 128)
+        nf_to_host(pkt);
     else
         nf_send(pkt, 0);
 }

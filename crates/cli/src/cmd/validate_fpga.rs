@@ -57,7 +57,6 @@ const FITTED: &[&str] = &[
     "firewall",
     "nat",
     "nf_chain",
-    "flow_stats",
     "tcp_rx_offload",
 ];
 /// What has fitted factors.

@@ -219,6 +219,21 @@ fn moves_packets(body: &Body, block: BlockId) -> bool {
     found
 }
 
+/// Whether an op takes the packet, so that the handler has none any more.
+fn consumes<T: Target>(e: &E<'_, T>, op: &Op) -> bool {
+    match op {
+        Op::Drop { .. } => true,
+        Op::Generate { event, args } => {
+            let params = &e.program.events[*event].params;
+            let taken = |(param, arg): (&nicforge_ir::Param, &ValueId)| {
+                e.body.ty(*arg) == Type::Packet && !param.borrowed
+            };
+            params.iter().zip(args).any(taken)
+        }
+        _ => false,
+    }
+}
+
 impl<T: Target> Dialect for InPlace<T> {
     type State = State;
 
@@ -264,7 +279,13 @@ impl<T: Target> Dialect for InPlace<T> {
                     span: data.span,
                 });
             }
-            _ => return T::statement(e, inst, last),
+            op => {
+                let ended = T::statement(e, inst, last)?;
+                if consumes(e, &op) {
+                    packet::gone(e);
+                }
+                return Ok(ended);
+            }
         }
         Ok(false)
     }

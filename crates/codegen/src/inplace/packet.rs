@@ -252,6 +252,15 @@ pub fn reset<T: Target>(e: &mut E<'_, T>) {
     e.state.emits = Emits::List(Vec::new());
 }
 
+/// Nobody asks where the cursor of a packet is that was given away, or what was emitted in front of it: ways on which it
+/// went differently need not agree where they meet.
+pub fn gone<T: Target>(e: &mut E<'_, T>) {
+    if !e.state.pinned {
+        e.state.cursor = Cursor::Static { at: 0, unless: None };
+        e.state.emits = Emits::List(Vec::new());
+    }
+}
+
 /// Prints `ok = trim pkt, len`.
 pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     let ok = e.body.insts[inst].results[0];

@@ -5,10 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use nicforge_ir::TableId;
-
 use super::super::expr::{Wire, used};
-use super::dag::{Dag, NoPipe};
+use super::dag::Dag;
 use super::leave::Commit;
 use super::ports::Port;
 
@@ -17,8 +15,8 @@ use super::ports::Port;
 pub enum Group {
     /// A port, by number, of a table that nothing changes.
     Fixed(usize),
-    /// Tables that are changed, by number.
-    Changed(Vec<usize>),
+    /// Tables that are changed, by number, and ports of others that are asked for what these say, before they are changed.
+    Changed(Vec<usize>, Vec<usize>),
 }
 
 /// Names that a signal depends on, itself included.
@@ -84,15 +82,7 @@ fn nodes(dag: &Dag, wires: &HashMap<&str, &Wire>, ports: &[Port], commits: &[Com
 }
 
 /// Groups, each behind all that it needs.
-///
-/// # Errors
-/// A lookup stands between a table's entry and the same table's change.
-pub fn order(
-    dag: &Dag,
-    wires: &HashMap<&str, &Wire>,
-    ports: &[Port],
-    commits: &[Commit],
-) -> Result<Vec<Group>, NoPipe> {
+pub fn order(dag: &Dag, wires: &HashMap<&str, &Wire>, ports: &[Port], commits: &[Commit]) -> Vec<Group> {
     let nodes = nodes(dag, wires, ports, commits);
     let count = nodes.len();
     let mut needs: Vec<Vec<bool>> = (0..count)
@@ -115,19 +105,13 @@ pub fn order(
         let together = |at: &usize| *at == first || (needs[first][*at] && needs[*at][first]);
         let (group, rest): (Vec<usize>, Vec<usize>) = open.into_iter().partition(together);
         open = rest;
-        groups.push(match (&group[..], group.iter().find(|at| nodes[**at].fixed)) {
-            ([one], Some(_)) => Group::Fixed(nodes[*one].number),
-            (_, Some(between)) => {
-                let id = TableId::from_u32(ports[nodes[*between].number].table as u32);
-                let table = &dag.program.tables[id];
-                let reason = format!(
-                    "a key of table `{}` depends on an entry about whose change what is found decides",
-                    table.name
-                );
-                return Err(NoPipe { reason, span: table.span });
-            }
-            (all, None) => Group::Changed(all.iter().map(|at| nodes[*at].number).collect()),
+        let of = |fixed: bool| -> Vec<usize> {
+            group.iter().filter(|at| nodes[**at].fixed == fixed).map(|at| nodes[*at].number).collect()
+        };
+        groups.push(match (of(false), of(true)) {
+            (changed, fixed) if changed.is_empty() => Group::Fixed(fixed[0]),
+            (changed, fixed) => Group::Changed(changed, fixed),
         });
     }
-    Ok(groups)
+    groups
 }

@@ -72,12 +72,10 @@ pub fn schedule(
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
-    for group in order::order(&dag, &wires, &ports, &commits)? {
+    for group in order::order(&dag, &wires, &ports, &commits) {
         match group {
             Group::Fixed(at) => fixed(&dag, &mut arrivals, &mut ports[at]),
-            Group::Changed(tables) => {
-                changed(&dag, &wires, &mut arrivals, &tables, (&mut ports, &mut commits))?
-            }
+            Group::Changed(..) => changed(&dag, &wires, &mut arrivals, &group, (&mut ports, &mut commits))?,
         }
     }
     let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
@@ -157,16 +155,20 @@ fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
     }
 }
 
-/// Tables that are changed and decide about each other's changes: one stage for their entries, behind everything else that decides.
+/// Tables that are changed and decide about each other's changes: one stage for their entries, behind everything else that decides. Lookups
+/// by what these say, in tables that nothing changes, lie between the entries and the changes.
 fn changed(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
-    tables: &[usize],
+    group: &Group,
     (ports, commits): (&mut [Port], &mut [Commit]),
 ) -> Result<(), NoPipe> {
+    let Group::Changed(tables, between) = group else { return Ok(()) };
     let own = |port: &&mut Port| !port.fixed && tables.contains(&port.table);
-    let answers: Vec<String> = ports.iter_mut().filter(own).flat_map(|port| port.answers(dag)).collect();
+    let entries: Vec<String> = ports.iter_mut().filter(own).flat_map(|port| port.answers(dag)).collect();
+    let found = between.iter().flat_map(|port| ports[*port].answers(dag));
+    let answers: Vec<String> = entries.iter().cloned().chain(found).collect();
     let depends = above(wires, &answers);
     let mut first = 0;
     for port in ports.iter_mut().filter(own) {
@@ -185,17 +187,28 @@ fn changed(
         .filter(|commit| tables.contains(&commit.table))
         .flat_map(|commit| commit.deciding().cloned())
         .collect();
-    let deciding = cone(wires, roots.iter().flat_map(|text| used(text)));
+    let keys: Vec<String> = between.iter().map(|port| ports[*port].key.clone()).collect();
+    let deciding = cone(wires, roots.iter().chain(&keys).flat_map(|text| used(text)));
     let depending = deciding.iter().filter(|name| depends.contains(*name)).filter_map(|name| wires.get(name));
-    let texts = depending.map(|wire| &wire.value).chain(&roots);
+    let texts = depending.map(|wire| &wire.value).chain(&roots).chain(&keys);
     for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
         first = first.max(arrivals.time(below).0 + 1);
     }
-    for name in &answers {
+    for name in &entries {
         arrivals.set(name, (first, FROM_REGISTER));
     }
     for port in ports.iter_mut().filter(own) {
         (port.ask, port.answer) = (first - dag.tables[port.table].pipe_stages(), first);
+    }
+    // One lookup's key may be what another one found.
+    let mut open = between.clone();
+    while !open.is_empty() {
+        let waiting: Vec<String> = open.iter().flat_map(|port| ports[*port].answers(dag)).collect();
+        let waits = above(wires, &waiting);
+        let ready = open.iter().position(|port| !used(&ports[*port].key).any(|name| waits.contains(name)));
+        // They do not wait for each other: each one's key was computed before it was asked for.
+        let Some(ready) = ready else { break };
+        fixed(dag, arrivals, &mut ports[open.remove(ready)]);
     }
     let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(first);
     for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
