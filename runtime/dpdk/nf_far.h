@@ -8,9 +8,8 @@
  * (nf_link_far.h): it touches the file by DMA only (nf_dma.h), in runs of entries, and a run leaves by its deadline
  * whether or not more comes. In the NIC's process a far worker's lcore only hands over: what its rings bring goes up,
  * what comes down goes to the receiver's ring. So order, progress and the closed loop are as with any other worker:
- * what was handed over is done when the other end has freed its entry and what it led to is down. The host puts that
- * into memory before it frees the entry, so it is here when a read that began after the credit came has found the end
- * of the queue.
+ * what was handed over is done when the other end has freed its entry and what it led to is down. nf_link_far_done
+ * says when.
  *
  * A host process that dies is started again by whoever started it. It finds the queues as they are; what it had taken
  * is counted as lost, and its tables begin anew. Counters lie in the file, so they go on; what an event counted just
