@@ -20,6 +20,7 @@ mod entries;
 mod flow;
 mod ops;
 mod packet;
+mod ragged;
 pub mod range;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,6 +37,7 @@ use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
 use edits::Edited;
+use ragged::Ragged;
 use range::Range;
 
 /// Most bytes of a frame that go through the pipe.
@@ -70,6 +72,8 @@ struct Emitted {
     when: Vec<String>,
     /// Bytes, and how many.
     parts: Vec<(String, u32)>,
+    /// How many of the bytes in front of others there are, if that is data.
+    ragged: Option<Ragged>,
 }
 
 /// The packet on a way.
@@ -185,8 +189,11 @@ pub struct Dag<'a, 'b> {
 struct LoopFrame {
     breaks: Vec<(Way, Vec<Known>, Slots)>,
     continues: Vec<(Way, Vec<Known>, Slots)>,
-    /// The packet, which a loop leaves as it is.
+    /// The packet, which a loop leaves as it is but for what it emits.
     packet: Option<Packet>,
+    /// What was emitted where the loop is left, by way, and where its next trip begins.
+    left: Vec<(Way, Vec<Emitted>)>,
+    again: Vec<Vec<Emitted>>,
 }
 
 /// A value on a way: its text, and its number if it is always the same.
@@ -208,6 +215,8 @@ pub struct Walk<'a, 'b, 'c> {
     /// What is known on a way, also where others joined it.
     given: HashMap<String, Given>,
     loops: Vec<LoopFrame>,
+    /// The greatest number that a value is, where each way gives it a constant.
+    most: HashMap<ValueId, u64>,
     /// Where the op that is looked at comes from.
     span: Span,
 }
@@ -259,6 +268,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             conditions: HashMap::new(),
             given: HashMap::new(),
             loops: Vec::new(),
+            most: HashMap::new(),
             span,
         };
         let way = mark(if message { "for_message" } else { "for_frame" });
@@ -383,6 +393,11 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         if self.low.width(target) == 0 {
             return;
         }
+        let numbers: Option<Vec<u64>> = from.iter().map(|(_, known)| known.number).collect();
+        match numbers.and_then(|numbers| numbers.into_iter().max()) {
+            Some(most) => self.most.insert(target, most),
+            None => self.most.remove(&target),
+        };
         let first = &from[0].1;
         if from.iter().all(|(_, known)| known == first) || from.len() == 1 {
             let known = first.clone();

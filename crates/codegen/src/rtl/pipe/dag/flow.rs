@@ -17,14 +17,21 @@ impl Walk<'_, '_, '_> {
                 Op::Break { depth, values } | Op::Continue { depth, values } => {
                     let values = values.iter().map(|value| self.known(*value)).collect();
                     let at = self.loops.len() - 1 - *depth as usize;
-                    if self.packet != self.loops[at].packet {
-                        return self.no("a loop moves the packet's cursor or emits headers");
+                    if without_emitted(&self.packet) != without_emitted(&self.loops[at].packet) {
+                        return self.no("a loop moves the packet's cursor");
                     }
                     let slots = self.slots.clone();
+                    let emitted = self.packet.as_ref().map(|packet| packet.emitted.clone());
                     let frame = &mut self.loops[at];
                     let list = match data.op {
-                        Op::Break { .. } => &mut frame.breaks,
-                        _ => &mut frame.continues,
+                        Op::Break { .. } => {
+                            frame.left.extend(emitted.map(|emitted| (way.clone(), emitted)));
+                            &mut frame.breaks
+                        }
+                        _ => {
+                            frame.again.extend(emitted);
+                            &mut frame.continues
+                        }
                     };
                     list.push((way, values, slots));
                     return Ok(None);
@@ -212,10 +219,16 @@ impl Walk<'_, '_, '_> {
                 .no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
         }
         if self.moves_packet(*inner) {
-            return self.no("a loop moves the packet's cursor, emits headers or sends");
+            return self.no("a loop moves the packet's cursor or sends");
         }
-        let packet = self.packet.clone();
-        self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new(), packet: packet.clone() });
+        let mut packet = self.packet.clone();
+        self.loops.push(LoopFrame {
+            breaks: Vec::new(),
+            continues: Vec::new(),
+            packet: packet.clone(),
+            left: Vec::new(),
+            again: Vec::new(),
+        });
         let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
         let mut going = Some(way);
         let depth = self.loops.len() - 1;
@@ -225,6 +238,13 @@ impl Walk<'_, '_, '_> {
                 self.choose(*param, &[(None, known)]);
             }
             self.region(*inner, way)?;
+            let mut again = std::mem::take(&mut self.loops[depth].again);
+            if let (Some(packet), Some(emitted)) = (&mut packet, again.pop()) {
+                if again.iter().any(|other| *other != emitted) {
+                    return self.no("a loop emits headers on some ways to its next trip only");
+                }
+                packet.emitted = emitted;
+            }
             self.packet.clone_from(&packet);
             let continues = std::mem::take(&mut self.loops[depth].continues);
             if continues.is_empty() {
@@ -235,12 +255,15 @@ impl Walk<'_, '_, '_> {
         }
         let Some(mut frame) = self.loops.pop() else { return Ok(None) };
         if let Some(way) = going {
+            frame.left.extend(packet.map(|packet| (way.clone(), packet.emitted)));
             frame.breaks.push((way, now, self.slots.clone()));
         }
         if frame.breaks.is_empty() {
             return Ok(None);
         }
         let ways = frame.breaks.iter().map(|(way, ..)| way.clone()).collect();
+        self.span = data.span;
+        self.leave_loop(frame.left)?;
         self.arrive(&data.results, frame.breaks);
         Ok(Some(self.or(ways)))
     }
@@ -265,9 +288,14 @@ impl Walk<'_, '_, '_> {
         self.body.blocks[region].insts.iter().any(|inst| {
             let op = &self.body.insts[*inst].op;
             let effects = op.effects();
-            effects.packet_write.is_some()
+            (effects.packet_write.is_some() && !matches!(op, Op::Emit { .. }))
                 || effects.ordered
                 || op.regions().any(|inner| self.moves_packet(inner))
         })
     }
+}
+
+/// A packet as it is but for what was emitted in front of it.
+fn without_emitted(packet: &Option<Packet>) -> Option<Packet> {
+    packet.as_ref().map(|packet| Packet { emitted: Vec::new(), ..packet.clone() })
 }

@@ -32,6 +32,9 @@ impl<'a> Walk<'a, '_, '_> {
         if let Some(number) = self.low.constant(value) {
             return u32::try_from(number).ok();
         }
+        if let Some(most) = self.most.get(&value) {
+            return u32::try_from(*most).ok();
+        }
         match self.body.def_op(value)? {
             Op::Cast(a) => self.most_of(*a),
             Op::Select { then, other, .. } => Some(self.most_of(*then)?.max(self.most_of(*other)?)),
@@ -242,8 +245,13 @@ impl<'a> Walk<'a, '_, '_> {
         if kind == kind::DROP {
             packet.edited = None;
         }
-        for Emitted { when, parts: mut header } in lists {
+        for Emitted { when, parts: mut header, ragged } in lists {
             let way = when.iter().fold(way.clone(), |way, condition| self.and(&way, condition));
+            if let Some(ragged) = ragged {
+                let exit = self.ragged_exit(&packet, &header, &ragged)?;
+                self.dag.exits.push(Exit { when: way, kind, number: number.clone(), ..exit });
+                continue;
+            }
             let emitted = header.iter().map(|part| part.1).sum();
             let Leaving { part, hlen, from } = self.leaving(&packet, emitted)?;
             header.extend(part);

@@ -53,6 +53,9 @@ impl Walk<'_, '_, '_> {
         if let Some(number) = self.low.constant(value) {
             return (number, number);
         }
+        if let Some(most) = self.most.get(&value) {
+            return (0, *most);
+        }
         let ty = self.low.ty(value);
         let any = (0, if ty.is_int() { ones(self.low.width(value)) } else { u64::MAX });
         *left = left.saturating_sub(1);
