@@ -200,6 +200,19 @@ fn bytes_are_overwritten_in_place() {
     });
 }
 
+/// Headers of which the packet says how many bytes they are, in frames that end before, in and behind them.
+#[test]
+fn loops_emit_what_the_packet_says() {
+    pipe_does_what_the_interpreter_does("tests/programs/ragged", 1, |n| {
+        let length = 14 + nicforge_ir::io::random(1, n) as usize % 80;
+        let byte = |at| match nicforge_ir::io::random(n, 2 * at) % 8 {
+            few @ 0..2 if at > 1 => few as u8,
+            _ => nicforge_ir::io::random(n, 2 * at + 1) as u8,
+        };
+        (0..length as u64).map(byte).collect()
+    });
+}
+
 /// Entries of one array whose numbers lie apart, and keys that other tables' entries decide.
 #[test]
 fn arrays_have_parts() {

@@ -21,40 +21,50 @@ fn bytes(parts: &[(String, u32)]) -> u32 {
 }
 
 impl Walk<'_, '_, '_> {
-    /// What was emitted behind a loop, of what was emitted on the ways that leave it.
+    /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list that there was before the loop, the longest.
     pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<(), NoPipe> {
         let Some((_, first)) = left.first() else { return Ok(()) };
-        if left.iter().all(|(_, emitted)| emitted == first) {
-            let first = first.clone();
-            self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&first));
-            return Ok(());
+        let mut joined = Vec::new();
+        for (at, list) in first.iter().enumerate() {
+            let all: Vec<Option<&Emitted>> = left.iter().map(|(_, lists)| lists.get(at)).collect();
+            if all.iter().all(|other| *other == Some(list)) {
+                joined.push(list.clone());
+                continue;
+            }
+            let plain = all.into_iter().flatten().filter(|one| one.ragged.is_none() && one.when == list.when);
+            let parts: Vec<&Vec<(String, u32)>> = plain.map(|one| &one.parts).collect();
+            if parts.len() < left.len() {
+                return self
+                    .no("a loop emits headers behind others of which it is data how many bytes they are");
+            }
+            let longest = parts.iter().max_by_key(|parts| parts.len()).map(|parts| parts.to_vec());
+            let longest = longest.unwrap_or_default();
+            if !parts.iter().all(|parts| longest.starts_with(parts)) {
+                return self.no("a loop is left on ways on which different headers were emitted");
+            }
+            let lengths: Vec<u32> = parts.iter().map(|parts| bytes(parts)).collect();
+            let ragged = self.ragged(left.iter().map(|(way, _)| way).zip(&lengths), longest.len());
+            joined.push(Emitted { when: list.when.clone(), parts: longest, ragged: Some(ragged) });
         }
-        let one = |emitted: &Vec<Emitted>| match &emitted[..] {
-            [one] if one.ragged.is_none() && one.when == first[0].when => Some(one.parts.clone()),
-            _ => None,
-        };
-        let lists: Option<Vec<Vec<(String, u32)>>> = left.iter().map(|(_, emitted)| one(emitted)).collect();
-        let Some(lists) = lists else {
-            return self.no("a loop emits headers behind others of which it is data which they are");
-        };
-        let longest = lists.iter().max_by_key(|parts| parts.len()).cloned().unwrap_or_default();
-        if !lists.iter().all(|parts| longest.starts_with(parts)) {
-            return self.no("a loop is left on ways on which different headers were emitted");
-        }
-        let lengths: Vec<u32> = lists.iter().map(|parts| bytes(parts)).collect();
-        let [Some(least), Some(most)] = [lengths.iter().min(), lengths.iter().max()] else { return Ok(()) };
-        let mut text = String::new();
-        let (last, others) = (lengths.len() - 1, left.iter().zip(&lengths));
-        for ((way, _), length) in others.take(last) {
-            let length = number(16, u64::from(*length));
-            text.push_str(&format!("{} ? {length} : ", way.as_deref().unwrap_or("1'b1")));
-        }
-        text.push_str(&number(16, u64::from(lengths[last])));
-        let length = self.wire("emitted", 16, text, timing::mux(2 * lengths.len() as u32));
-        let ragged = Ragged { parts: longest.len(), least: *least, most: *most, length };
-        let emitted = Emitted { when: first[0].when.clone(), parts: longest, ragged: Some(ragged) };
-        self.packet.iter_mut().for_each(|packet| packet.emitted = vec![emitted.clone()]);
+        self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&joined));
         Ok(())
+    }
+
+    /// As many bytes as there are on whichever way was taken.
+    fn ragged<'w>(&mut self, ways: impl Iterator<Item = (&'w Way, &'w u32)> + Clone, parts: usize) -> Ragged {
+        let lengths = ways.clone().map(|(_, length)| *length);
+        let (least, most) = (lengths.clone().min().unwrap_or(0), lengths.clone().max().unwrap_or(0));
+        let count = lengths.count();
+        let mut text = String::new();
+        for (at, (way, length)) in ways.enumerate() {
+            let length = number(16, u64::from(*length));
+            match way {
+                Some(way) if at + 1 < count => text.push_str(&format!("{way} ? {length} : ")),
+                _ => text.push_str(&length),
+            }
+        }
+        let length = self.wire("emitted", 16, text, timing::mux(2 * count as u32));
+        Ragged { parts, least, most, length }
     }
 
     /// How a packet leaves behind such headers; the way, and where to, are the caller's.
