@@ -18,6 +18,7 @@ mod edits;
 mod elapsed;
 mod entries;
 mod flow;
+mod guards;
 mod ops;
 mod packet;
 mod ragged;
@@ -41,7 +42,7 @@ use ragged::Ragged;
 use range::Range;
 
 /// Most bytes of a frame that go through the pipe.
-pub const MOST_WINDOW: u32 = 192;
+pub const MOST_WINDOW: u32 = 384;
 /// Lists of emitted headers that are kept where ways join.
 const MOST_LISTS: usize = 16;
 /// Trips of loops that are written out.
@@ -215,7 +216,7 @@ pub struct Walk<'a, 'b, 'c> {
     /// What is known on a way, also where others joined it.
     given: HashMap<String, Given>,
     loops: Vec<LoopFrame>,
-    /// The greatest number that a value is, where each way gives it a constant.
+    /// The greatest number that a value is here: each way gives it a constant, or a condition on the way says so.
     most: HashMap<ValueId, u64>,
     /// Where the op that is looked at comes from.
     span: Span,
@@ -360,7 +361,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         // All conditions on the way at once, not one behind the other.
         let mut all = self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
         all.push(condition.to_string());
-        let wire = self.wire("way", 1, all.join(" && "), timing::tree(all.len() as u32));
+        let wire = self.wire("way", 1, gate("&", &all), timing::tree(all.len() as u32));
         self.conditions.insert(wire.clone(), all);
         self.given.insert(wire.clone(), given);
         Some(wire)
@@ -373,7 +374,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         if let [one] = &texts[..] {
             return Some(one.clone());
         }
-        let wire = self.wire("way", 1, texts.join(" || "), timing::tree(texts.len() as u32));
+        let wire = self.wire("way", 1, gate("|", &texts), timing::tree(texts.len() as u32));
         let sets: Vec<Given> = ways.iter().map(|way| self.given(way)).collect();
         let all = |atom: &&String| sets.iter().all(|given| given.contains(*atom));
         let given = sets[0].iter().filter(all).cloned().collect();
@@ -410,14 +411,37 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             }
             return;
         }
-        let last = from.len() - 1;
-        let mut text = String::new();
-        for (way, known) in &from[..last] {
-            text.push_str(&format!("{} ? {} : ", way.as_deref().unwrap_or("1'b1"), known.text));
-        }
-        text.push_str(&from[last].1.text);
-        self.result(target, text, timing::mux(2 * from.len() as u32));
+        let from: Vec<(&Way, &str)> = from.iter().map(|(way, known)| (way, known.text.as_str())).collect();
+        let (text, delay) = taken(self.low.width(target), &from);
+        self.result(target, text, delay);
     }
+}
+
+/// All or any of several conditions. Of many a tree: a chain that others share the beginning of would stay a chain.
+fn gate(op: &str, conditions: &[String]) -> String {
+    match conditions.len() {
+        ..=6 => conditions.join(&format!(" {op}{op} ")),
+        _ => format!("{op}{{{}}}", conditions.join(", ")),
+    }
+}
+
+/// Ways from which on a value is not looked for one by one.
+const MANY: usize = 5;
+
+/// The text of whichever way was taken, which is one of these, and how long that takes.
+fn taken(width: u32, from: &[(&Way, &str)]) -> (String, u32) {
+    let ways: Option<Vec<&String>> = from.iter().map(|(way, _)| way.as_ref()).collect();
+    if let Some(ways) = ways.filter(|ways| ways.len() >= MANY) {
+        let one = |(way, (_, text)): (&&String, &(&Way, &str))| format!("({{{width}{{{way}}}}} & {text})");
+        let text: Vec<String> = ways.iter().zip(from).map(one).collect();
+        return (text.join(" | "), timing::tree(2 * from.len() as u32));
+    }
+    let mut text = String::new();
+    for (way, value) in &from[..from.len() - 1] {
+        text.push_str(&format!("{} ? {value} : ", way.as_deref().unwrap_or("1'b1")));
+    }
+    text.push_str(from[from.len() - 1].1);
+    (text, timing::mux(2 * from.len() as u32))
 }
 
 /// The other truth value of a condition.

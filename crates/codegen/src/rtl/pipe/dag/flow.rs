@@ -69,13 +69,20 @@ impl Walk<'_, '_, '_> {
         let (yes, no) =
             if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
         let before = (self.packet.clone(), self.slots.clone());
+        let most = self.most.clone();
         self.learn(data, true);
         let first = self.region(*then, yes)?;
         let after_first = (self.packet.clone(), self.slots.clone());
+        let most_after = std::mem::replace(&mut self.most, most.clone());
         (self.packet, self.slots) = before;
         self.learn(data, false);
         let second = self.region(*other, no)?;
         self.span = data.span;
+        match (&first, &second) {
+            (Some(_), None) => self.most = most_after,
+            (None, Some(_)) => {}
+            _ => self.most = most,
+        }
         match (first, second) {
             (None, None) => Ok(None),
             (Some((way, values)), None) => {
@@ -112,9 +119,10 @@ impl Walk<'_, '_, '_> {
         })
     }
 
-    /// What an arm of an `if` says about an `extract` before it.
+    /// What an arm of an `if` says about values, and about an `extract` before it.
     fn learn(&mut self, data: &Inst, taken: bool) {
         let Op::If { cond, .. } = data.op else { return };
+        self.heed(cond, taken);
         let (mut asked, mut holds) = (cond, taken);
         while let Some(Op::Un(nicforge_ir::UnOp::Not, inner)) = self.body.def_op(asked) {
             (asked, holds) = (*inner, !holds);
@@ -232,8 +240,11 @@ impl Walk<'_, '_, '_> {
         let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
         let mut going = Some(way);
         let depth = self.loops.len() - 1;
+        let most = self.most.clone();
         for _ in 0..*max_trips {
             let Some(way) = going.take() else { break };
+            // Values of a trip are other ones than those of the one before.
+            self.most.clone_from(&most);
             for (param, known) in body.blocks[*inner].params.iter().zip(now.clone()) {
                 self.choose(*param, &[(None, known)]);
             }
@@ -253,6 +264,7 @@ impl Walk<'_, '_, '_> {
             going = Some(self.or(continues.iter().map(|(way, ..)| way.clone()).collect()));
             now = self.arrive(&body.blocks[*inner].params, continues);
         }
+        self.most = most;
         let Some(mut frame) = self.loops.pop() else { return Ok(None) };
         if let Some(way) = going {
             frame.left.extend(packet.map(|packet| (way.clone(), packet.emitted)));

@@ -1,7 +1,12 @@
 //! The packet on a way: where the cursor is, what is read of the window, how it leaves.
 
+use super::super::super::tables::bits_below;
 use super::edits::Leaving;
 use super::*;
+
+/// Bytes that are moved at once, and the most that a value has for which more than itself is.
+const STRETCH: u32 = 32;
+const MOST_SMALL: u32 = 8;
 
 impl<'a> Walk<'a, '_, '_> {
     pub(super) fn packet(&self) -> Packet {
@@ -83,7 +88,7 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Extract { .. } => {
                 let cursor = packet.cursor.clone();
                 let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
-                self.read(inst.results[0], inst.results[1], (&cursor, None), &packet)?;
+                self.read(inst.results[0], inst.results[1], (&cursor, 0, None), &packet)?;
                 packet.cursor = self.behind(&cursor, size);
                 // What was there before is there again.
                 if self.low.constant(inst.results[0]).is_none() {
@@ -91,23 +96,25 @@ impl<'a> Walk<'a, '_, '_> {
                 }
             }
             Op::Load { off, .. } => {
-                let mut far = None;
+                let (mut far, mut plus) = (None, 0);
                 let cursor = match self.low.constant(*off) {
                     Some(off) => self.behind(&packet.cursor, off as u32),
                     None => {
-                        let beyond = self.range(*off).1 >= 1 << 15;
+                        let beyond = self.range_here(*off).1 >= 1 << 15;
                         let Some(most_off) = self.most_of(*off) else {
                             return self.no("bytes are read at a place that has no small bound");
                         };
-                        let off = self.low.u32(*off);
+                        let (base, more) = if beyond { (*off, 0) } else { self.apart(*off) };
+                        let off = self.low.u32(base);
                         let off = self.wire("off", 32, off, 0);
                         far = beyond.then(|| self.wire("far", 1, format!("|{off}[31:15]"), timing::tree(17)));
                         let value = format!("{} + 16'({off})", text(&packet.cursor));
                         let signal = self.wire("place", 16, value, timing::carry(12));
-                        Cursor::Signal(signal, most(&packet.cursor) + most_off)
+                        plus = more;
+                        Cursor::Signal(signal, most(&packet.cursor) + most_off - more)
                     }
                 };
-                self.read(inst.results[0], inst.results[1], (&cursor, far), &packet)?;
+                self.read(inst.results[0], inst.results[1], (&cursor, plus, far), &packet)?;
             }
             Op::Store { off, value, .. } => return self.store(inst.results[0], *off, *value),
             Op::Skip { len, .. } => {
@@ -184,17 +191,35 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// A value at `cursor`, zero if the frame ends before it does, or if it is `far` beyond all frames.
+    /// A place as another one and a constant behind it, where places of a loop's trips have the former in common.
+    fn apart(&self, mut off: ValueId) -> (ValueId, u32) {
+        let mut more = 0;
+        while let Some(Op::Bin(nicforge_ir::BinOp::Add, a, b)) = self.body.def_op(off) {
+            let (next, by) = match (self.low.constant(*a), self.low.constant(*b)) {
+                (None, Some(by)) => (*a, by),
+                (Some(by), None) => (*b, by),
+                _ => break,
+            };
+            // Without a carry, so that both are within frames.
+            if by > u64::from(MOST_WINDOW) || self.range_here(next).1 >= 1 << 15 {
+                break;
+            }
+            (off, more) = (next, more + by as u32);
+        }
+        (off, more)
+    }
+
+    /// A value `plus` bytes behind `cursor`, zero if the frame ends before it does, or if it is `far` beyond all frames.
     pub(super) fn read(
         &mut self,
         ok: ValueId,
         value: ValueId,
-        (cursor, far): (&Cursor, Option<String>),
+        (cursor, plus, far): (&Cursor, u32, Option<String>),
         packet: &Packet,
     ) -> Result<(), NoPipe> {
         let ty = self.low.ty(value);
         let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
-        let last = most(cursor) + size;
+        let last = most(cursor) + plus + size;
         if last > MOST_WINDOW {
             return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
         }
@@ -205,7 +230,10 @@ impl<'a> Walk<'a, '_, '_> {
             Cursor::At(at) => at_least(end, 16, u64::from(at + size)),
             Cursor::Signal(signal, _) => {
                 let near = far.map_or(String::new(), |far| format!("!{far} && "));
-                (format!("{near}{end} >= {signal} + {}", number(16, u64::from(size))), timing::carry(16))
+                (
+                    format!("{near}{end} >= {signal} + {}", number(16, u64::from(plus + size))),
+                    timing::carry(16),
+                )
             }
         };
         let name = self.low.rename(ok);
@@ -217,14 +245,7 @@ impl<'a> Walk<'a, '_, '_> {
         let ok = mark(&name);
         let bytes = match cursor {
             Cursor::At(at) => self.frame(packet.edited.as_ref(), *at, at + size),
-            Cursor::Signal(signal, most) => {
-                let top = match &packet.edited {
-                    None => format!("{}[{}:0]", mark("window"), 8 * (most + size) - 1),
-                    edited => self.frame(edited.as_ref(), 0, most + size),
-                };
-                let shifted = format!("{}'({top} >> {{{signal}, 3'b000}})", 8 * size);
-                self.wire("bytes", 8 * size, shifted, timing::mux(*most))
-            }
+            Cursor::Signal(signal, most) => self.shifted(packet, (signal, *most), plus, size),
         };
         let read = self.low.of_bytes(ty, &bytes);
         let name = self.low.rename(value);
@@ -234,6 +255,33 @@ impl<'a> Walk<'a, '_, '_> {
             self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
         }
         Ok(())
+    }
+
+    /// `size` bytes `plus` behind a place that is data. A stretch of bytes is moved at once, since others of it may be read as well.
+    fn shifted(&mut self, packet: &Packet, (signal, most): (&str, u32), plus: u32, size: u32) -> String {
+        let from = match size {
+            ..=MOST_SMALL => plus / STRETCH * STRETCH,
+            _ => plus,
+        };
+        let reach = if plus == from && size > MOST_SMALL { size } else { STRETCH + MOST_SMALL };
+        let bytes = if plus == 0 { size } else { reach };
+        let top = match &packet.edited {
+            None => {
+                format!("{}[{}:{}]", mark("window"), 8 * (most + from + bytes).min(MOST_WINDOW) - 1, 8 * from)
+            }
+            edited => self.frame(edited.as_ref(), from, (most + from + bytes).min(MOST_WINDOW)),
+        };
+        self.dag.window = self.dag.window.max((most + from + bytes).min(MOST_WINDOW));
+        // Beyond `most` nothing is read.
+        let low = bits_below(most + 1) - 1;
+        let moved = format!("{}'({top} >> {{{signal}[{low}:0], 3'b000}})", 8 * bytes);
+        let moved = self.wire("bytes", 8 * bytes, moved, timing::mux(most));
+        match (plus - from, bytes == size) {
+            (0, true) => moved,
+            (at, _) => {
+                self.wire("bytes", 8 * size, format!("{moved}[{}:{}]", 8 * (at + size) - 1, 8 * at), 0)
+            }
+        }
     }
 
     pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) -> Result<(), NoPipe> {

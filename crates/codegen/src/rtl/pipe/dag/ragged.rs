@@ -43,7 +43,8 @@ impl Walk<'_, '_, '_> {
                 return self.no("a loop is left on ways on which different headers were emitted");
             }
             let lengths: Vec<u32> = parts.iter().map(|parts| bytes(parts)).collect();
-            let ragged = self.ragged(left.iter().map(|(way, _)| way).zip(&lengths), longest.len());
+            let ways = left.iter().map(|(way, _)| way);
+            let ragged = self.ragged(ways.zip(&lengths), longest.len());
             joined.push(Emitted { when: list.when.clone(), parts: longest, ragged: Some(ragged) });
         }
         self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&joined));
@@ -51,19 +52,15 @@ impl Walk<'_, '_, '_> {
     }
 
     /// As many bytes as there are on whichever way was taken.
-    fn ragged<'w>(&mut self, ways: impl Iterator<Item = (&'w Way, &'w u32)> + Clone, parts: usize) -> Ragged {
-        let lengths = ways.clone().map(|(_, length)| *length);
+    fn ragged<'w>(&mut self, ways: impl Iterator<Item = (&'w Way, &'w u32)>, parts: usize) -> Ragged {
+        let ways: Vec<(&Way, u32)> = ways.map(|(way, length)| (way, *length)).collect();
+        let lengths = ways.iter().map(|(_, length)| *length);
         let (least, most) = (lengths.clone().min().unwrap_or(0), lengths.clone().max().unwrap_or(0));
-        let count = lengths.count();
-        let mut text = String::new();
-        for (at, (way, length)) in ways.enumerate() {
-            let length = number(16, u64::from(*length));
-            match way {
-                Some(way) if at + 1 < count => text.push_str(&format!("{way} ? {length} : ")),
-                _ => text.push_str(&length),
-            }
-        }
-        let length = self.wire("emitted", 16, text, timing::mux(2 * count as u32));
+        let texts: Vec<String> = lengths.map(|length| number(16, u64::from(length))).collect();
+        let from: Vec<(&Way, &str)> =
+            ways.iter().zip(&texts).map(|((way, _), text)| (*way, text.as_str())).collect();
+        let (text, delay) = taken(16, &from);
+        let length = self.wire("emitted", 16, text, delay);
         Ragged { parts, least, most, length }
     }
 

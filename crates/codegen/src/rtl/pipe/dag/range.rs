@@ -44,16 +44,21 @@ fn of_bin(op: BinOp, bits: u32, a: Range, b: Range) -> Option<Range> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Between which numbers a value lies, read as unsigned.
+    /// Between which numbers a value lies on whatever way, read as unsigned.
     pub(super) fn range(&self, value: ValueId) -> Range {
-        self.range_within(value, &mut MOST_OPS.clone())
+        self.range_within(value, false, &mut MOST_OPS.clone())
     }
 
-    fn range_within(&self, value: ValueId, left: &mut u32) -> Range {
+    /// The same on this way.
+    pub(super) fn range_here(&self, value: ValueId) -> Range {
+        self.range_within(value, true, &mut MOST_OPS.clone())
+    }
+
+    fn range_within(&self, value: ValueId, here: bool, left: &mut u32) -> Range {
         if let Some(number) = self.low.constant(value) {
             return (number, number);
         }
-        if let Some(most) = self.most.get(&value) {
+        if here && let Some(most) = self.most.get(&value) {
             return (0, *most);
         }
         let ty = self.low.ty(value);
@@ -64,7 +69,7 @@ impl Walk<'_, '_, '_> {
         }
         match self.body.def_op(value) {
             Some(Op::Bin(op, a, b)) => {
-                let (a, b) = (self.range_within(*a, left), self.range_within(*b, left));
+                let (a, b) = (self.range_within(*a, here, left), self.range_within(*b, here, left));
                 // Signed numbers are like others as long as none is negative.
                 let bits = self.low.width(value) - u32::from(ty.is_signed());
                 let positive = a.1.max(b.1) <= ones(bits);
@@ -73,12 +78,12 @@ impl Walk<'_, '_, '_> {
             // Negative numbers would become large ones, larger than fit small ones.
             Some(Op::Cast(a)) => {
                 let from = self.low.ty(*a);
-                let range = self.range_within(*a, left);
+                let range = self.range_within(*a, here, left);
                 let most = if from.is_signed() { ones(self.low.width(*a) - 1) } else { u64::MAX };
                 if range.1 <= any.1.min(most) { range } else { any }
             }
             Some(Op::Select { then, other, .. }) => {
-                let (a, b) = (self.range_within(*then, left), self.range_within(*other, left));
+                let (a, b) = (self.range_within(*then, here, left), self.range_within(*other, here, left));
                 (a.0.min(b.0), a.1.max(b.1))
             }
             Some(Op::If { then, other, .. }) => {
@@ -90,7 +95,7 @@ impl Walk<'_, '_, '_> {
                         continue;
                     };
                     let Some(value) = values.get(at as usize) else { return any };
-                    let range = self.range_within(*value, left);
+                    let range = self.range_within(*value, here, left);
                     all = Some(all.map_or(range, |all| (all.0.min(range.0), all.1.max(range.1))));
                 }
                 all.unwrap_or(any)
