@@ -19,11 +19,11 @@ impl Walk<'_, '_, '_> {
         match op {
             Op::Un(UnOp::Not, a) if self.low.width(cond) == 1 => self.heed_within(*a, !holds, depth),
             Op::Cast(a) if self.low.width(*a) == 1 => self.heed_within(*a, holds, depth),
-            Op::Bin(op @ (BinOp::And | BinOp::Or), a, b) if self.low.width(cond) == 1 => {
-                if holds == (*op == BinOp::And) {
-                    self.heed_within(*a, holds, depth);
-                    self.heed_within(*b, holds, depth);
-                }
+            Op::Bin(op @ (BinOp::And | BinOp::Or), a, b)
+                if self.low.width(cond) == 1 && holds == (*op == BinOp::And) =>
+            {
+                self.heed_within(*a, holds, depth);
+                self.heed_within(*b, holds, depth);
             }
             Op::Cmp(op, a, b) => self.compared(*op, *a, *b, holds),
             Op::Select { cond, then, other } => self.chosen(*cond, [Some(*then), Some(*other)], holds, depth),
