@@ -219,7 +219,7 @@ fn conditions_bound_places() {
     pipe_does_what_the_interpreter_does("tests/programs/guarded", 1, |n| {
         let length = 14 + nicforge_ir::io::random(1, n) as usize % 140;
         let mut frame: Vec<u8> = (0..length as u64).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
-        let far = nicforge_ir::io::random(2, n) % 16 == 0;
+        let far = nicforge_ir::io::random(2, n).is_multiple_of(16);
         frame[0] = if far { frame[0] } else { 0 };
         frame[1] = if n % 9 == 0 { 7 } else { frame[1] % 100 };
         frame
