@@ -128,7 +128,9 @@ fn pipes_keep_up_with_the_line() {
 /// entries of an array for each packet, or tables of which one says what is asked for in the next.
 #[test]
 fn programs_that_are_pipes() {
-    for name in ["quic_lb", "vxlan_gw", "icmp_echo", "nf_chain", "flow_stats", "l4lb"] {
+    for name in
+        ["quic_lb", "vxlan_gw", "icmp_echo", "nf_chain", "flow_stats", "l4lb", "dns_cache", "kv_cache"]
+    {
         let example = Example::load(root().join("examples").join(name));
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
         let design = RtlProgram::new(&compiled, Wanted::Best).unwrap();

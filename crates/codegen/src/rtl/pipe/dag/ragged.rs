@@ -24,6 +24,9 @@ impl Walk<'_, '_, '_> {
     /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list that there was before the loop, the longest.
     pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<(), NoPipe> {
         let Some((_, first)) = left.first() else { return Ok(()) };
+        if left.iter().any(|(_, lists)| lists.len() != first.len()) {
+            return self.no("a loop is left on ways on which different headers were emitted");
+        }
         let mut joined = Vec::new();
         for (at, list) in first.iter().enumerate() {
             let all: Vec<Option<&Emitted>> = left.iter().map(|(_, lists)| lists.get(at)).collect();
