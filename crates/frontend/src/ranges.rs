@@ -192,7 +192,7 @@ impl Values<'_> {
                 if self.same(*a, value) {
                     cut_by(range, op, self.range(*b, depth - 1))
                 } else if self.same(*b, value) {
-                    cut_by(range, mirrored(op), self.range(*a, depth - 1))
+                    cut_by(range, op.mirrored(), self.range(*a, depth - 1))
                 } else {
                     range
                 }
@@ -272,16 +272,6 @@ fn negated(op: CmpOp) -> CmpOp {
         CmpOp::Le => CmpOp::Gt,
         CmpOp::Gt => CmpOp::Le,
         CmpOp::Ge => CmpOp::Lt,
-    }
-}
-
-fn mirrored(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Gt,
-        CmpOp::Le => CmpOp::Ge,
-        CmpOp::Gt => CmpOp::Lt,
-        CmpOp::Ge => CmpOp::Le,
-        same => same,
     }
 }
 

@@ -336,7 +336,7 @@ impl<'a> Lower<'a> {
     fn against_constant(&mut self, op: CmpOp, a: ValueId, b: ValueId) -> Option<(String, u32)> {
         let (value, limit, op) = match (self.constant(a), self.constant(b)) {
             (None, Some(limit)) => (a, limit, op),
-            (Some(limit), None) => (b, limit, mirrored(op)),
+            (Some(limit), None) => (b, limit, op.mirrored()),
             _ => return None,
         };
         // From which number on it holds, or does not.
@@ -457,17 +457,6 @@ impl<'a> Lower<'a> {
         let value = format!("{{16'h0, {0}[15:0] + {{15'h0, {0}[16]}}}}", mark(&fold.name));
         list.push(fold);
         (value, 750)
-    }
-}
-
-/// The comparison with its sides exchanged.
-fn mirrored(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Gt,
-        CmpOp::Le => CmpOp::Ge,
-        CmpOp::Gt => CmpOp::Lt,
-        CmpOp::Ge => CmpOp::Le,
-        CmpOp::Eq | CmpOp::Ne => op,
     }
 }
 

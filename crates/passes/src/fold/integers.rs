@@ -12,17 +12,6 @@ fn commutes(op: BinOp) -> bool {
     matches!(op, BinOp::Add | BinOp::Mul | BinOp::And | BinOp::Or | BinOp::Xor)
 }
 
-/// The comparison with operands in the other order.
-fn mirrored(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Gt,
-        CmpOp::Le => CmpOp::Ge,
-        CmpOp::Gt => CmpOp::Lt,
-        CmpOp::Ge => CmpOp::Le,
-        same => same,
-    }
-}
-
 /// The comparison that holds when this one does not.
 fn inverse(op: CmpOp) -> CmpOp {
     match op {
@@ -164,7 +153,7 @@ impl Folder<'_> {
         }
         let y = match (self.known(a), self.known(b)) {
             (Some(x), Some(y)) => return Some(Simpler::Int(arith::cmp(op, bits, signed, x, y) as u64)),
-            (Some(_), None) => return Some(Simpler::Op(Op::Cmp(mirrored(op), b, a))),
+            (Some(_), None) => return Some(Simpler::Op(Op::Cmp(op.mirrored(), b, a))),
             (None, Some(y)) => y,
             (None, None) => return None,
         };

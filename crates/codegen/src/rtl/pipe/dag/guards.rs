@@ -60,7 +60,7 @@ impl Walk<'_, '_, '_> {
         }
         let (op, value, limit) = match (self.low.constant(a), self.low.constant(b)) {
             (None, Some(limit)) => (op, a, limit),
-            (Some(limit), None) => (mirrored(op), b, limit),
+            (Some(limit), None) => (op.mirrored(), b, limit),
             _ => return,
         };
         let most = match (op, holds) {
@@ -70,15 +70,5 @@ impl Walk<'_, '_, '_> {
         };
         let before = self.most.entry(value).or_insert(most);
         *before = most.min(*before);
-    }
-}
-
-fn mirrored(op: CmpOp) -> CmpOp {
-    match op {
-        CmpOp::Lt => CmpOp::Gt,
-        CmpOp::Le => CmpOp::Ge,
-        CmpOp::Gt => CmpOp::Lt,
-        CmpOp::Ge => CmpOp::Le,
-        same => same,
     }
 }
