@@ -36,19 +36,9 @@ def main(program, arguments: list[str] | None = None) -> None:
             output = ["--output", options.o] if options.o else []
             tool.check()
             with tool._folder() as path:
+                given = tool.with_contents(path, rest)
                 # In the foreground, so that Ctrl-C reaches it and its output comes as it is.
-                sys.exit(
-                    subprocess.call(
-                        [
-                            find(),
-                            options.command,
-                            path,
-                            *tool.words(options.command),
-                            *tool.with_contents(path, rest),
-                            *output,
-                        ]
-                    )
-                )
+                sys.exit(subprocess.call([find(), options.command, path, *tool.words(options.command), *given, *output]))
     except FlowError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
