@@ -37,9 +37,14 @@ impl<'a> Walk<'a, '_, '_> {
         if let Some(number) = self.low.constant(value) {
             return u32::try_from(number).ok();
         }
-        if let Some(most) = self.most.get(&value) {
-            return u32::try_from(*most).ok();
+        let here = self.most.get(&value).and_then(|most| u32::try_from(*most).ok());
+        match (here, self.most_by_op(value)) {
+            (Some(here), Some(most)) => Some(here.min(most)),
+            (here, most) => here.or(most),
         }
+    }
+
+    fn most_by_op(&self, value: ValueId) -> Option<u32> {
         match self.body.def_op(value)? {
             Op::Cast(a) => self.most_of(*a),
             Op::Select { then, other, .. } => Some(self.most_of(*then)?.max(self.most_of(*other)?)),

@@ -55,11 +55,16 @@ impl Walk<'_, '_, '_> {
     }
 
     fn range_within(&self, value: ValueId, here: bool, left: &mut u32) -> Range {
+        let (low, high) = self.range_by_op(value, here, left);
+        match self.most.get(&value) {
+            Some(most) if here && *most < high => (low.min(*most), *most),
+            _ => (low, high),
+        }
+    }
+
+    fn range_by_op(&self, value: ValueId, here: bool, left: &mut u32) -> Range {
         if let Some(number) = self.low.constant(value) {
             return (number, number);
-        }
-        if here && let Some(most) = self.most.get(&value) {
-            return (0, *most);
         }
         let ty = self.low.ty(value);
         let any = (0, if ty.is_int() { ones(self.low.width(value)) } else { u64::MAX });
