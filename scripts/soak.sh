@@ -8,6 +8,9 @@ export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
 as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test simulated --test plans -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
 
+# Random programs as hardware.
+NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga random -- --nocapture
+
 # A million packets through the sPIN datapath in hardware, each compared.
 as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored --nocapture
 

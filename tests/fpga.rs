@@ -1,4 +1,6 @@
 //! Programs as SystemVerilog, simulated cycle by cycle, against the interpreter: every example that fits, with streams that wait at random.
+//!
+//! `NICFORGE_RANDOM_DESIGNS` sets how many random programs of each kind there are (default 3), `NICFORGE_RANDOM_SEED` the first seed.
 
 use std::sync::Mutex;
 
@@ -15,6 +17,14 @@ use nicforge_tests::{root, verilator_is_missing};
 const EVENTS: usize = 600;
 /// Random programs of each kind.
 const RANDOM: u64 = 3;
+
+/// Seeds of random programs, from `first` unless another one is asked for.
+fn seeds(first: u64) -> std::ops::Range<u64> {
+    let setting =
+        |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let first = setting("NICFORGE_RANDOM_SEED", first);
+    first..first + setting("NICFORGE_RANDOM_DESIGNS", RANDOM)
+}
 
 fn check(example: &Example) -> usize {
     let name = &example.name;
@@ -316,13 +326,19 @@ fn engines_run_side_by_side() {
 /// Random programs on engines, which do everything: odd widths, evictions, byte strings, messages to the developer.
 #[test]
 fn random_programs_on_engines() {
-    random_programs(Wanted::Engine, generate::Options::ALL, 0..RANDOM);
+    random_programs(Wanted::Engine, generate::Options::ALL, seeds(0));
 }
 
 /// And in whatever form is best: ways that a pipe joins.
 #[test]
 fn random_programs_in_their_best_form() {
-    random_programs(Wanted::Best, generate::Options::ARITHMETIC, 100..100 + RANDOM);
+    random_programs(Wanted::Best, generate::Options::ARITHMETIC, seeds(100));
+}
+
+/// Programs with everything, of which few are pipes.
+#[test]
+fn any_random_programs_in_their_best_form() {
+    random_programs(Wanted::Best, generate::Options::ALL, seeds(200));
 }
 
 fn random_programs(wanted: Wanted, options: generate::Options, seeds: std::ops::Range<u64>) {
