@@ -386,7 +386,7 @@ pub enum Suite {
     Spin,
     /// Load shared between NIC and host: throughput, p99 and power
     Balance,
-    /// Cache hit rates of a key-value store divided between NIC and host
+    /// Flow programs: cache hit rates, and what a simulated NIC makes of transfers, caches and queues
     Flow,
     /// The sPIN datapath in hardware: cycles and area of its modules
     SpinRtl,

@@ -70,7 +70,7 @@ impl Bench<'_> {
     /// nothing is.
     fn row(&mut self, case: &str, metric: &'static str, (least, most): (f64, f64), ours: f64) {
         let case = if least < most { format!("{case} ({least} to {most})") } else { case.to_string() };
-        let published = if least.is_nan() { least } else { ours.clamp(least, most) };
+        let published = if most - ours < ours - least { most } else { least };
         self.rows.push(Row { source: "Floem", case, metric, published, ours, calibrated: false });
     }
 

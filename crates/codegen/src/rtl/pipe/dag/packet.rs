@@ -44,6 +44,7 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
+    /// The same by the op that makes it alone, whatever conditions say.
     fn most_by_op(&self, value: ValueId) -> Option<u32> {
         match self.body.def_op(value)? {
             Op::Cast(a) => self.most_of(*a),
