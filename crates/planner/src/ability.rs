@@ -217,12 +217,19 @@ fn times(origin: &Origin) -> Option<(u64, &Origin, u8)> {
 /// An index `group * size + within`, where `within` is below `size` and the sum does not wrap: the size, and the group.
 fn group(index: &Origin) -> Option<(u64, Origin)> {
     let Origin::Op { name, bits, of } = widened(index) else { return None };
+    let fits = |size: u64, group: &Origin, bits: u8| {
+        let room = 1u64.checked_shl(u32::from(bits)).unwrap_or(u64::MAX);
+        let last = limit(group)?.checked_mul(size)?;
+        (last <= room).then(|| (size, widened(group).clone()))
+    };
+    if let Some((size, group, bits)) = times(index) {
+        return fits(size, group, bits);
+    }
     let of_two = |product: &Origin, within: &Origin| {
         let (size, group, narrow) = times(product)?;
         let sum = *name == "add" || (*name == "or" && size.is_power_of_two());
-        let room = 1u64.checked_shl(u32::from(narrow.min(*bits))).unwrap_or(u64::MAX);
-        let fits = limit(group)?.checked_mul(size)? <= room && limit(within)? <= size;
-        (sum && fits).then(|| (size, widened(group).clone()))
+        (sum && limit(within)? <= size).then_some(())?;
+        fits(size, group, narrow.min(*bits))
     };
     match &of[..] {
         [a, b] => of_two(a, b).or_else(|| of_two(b, a)),
@@ -235,10 +242,14 @@ fn limit(origin: &Origin) -> Option<u64> {
     match origin {
         Origin::Const(value) => value.checked_add(1),
         Origin::Op { name: "zext" | "trunc", of, .. } => limit(&of[0]),
-        Origin::Op { name: "urem", of, .. } => match &*of[1] {
-            Origin::Const(by) if *by > 0 => Some(*by),
-            _ => None,
-        },
+        Origin::Op { name: name @ ("urem" | "srem"), of, .. } => {
+            // What was made wider is not negative.
+            let positive = *name == "urem" || matches!(&*of[0], Origin::Op { name: "zext", .. });
+            match &*of[1] {
+                Origin::Const(by) if positive && (1..=i32::MAX as u64).contains(by) => Some(*by),
+                _ => None,
+            }
+        }
         Origin::Op { name: "and", of, .. } => {
             [&of[0], &of[1]].into_iter().filter_map(|part| limit(part)).min()
         }
