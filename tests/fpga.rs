@@ -150,6 +150,11 @@ fn programs_that_are_pipes() {
             design.artifact().form
         );
     }
+    // What a segment is answered with, and what is kept of its flow, depend on the flow's entry by three stages of sums and comparisons.
+    let example = Example::load(root().join("examples/tcp_rx_offload"));
+    let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
+    let form = RtlProgram::new(&compiled, Wanted::Best).unwrap().artifact().form.clone();
+    assert!(matches!(form, Form::Pipe { interval: ..=3, .. }), "{form:?}");
 }
 
 /// Quotients and remainders of a pipe: numbers at the ends of their ranges, zeros, and random ones.
@@ -222,6 +227,28 @@ fn loops_emit_what_the_packet_says() {
             _ => nicforge_ir::io::random(n, 2 * at + 1) as u8,
         };
         (0..length as u64).map(byte).collect()
+    });
+}
+
+/// Checksums over payload that a pipe does not see, from and to any place, also over zeros and words of ones; and packets that lead to several
+/// things, in this order, with what tables evict and refuse.
+#[test]
+fn payload_is_added_up_as_it_comes_in() {
+    pipe_does_what_the_interpreter_does("tests/programs/payload", 10, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % if n % 4 == 0 { 1400 } else { 200 };
+        let byte = |at| match random(1) % 8 {
+            0 => 0,
+            1 => 0xff,
+            _ => random(at) as u8,
+        };
+        let mut frame: Vec<u8> = (0..length as u64).map(byte).collect();
+        (frame[0], frame[1]) = (random(2) as u8, (random(3) % 80) as u8);
+        for at in [2, 4, 6] {
+            let place = random(at) as usize % if random(at + 1) % 4 == 0 { 2000 } else { length };
+            frame[at as usize..][..2].copy_from_slice(&(place as u16).to_be_bytes());
+        }
+        frame
     });
 }
 

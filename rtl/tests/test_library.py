@@ -54,6 +54,8 @@ SIMULATED = [
     ("nf_slots", "cocotb_parts", {"SLOTS": 8}),
     ("nf_line_ram", "cocotb_parts", {"LINES": 8}),
     ("nf_divider", "cocotb_parts", {}),
+    ("nf_line_sum", "cocotb_prefix_sum", {}),
+    *(("nf_prefix_sum", "cocotb_prefix_sum", {"SLOTS": 16, "LINES": 4, "START": start}) for start in (0, 54, 65)),
     *(
         ("nf_ingress", "cocotb_ingress", {**INGRESS, "WIN_LINES": lines, "DROP_WHEN_FULL": lossy})
         for lines, lossy in ((1, 0), (2, 1))
@@ -79,6 +81,8 @@ IN_DESIGNS = {
     *("nf_access", "nf_control", "nf_egress", "nf_ingress", "nf_line_ram", "nf_pipe_array", "nf_pipe_hash", "nf_pipe_lpm"),
     *("nf_queue", "nf_slots", "nf_table_array", "nf_table_hash", "nf_table_lpm", "nf_table_ternary"),
     "nf_pipe_parts",
+    "nf_line_sum",
+    "nf_prefix_sum",
     # Inside nf_pipe_hash.
     "nf_pipe_hash_port",
 }

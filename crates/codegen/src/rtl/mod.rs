@@ -162,10 +162,10 @@ fn reserve(tables: &[TableForm], names: &mut Names) {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    for word in ["a", "c", "d", "i", "n", "p", "q", "rec"]
-        .iter()
-        .flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
-    {
+    let numbered = (0..8).flat_map(|at| [format!("b{at}"), format!("q{at}")]);
+    let starts: Vec<String> =
+        ["a", "c", "d", "i", "n", "p", "q", "rec"].into_iter().map(String::from).chain(numbered).collect();
+    for word in starts.iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
         names.fresh(&word);
     }
 }
@@ -228,6 +228,9 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.commits.iter().any(|commit| commit.values.len() > 1) {
         library.push("nf_pipe_parts.sv");
     }
+    if !made.sums.is_empty() {
+        library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
+    }
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
@@ -258,5 +261,5 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
 const WORDS: &[&str] = &[
     "req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to", "done",
     "r_value", "r_sum", "valid", "ready", "host", "kind", "port", "addr", "hlen", "hdr", "rest", "free",
-    "slot", "time", "seed", "take", "data",
+    "slot", "time", "seed", "take", "data", "number", "sums", "there", "open", "pick", "more", "step",
 ];

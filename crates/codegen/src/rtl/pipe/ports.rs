@@ -89,7 +89,7 @@ impl Ports {
 }
 
 /// Signals that depend on tables that are changed.
-fn stateful(dag: &Dag) -> BTreeSet<String> {
+pub fn stateful(dag: &Dag) -> BTreeSet<String> {
     let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
     for wire in &dag.wires {
         used(&wire.value).for_each(|name| users.entry(name).or_default().push(&wire.name));

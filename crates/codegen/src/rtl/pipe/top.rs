@@ -54,6 +54,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     );
     control(&mut out, tables, counters, true);
     buffer(&mut out, pipe);
+    sums(&mut out, pipe);
     super::tables::print(&mut out, pipe, tables);
     counting(&mut out, program, tables, &[]);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
@@ -69,6 +70,7 @@ fn buffer(out: &mut String, pipe: &Pipe) {
         out,
         &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_data", 512), ("e_reading", 1)],
     );
+    let several = pipe.commands.len() > 1;
     let _ = writeln!(
         out,
         "  nf_line_ram #(\n      .LINES({rows})\n  ) u_packets (\n      .clk(clk),\n      .w_en(in_w_en),\n      .w_addr(in_w_addr),\n      \
@@ -86,14 +88,14 @@ fn buffer(out: &mut String, pipe: &Pipe) {
             "c_silent",
             "c_kind",
             "c_port",
-            "c_addr=64'd0",
+            if several { "c_addr" } else { "c_addr=64'd0" },
             "c_hlen",
             "c_hdr",
             "c_mem=4'd0",
             &format!("c_line={ADDRESS_BITS}'(c_slot * {SLOT_LINES})"),
             "c_from",
             "c_rest",
-            "c_free=1'b1",
+            if several { "c_free" } else { "c_free=1'b1" },
             "c_slot",
             "reading=e_reading",
             "r_en=e_r_en",
@@ -106,4 +108,26 @@ fn buffer(out: &mut String, pipe: &Pipe) {
         ]),
         connect(&LEAVING)
     );
+}
+
+/// What the payload adds up to, from a place of every frame.
+fn sums(out: &mut String, pipe: &Pipe) {
+    for (at, sum) in pipe.sums.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "  nf_prefix_sum #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .START({})\n  ) u_sums_{at} (\n{}\n  );",
+            sum.start,
+            connect(&[
+                "clk",
+                "w_en=in_w_en",
+                "w_first=in_w_first",
+                "w_addr=in_w_addr",
+                "w_data=in_w_data",
+                &format!("slot=b{at}_slot"),
+                &format!("to=b{at}_to"),
+                &format!("even=b{at}_sums[35:18]"),
+                &format!("odd=b{at}_sums[17:0]"),
+            ])
+        );
+    }
 }

@@ -124,8 +124,10 @@ impl Walk<'_, '_, '_> {
         // Payload begins anywhere in its words.
         Ok(Exit {
             when: None,
+            given: Given::new(),
             kind: 0,
             number: String::new(),
+            addr: None,
             header,
             hlen,
             from,
