@@ -125,8 +125,16 @@ fn resets_with_packets_in_flight() {
         let list = example.events.iter().filter(|event| takes(event)).take(300);
         list.cloned().collect::<Vec<InputEvent>>()
     };
-    let examples =
-        ["l2_forward", "conn_limiter", "firewall", "flow_stats", "l4lb", "kv_cache", "tcp_rx_offload"];
+    let examples = [
+        "l2_forward",
+        "conn_limiter",
+        "firewall",
+        "flow_stats",
+        "l4lb",
+        "kv_cache",
+        "tcp_rx_offload",
+        "rpc_reassembly",
+    ];
     let mut subjects: Vec<(Subject, Vec<InputEvent>)> =
         examples.iter().map(|name| (of_example(name, Wanted::Best), traffic(name))).collect();
     subjects.push((of_example("flow_stats", Wanted::Engine), traffic("flow_stats")));

@@ -155,7 +155,7 @@ fn begin(
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
         "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
-        "room", "w_write", "w_delete", "w_value", "refused", "passed",
+        "room", "place", "w_write", "w_delete", "w_value", "refused", "passed",
     ];
     for form in tables {
         for field in fields {
@@ -210,8 +210,9 @@ fn artifact(
 
 fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule::Pipe) -> RtlArtifact {
     let counters = registers::counters(program, &tables);
-    let handlers = pipe::print::print(program, made, &tables);
-    let top = pipe::top::print(program, &tables, &counters, made);
+    let forms: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
+    let handlers = pipe::print::print(program, made, &forms);
+    let top = pipe::top::print(program, &forms, &counters, made);
     let mut library = vec![
         "nf_queue.sv",
         "nf_line_ram.sv",
@@ -227,6 +228,9 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     }));
     if made.commits.iter().any(|commit| commit.values.len() > 1) {
         library.push("nf_pipe_parts.sv");
+    }
+    if tables.iter().any(|form| form.bytes.is_some()) {
+        library.push("nf_byte_store.sv");
     }
     if !made.sums.is_empty() {
         library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);

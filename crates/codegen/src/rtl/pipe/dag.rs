@@ -24,6 +24,7 @@ mod ops;
 mod packet;
 mod ragged;
 pub mod range;
+pub mod strings;
 pub mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -42,6 +43,7 @@ use super::super::timing;
 use edits::Edited;
 use ragged::Ragged;
 use range::Range;
+use strings::Moved;
 use sums::Sum;
 
 /// Most bytes of a frame that go through the pipe.
@@ -107,6 +109,8 @@ pub struct Exit {
     pub number: String,
     /// Of a write into the host's memory: where to, 64 bits.
     pub addr: Option<String>,
+    /// Bytes of strings in tables, in place of the packet's or to be put there.
+    pub moved: Option<Moved>,
     /// New headers, and bytes that were overwritten in place.
     pub header: Vec<(String, u32)>,
     /// Bytes of them, where payload begins, and where it ends; 16 bits each.

@@ -188,12 +188,18 @@ pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit]) -> Command {
         false => format!("{} - {}", exit.end, exit.from),
     };
     fields.insert("rest", choose("x_rest", 16, &rest, number(16, 0)));
-    let sent = |exit: &Exit| number(4, exit.kind + 8);
+    let sent = |exit: &Exit| number(4, if exit.kind == kind::STORE { 0 } else { exit.kind + 8 });
     fields.insert("kind", choose("x_kind", 4, &sent, number(4, kind::END + 8)));
     fields.insert("number", choose("x_number", 32, &|exit| exit.number.clone(), number(32, 0)));
     if exits.iter().any(|exit| exit.addr.is_some()) {
         let addr = |exit: &Exit| exit.addr.clone().unwrap_or_else(|| number(64, 0));
         fields.insert("addr", choose("x_addr", 64, &addr, number(64, 0)));
+    }
+    if exits.iter().any(|exit| exit.moved.is_some()) {
+        let memory = |exit: &Exit| number(4, exit.moved.as_ref().map_or(0, |moved| moved.memory));
+        fields.insert("mem", choose("x_mem", 4, &memory, number(4, 0)));
+        let line = |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
+        fields.insert("line", choose("x_line", 20, &line, number(20, 0)));
     }
     Command { fields, header_bytes }
 }
@@ -211,6 +217,7 @@ pub fn aligned(exits: &[Exit]) -> u32 {
         let whole = exit.cursor == Some(0) && exit.end == mark("length") && !edited;
         let fits = |header: u32| exit.cursor.is_some_and(|at| at % 64 == header % 64);
         least = least.min(match () {
+            () if exit.moved.is_some() => 0,
             // Nothing of the packet.
             () if exit.kind == kind::HOST_MESSAGE => 1,
             () if edited && beside => 0,

@@ -29,7 +29,8 @@ use crate::c::names::Names;
 
 /// The pipe of a program, or why there is none.
 pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Names) -> Result<Pipe, NoPipe> {
-    let mut dag = Dag::new(program, bits, tables);
+    let tables: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
+    let mut dag = Dag::new(program, bits, &tables);
     let mut message_bytes = None;
     let mut constants = Vec::new();
     for handler in program.handlers.values() {

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use nicforge_ir::{Program, TableKind};
 
-use super::super::SLOTS;
 use super::super::expr::{Wire, resolve, used};
 use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
+use super::super::{ADDRESS_BITS, SLOTS};
 use super::dag::sums::{SUM_BITS, asked_in};
 use super::leave::Command;
 use super::schedule::Pipe;
-use super::several;
+use super::several::{self, has_strings, is_needed};
 
 /// Stages of the longest pipe. Packets on their way are at most as many as there are slots, and so commands in the queue behind it.
 pub const MOST_STAGES: u32 = 64;
@@ -46,7 +46,16 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         output("rec_kind", 5),
         output("rec_data", 64),
     ];
-    if pipe.commands.len() > 1 {
+    if has_strings(&pipe.commands) {
+        list.extend([
+            output("c_store", 1),
+            output("c_mem", 4),
+            output("c_line", ADDRESS_BITS),
+            output("c_to_mem", 4),
+            output("c_to_line", ADDRESS_BITS),
+        ]);
+    }
+    if is_needed(&pipe.commands) {
         list.extend([output("c_free", 1), output("c_addr", 64)]);
     }
     for at in 0..pipe.sums.len() {
@@ -68,6 +77,9 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         if !port.fixed {
             list.extend([input(&name("room"), 1), output(&name("w_write"), 1), output(&name("w_delete"), 1)]);
         }
+    }
+    for port in pipe.ports.iter().filter(|port| tables[port.table].bytes.is_some()) {
+        list.push(input(&format!("{}_place{}", tables[port.table].signals, port.end), 32));
     }
     for commit in &pipe.commits {
         let form = &tables[commit.table];
@@ -212,7 +224,8 @@ fn entry(out: &mut String, pipe: &Pipe) {
     } else {
         out.push_str("  assign turn = 1'b1;\n");
     }
-    let left = if pipe.commands.len() > 1 { "(c_valid && c_take && c_free)" } else { "(c_valid && c_take)" };
+    let left =
+        if is_needed(&pipe.commands) { "(c_valid && c_take && c_free)" } else { "(c_valid && c_take)" };
     let _ = write!(
         out,
         "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != {left}) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
@@ -278,6 +291,7 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
         let end = &port.end;
         list.insert(format!("{}_hit{end}", form.signals), 1);
         list.insert(format!("{}_room{end}", form.signals), 1);
+        list.insert(format!("{}_place{end}", form.signals), 32);
         list.insert(format!("{}_value{end}", form.signals), form.value_bits);
     }
     list
@@ -341,7 +355,7 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
 /// The exit: record and command.
 fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
     let exit = pipe.exit;
-    if pipe.commands.len() > 1 {
+    if is_needed(&pipe.commands) {
         let here = |command: &Command| {
             let fields = command.fields.iter().map(|(name, text)| (*name, lives.text(text, exit)));
             Command { fields: fields.collect(), header_bytes: command.header_bytes }

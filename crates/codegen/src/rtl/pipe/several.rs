@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 use std::slice::from_ref;
 
-use super::super::SLOTS;
 use super::super::engine::kind;
 use super::super::module::range;
+use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
 use super::dag::{Exit, NoPipe};
 use super::exclusive::exclude;
 use super::leave::Command;
@@ -42,8 +42,18 @@ pub fn positions(exits: &[Exit]) -> Result<Vec<Vec<Exit>>, NoPipe> {
 impl Exit {
     /// Whether it comes beside what becomes of the packet.
     fn beside(&self) -> bool {
-        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE)
+        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE) || self.moved.is_some()
     }
+}
+
+/// Whether bytes of strings are moved.
+pub fn has_strings(commands: &[Command]) -> bool {
+    commands.iter().any(|command| command.fields.contains_key("line"))
+}
+
+/// Whether commands go through this queue.
+pub fn is_needed(commands: &[Command]) -> bool {
+    commands.len() > 1 || has_strings(commands)
 }
 
 /// The commands' queue, and what gives them to the deparser and records them one by one; `commands` and `slot` are signals of the last stage.
@@ -59,6 +69,8 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
             ("hdr", 8 * command.header_bytes),
             ("from", 16),
             ("rest", 16),
+            ("mem", 4),
+            ("line", ADDRESS_BITS),
         ]
     };
     out.push_str("\n  // ---- out: what a packet leads to, one behind the other\n");
@@ -76,7 +88,7 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
         commands.iter().rev().map(|command| format!("{} != 4'd15", command.fields["kind"])).collect();
     let _ = write!(
         out,
-        "  logic q_valid, q_more, q_step, unused_room;\n  logic [{high}:0] q_there, q_done, q_open, q_pick;\n  logic [4:0] q_slot;\n  logic [3:0] kind;\n  logic [31:0] number;\n  \
+        "  logic q_valid, q_more, q_step, q_kept, unused_room;\n  logic [{high}:0] q_there, q_loud, q_done, q_open, q_pick;\n  logic [4:0] q_slot;\n  logic [3:0] kind;\n  logic [31:0] number;\n  \
          nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({SLOTS})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      \
          .put(valid[{exit}]),\n      .put_data({{{}, {}, slot_s{exit}}}),\n      .room(unused_room),\n      .valid(q_valid),\n      \
          .data({{q_there, {}, q_slot}}),\n      .take(q_step && !q_more)\n  );\n",
@@ -85,10 +97,15 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
         get.join(", "),
         high = count - 1,
     );
+    let dropped = |at: usize| format!("q{at}_kind == 4'd{}", kind::DROP + 8);
+    let silent: Vec<String> = (0..count).rev().map(dropped).collect();
+    let silent = silent.join(", ");
     let _ = write!(
         out,
         "  assign q_open = q_there & ~q_done;\n  assign q_pick = q_open & (~q_open + 1'b1);\n  assign q_more = (q_open & ~q_pick) != '0;\n  \
-         assign q_step = q_valid && (!c_valid || c_take);\n"
+         // What is dropped behind or in front of others takes no cycle of the deparser: the last of these gives the slot back.\n  \
+         assign q_loud = q_there & ~{{{silent}}};\n  assign q_kept = q_loud != '0 && (q_pick & ~q_loud) != '0;\n  \
+         assign q_step = q_valid && (q_kept || !c_valid || c_take);\n"
     );
     let chosen = |name: &str, bits: u32| {
         let part = |(at, command): (usize, &Command)| {
@@ -106,7 +123,7 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
     let addressed = commands.iter().any(|command| command.fields.contains_key("addr"));
     let _ = write!(
         out,
-        "  assign rec_valid = q_step;\n  assign rec_kind = {{!q_more, kind}};\n  assign rec_data = {}{{32'd0, number}};\n",
+        "  assign rec_valid = q_step && (kind[3] || !q_more);\n  assign rec_kind = {{!q_more, kind[3] ? kind : 4'd15}};\n  assign rec_data = {}{{32'd0, number}};\n",
         if addressed {
             format!("kind == 4'd{} ? {} : ", kind::DMA_WRITE + 8, chosen("addr", 64))
         } else {
@@ -116,8 +133,8 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
     let _ = write!(
         out,
         "  always_ff @(posedge clk) begin\n    if (rst) begin\n      c_valid <= 1'b0;\n      q_done <= '0;\n    end else begin\n      \
-         c_valid <= q_valid || (c_valid && !c_take);\n      if (q_step) q_done <= q_more ? q_done | q_pick : '0;\n    end\n    if (q_step) begin\n      \
-         c_host <= kind[3:1] != 3'b111 && kind[2:0] > 3'd1;\n      c_silent <= kind[3:1] == 3'b111;\n      c_free <= !q_more;\n      c_slot <= q_slot;\n      \
+         c_valid <= (q_valid && !q_kept) || (c_valid && !c_take);\n      if (q_step) q_done <= q_more ? q_done | q_pick : '0;\n    end\n    if (q_step && !q_kept) begin\n      \
+         c_host <= kind[3] && kind[3:1] != 3'b111 && kind[2:0] > 3'd1;\n      c_silent <= kind[3:1] == 3'b111;\n      c_free <= (q_open & ~q_pick & q_loud) == '0;\n      c_slot <= q_slot;\n      \
          c_kind <= {{5'd0, kind[2:0]}};\n      c_port <= number[7:0];\n      c_addr <= {};\n      c_hlen <= {};\n      c_hdr <= {};\n      c_from <= {};\n      c_rest <= {};\n    \
          end\n  end\n",
         chosen("addr", 64),
@@ -126,6 +143,16 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
         chosen("from", 16),
         chosen("rest", 16),
     );
+    if has_strings(commands) {
+        let _ = write!(
+            out,
+            "  logic [3:0] q_mem;\n  assign q_mem = {};\n  always_ff @(posedge clk)\n    if (q_step && !q_kept) begin\n      \
+             c_store <= !kind[3];\n      c_mem <= kind[3] ? q_mem : 4'd0;\n      c_to_mem <= q_mem;\n      c_to_line <= {line};\n      \
+             c_line <= kind[3] && q_mem != 4'd0 ? {line} : {ADDRESS_BITS}'(q_slot * {SLOT_LINES});\n    end\n",
+            chosen("mem", 4),
+            line = chosen("line", ADDRESS_BITS),
+        );
+    }
     out.push_str(
         "`ifdef VERILATOR\n  // Tables' choices are of the event that passes here.\n  import \"DPI-C\" function void nf_passed();\n  \
          always_ff @(posedge clk) if (valid[",

@@ -84,7 +84,7 @@ impl Walk<'_, '_, '_> {
             Op::Random => self.no("random numbers"),
             Op::Extern { .. } => self.no("a function of C"),
             Op::Log { .. } => self.no("a message to the developer"),
-            _ => self.no("byte strings in tables"),
+            _ => self.string_op(id, way),
         }
     }
 

@@ -128,6 +128,7 @@ impl Walk<'_, '_, '_> {
             kind: 0,
             number: String::new(),
             addr: None,
+            moved: None,
             header,
             hlen,
             from,
