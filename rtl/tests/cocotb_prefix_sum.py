@@ -42,7 +42,7 @@ async def a_line_is_added_up(dut):
 
 @cocotb.test(skip=TOP != "nf_prefix_sum")
 async def any_place_may_be_asked_for(dut):
-    """Frames written with gaps and without, a question each cycle: about the newest frame from the cycle behind its last line on, and older ones."""
+    """Frames written with gaps and without, a question each cycle: about the newest frame at once, and about older ones."""
     Clock(dut.clk, 4, "ns").start()
     await FallingEdge(dut.clk)
     dut.w_en.value = 0
