@@ -202,7 +202,7 @@ async def a_beat_each_cycle(dut):
 
 @cocotb.test(skip=ALIGNED != 0)
 async def bytes_are_stored(dut):
-    """Commands that write into a memory between others that send: each byte once, where it belongs, as fast as it would be sent."""
+    """Commands that write into memory between others that send: each byte once, where it belongs, as fast as those."""
     b = await bench(dut)
     for b.memory.stall, b.net.stall in STALLS:
         b.host.stall = b.net.stall

@@ -62,6 +62,8 @@ pub struct RtlArtifact {
     pub ports: Vec<Vec<bool>>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
+    /// Of a pipe: sums of payload that are asked for.
+    pub sums: u32,
     /// Of a pipe, by table: cycles from its change by an event to the event's record.
     pub change_before_record: Vec<u32>,
     pub form: Form,
@@ -203,6 +205,7 @@ fn artifact(
         message_bytes: None,
         ports: Vec::new(),
         moves_payload: false,
+        sums: 0,
         change_before_record: Vec::new(),
         form,
     }
@@ -249,6 +252,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         moves_payload: made.aligned == 0,
+        sums: made.sums.len() as u32,
         change_before_record: (0..tables.len()).map(before_record).collect(),
         ..artifact(
             program,
