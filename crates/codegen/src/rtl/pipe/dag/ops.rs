@@ -84,7 +84,12 @@ impl Walk<'_, '_, '_> {
             Op::Random => self.no("random numbers"),
             Op::Extern { .. } => self.no("a function of C"),
             Op::Log { .. } => self.no("a message to the developer"),
-            _ => self.string_op(id, way),
+            Op::BufAppend { .. }
+            | Op::BufLen { .. }
+            | Op::BufRead { .. }
+            | Op::BufClear { .. }
+            | Op::BufGenerate { .. } => self.string_op(id, way),
+            _ => self.no("an operation that only engines know of"),
         }
     }
 

@@ -41,11 +41,11 @@ impl Walk<'_, '_, '_> {
     /// The entry's value without the length.
     pub(super) fn value_of(&mut self, table: TableId, value: &str) -> String {
         let form = &self.dag.tables[table.as_u32() as usize];
-        let width = form.value_bits;
-        if form.bytes.is_none() {
-            return self.wire("entry", width, value.to_string(), 0);
+        let (width, strings) = (form.value_bits, form.bytes.is_some());
+        let entry = self.whole(table, value);
+        if !strings {
+            return entry;
         }
-        let entry = self.wire("entry", width, value.to_string(), 0);
         let width = width - LENGTH_BITS;
         self.wire("entry", width, format!("{entry}[{}:0]", width - 1), 0)
     }
