@@ -10,8 +10,9 @@
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
-//! A pipe takes programs for which that holds, and that send, drop or hand on a packet at most once on every way. Others run on an engine;
-//! [`NoPipe`] says why, with the place.
+//! A packet may lead to several things one behind the other: messages to the host, writes into its memory, and what becomes of itself.
+//!
+//! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with the place.
 
 mod division;
 mod edits;
@@ -23,6 +24,8 @@ mod ops;
 mod packet;
 mod ragged;
 pub mod range;
+pub mod strings;
+pub mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -40,6 +43,8 @@ use super::super::timing;
 use edits::Edited;
 use ragged::Ragged;
 use range::Range;
+use strings::Moved;
+use sums::Sum;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 384;
@@ -93,13 +98,19 @@ struct Packet {
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
 
-/// What becomes of a packet.
+/// What becomes of a packet, or of a part of it.
 #[derive(Clone, Debug)]
 pub struct Exit {
     pub when: Way,
+    /// What is known on the way.
+    pub given: Given,
     pub kind: u64,
     /// Port or number of the reason, 32 bits.
     pub number: String,
+    /// Of a write into the host's memory: where to, 64 bits.
+    pub addr: Option<String>,
+    /// Bytes of strings in tables, in place of the packet's or to be put there.
+    pub moved: Option<Moved>,
     /// New headers, and bytes that were overwritten in place.
     pub header: Vec<(String, u32)>,
     /// Bytes of them, where payload begins, and where it ends; 16 bits each.
@@ -178,6 +189,7 @@ pub struct Dag<'a, 'b> {
     pub wires: Vec<Wire>,
     pub access: Vec<Access>,
     pub exits: Vec<Exit>,
+    pub sums: Vec<Sum>,
     /// Bytes of the frame that are looked at.
     pub window: u32,
     pub notes: HashMap<String, String>,
@@ -243,6 +255,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             wires: Vec::new(),
             access,
             exits: Vec::new(),
+            sums: Vec::new(),
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),

@@ -134,10 +134,18 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
     (text, timing::mux(values.len() as u32))
 }
 
-/// The command to the deparser: the fields of whichever exit is taken; none: the packet is given up.
-pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<&'static str, String> {
+/// A command to the deparser: signals of its fields, and room for its header. `kind` 15: there is none.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub fields: BTreeMap<&'static str, String>,
+    pub header_bytes: u32,
+}
+
+/// The command of whichever of these exits is taken.
+pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit]) -> Command {
+    let bytes = |exit: &Exit| exit.header.iter().map(|part| part.1).sum();
+    let header_bytes: u32 = exits.iter().map(bytes).max().unwrap_or(0).max(1);
     let room = 8 * header_bytes;
-    let exits: Vec<Exit> = dag.exits.clone();
     let mut add = |wanted: &str, width: u32, value: String, delay: u32| {
         let name = names.fresh(wanted);
         dag.wires.push(Wire { name: name.clone(), width, value, delay });
@@ -147,7 +155,7 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
     let mut choose = |wanted: &str, width: u32, field: &dyn Fn(&Exit) -> String, otherwise: String| {
         let mut text = String::new();
         let mut same = true;
-        for exit in &exits {
+        for exit in exits {
             same &= field(exit) == field(&exits[0]);
             text.push_str(&format!("{} ? {}\n      : ", exit.when.as_deref().unwrap_or("1'b1"), field(exit)));
         }
@@ -180,10 +188,20 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
         false => format!("{} - {}", exit.end, exit.from),
     };
     fields.insert("rest", choose("x_rest", 16, &rest, number(16, 0)));
-    let sent = |exit: &Exit| number(4, exit.kind + 8);
+    let sent = |exit: &Exit| number(4, if exit.kind == kind::STORE { 0 } else { exit.kind + 8 });
     fields.insert("kind", choose("x_kind", 4, &sent, number(4, kind::END + 8)));
     fields.insert("number", choose("x_number", 32, &|exit| exit.number.clone(), number(32, 0)));
-    fields
+    if exits.iter().any(|exit| exit.addr.is_some()) {
+        let addr = |exit: &Exit| exit.addr.clone().unwrap_or_else(|| number(64, 0));
+        fields.insert("addr", choose("x_addr", 64, &addr, number(64, 0)));
+    }
+    if exits.iter().any(|exit| exit.moved.is_some()) {
+        let memory = |exit: &Exit| number(4, exit.moved.as_ref().map_or(0, |moved| moved.memory));
+        fields.insert("mem", choose("x_mem", 4, &memory, number(4, 0)));
+        let line = |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
+        fields.insert("line", choose("x_line", 20, &line, number(20, 0)));
+    }
+    Command { fields, header_bytes }
 }
 
 /// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in
@@ -199,6 +217,9 @@ pub fn aligned(exits: &[Exit]) -> u32 {
         let whole = exit.cursor == Some(0) && exit.end == mark("length") && !edited;
         let fits = |header: u32| exit.cursor.is_some_and(|at| at % 64 == header % 64);
         least = least.min(match () {
+            () if exit.moved.is_some() => 0,
+            // Nothing of the packet.
+            () if exit.kind == kind::HOST_MESSAGE => 1,
             () if edited && beside => 0,
             () if whole && (header == 0 || beside) => 2,
             () if beside && header > 0 && !fits(0) => 0,

@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 
 use nicforge_ir::{Program, TableKind};
 
-use super::super::SLOTS;
 use super::super::expr::{Wire, resolve, used};
 use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
+use super::super::{ADDRESS_BITS, SLOTS};
+use super::dag::sums::{SUM_BITS, asked_in};
+use super::leave::Command;
 use super::schedule::Pipe;
+use super::several::{self, has_strings, is_needed};
 
 /// Stages of the longest pipe. Packets on their way are at most as many as there are slots, and so commands in the queue behind it.
 pub const MOST_STAGES: u32 = 64;
@@ -43,6 +46,25 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         output("rec_kind", 5),
         output("rec_data", 64),
     ];
+    if has_strings(&pipe.commands) {
+        list.extend([
+            output("c_store", 1),
+            output("c_mem", 4),
+            output("c_line", ADDRESS_BITS),
+            output("c_to_mem", 4),
+            output("c_to_line", ADDRESS_BITS),
+        ]);
+    }
+    if is_needed(&pipe.commands) {
+        list.extend([output("c_free", 1), output("c_addr", 64)]);
+    }
+    for at in 0..pipe.sums.len() {
+        list.extend([
+            output(&format!("b{at}_slot"), 5),
+            output(&format!("b{at}_to"), 16),
+            input(&format!("b{at}_sums"), SUM_BITS),
+        ]);
+    }
     for port in &pipe.ports {
         let form = &tables[port.table];
         let name = |field: &str| format!("{}_{field}{}", form.signals, port.end);
@@ -55,6 +77,9 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         if !port.fixed {
             list.extend([input(&name("room"), 1), output(&name("w_write"), 1), output(&name("w_delete"), 1)]);
         }
+    }
+    for port in pipe.ports.iter().filter(|port| tables[port.table].bytes.is_some()) {
+        list.push(input(&format!("{}_place{}", tables[port.table].signals, port.end), 32));
     }
     for commit in &pipe.commits {
         let form = &tables[commit.table];
@@ -94,7 +119,7 @@ impl Lives<'_> {
 pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     let mut lives = Lives { stages: &pipe.stages, until: BTreeMap::new() };
     for wire in &pipe.wires {
-        lives.use_at(&wire.value, stage_of(pipe, &wire.name));
+        lives.use_at(&wire.value, used_in(pipe, wire));
     }
     for port in &pipe.ports {
         lives.use_at(&port.key, port.ask);
@@ -105,7 +130,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         }
         lives.use_at(&commit.refused, pipe.exit);
     }
-    for text in pipe.command.values() {
+    for text in pipe.commands.iter().flat_map(|command| command.fields.values()) {
         lives.use_at(text, pipe.exit);
     }
     let mut out = head(program, pipe, tables);
@@ -138,6 +163,16 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 
 fn stage_of(pipe: &Pipe, name: &str) -> u32 {
     pipe.stages.get(name).copied().unwrap_or(0)
+}
+
+/// The stage in which a wire's value is needed.
+fn used_in(pipe: &Pipe, wire: &Wire) -> u32 {
+    let stage = stage_of(pipe, &wire.name);
+    if is_sum(pipe, wire) { asked_in(stage) } else { stage }
+}
+
+fn is_sum(pipe: &Pipe, wire: &Wire) -> bool {
+    pipe.sums.iter().any(|sum| sum.name == wire.name)
 }
 
 fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
@@ -189,9 +224,11 @@ fn entry(out: &mut String, pipe: &Pipe) {
     } else {
         out.push_str("  assign turn = 1'b1;\n");
     }
+    let left =
+        if is_needed(&pipe.commands) { "(c_valid && c_take && c_free)" } else { "(c_valid && c_take)" };
     let _ = write!(
         out,
-        "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != (c_valid && c_take)) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
+        "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != {left}) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
     );
     let _ = writeln!(out, "  logic [4:0] slot_s0;\n  assign slot_s0 = d_slot;");
     for stage in 1..=exit {
@@ -217,7 +254,21 @@ fn stages(out: &mut String, pipe: &Pipe, lives: &Lives) {
         }
         let note = pipe.notes.get(&wire.name).map_or(String::new(), |note| format!("  // {note}"));
         let _ = writeln!(out, "  logic {} {};{note}", range(wire.width), wire.name);
+        if is_sum(pipe, wire) {
+            sum(out, pipe, wire, lives);
+            continue;
+        }
         let _ = writeln!(out, "  assign {} = {};", wire.name, lives.text(&wire.value, stage));
+    }
+}
+
+/// A sum of payload: the question, stages ago, and the answer.
+fn sum(out: &mut String, pipe: &Pipe, wire: &Wire, lives: &Lives) {
+    let asked = used_in(pipe, wire);
+    for (at, _) in pipe.sums.iter().enumerate().filter(|(_, sum)| sum.name == wire.name) {
+        let _ = writeln!(out, "  assign {} = b{at}_sums;", wire.name);
+        let _ = writeln!(out, "  assign b{at}_slot = slot_s{asked};");
+        let _ = writeln!(out, "  assign b{at}_to = {};", lives.text(&wire.value, asked));
     }
 }
 
@@ -240,6 +291,7 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
         let end = &port.end;
         list.insert(format!("{}_hit{end}", form.signals), 1);
         list.insert(format!("{}_room{end}", form.signals), 1);
+        list.insert(format!("{}_place{end}", form.signals), 32);
         list.insert(format!("{}_value{end}", form.signals), form.value_bits);
     }
     list
@@ -303,7 +355,14 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
 /// The exit: record and command.
 fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
     let exit = pipe.exit;
-    let field = |name: &str| lives.text(&pipe.command[name], exit);
+    if is_needed(&pipe.commands) {
+        let here = |command: &Command| {
+            let fields = command.fields.iter().map(|(name, text)| (*name, lives.text(text, exit)));
+            Command { fields: fields.collect(), header_bytes: command.header_bytes }
+        };
+        return several::print(out, exit, &pipe.commands.iter().map(here).collect::<Vec<_>>());
+    }
+    let field = |name: &str| lives.text(&pipe.commands[0].fields[name], exit);
     let width = 1 + 1 + 3 + 8 + 16 + 8 * pipe.header_bytes + 16 + 16 + 5;
     let kind = field("kind");
     let _ = write!(

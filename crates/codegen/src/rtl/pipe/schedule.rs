@@ -7,16 +7,18 @@
 //! `last`. Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
 //! change depends (`order`); tables that decide about each other have the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
+use super::dag::sums::{Sum, latencies, share};
 use super::dag::{Dag, NoPipe};
-use super::leave::{Commit, aligned, command, commits};
+use super::leave::{Command, Commit, aligned, command, commits};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::print::MOST_STAGES;
+use super::several::positions;
 use crate::c::names::Names;
 
 /// What a hash function takes of the stage in which a key is given.
@@ -41,8 +43,10 @@ pub struct Pipe {
     pub interval: u32,
     /// Stage in which the command to the deparser is complete.
     pub exit: u32,
-    /// The command's fields and their signals.
-    pub command: BTreeMap<&'static str, String>,
+    /// Commands to the deparser, one behind the other.
+    pub commands: Vec<Command>,
+    /// Sums of payload that are asked for.
+    pub sums: Vec<Sum>,
     pub header_bytes: u32,
     /// Of all packets that leave, see [`aligned`].
     pub aligned: u32,
@@ -58,17 +62,18 @@ pub fn schedule(
     mut names: Names,
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
+    share(&mut dag, &mut names)?;
     let mut ports = allot(&mut dag, &mut names)?;
     let mut commits = commits(&mut dag, &mut names, &ports);
-    let header_bytes =
-        dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
-    let header_bytes: u32 = u32::max(header_bytes, 1);
     let aligned = aligned(&dag.exits);
-    let command = command(&mut dag, &mut names, header_bytes);
+    let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
+    let positions = positions(&dag.exits, span)?;
+    let commands: Vec<Command> = positions.iter().map(|exits| command(&mut dag, &mut names, exits)).collect();
+    let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
     ports.put_in(&mut dag);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = Arrivals::new(wires.clone());
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums));
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
@@ -81,7 +86,8 @@ pub fn schedule(
     let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
     let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
     let mut exit = last;
-    for text in command.values() {
+    let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
+    for text in &leaving {
         exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
@@ -89,7 +95,6 @@ pub fn schedule(
     }
     // A packet on its way needs a place in the queue behind.
     if exit >= MOST_STAGES {
-        let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
         let reason = format!("it would have {} stages; a pipe has {MOST_STAGES} at most", exit + 1);
         return Err(NoPipe { reason, span });
     }
@@ -97,7 +102,7 @@ pub fn schedule(
     let outputs =
         commits.iter().flat_map(|commit| commit.deciding().chain([&commit.refused]).map(String::as_str));
     let texts: Vec<&str> = outputs
-        .chain(command.values().map(String::as_str))
+        .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
@@ -110,6 +115,7 @@ pub fn schedule(
         .collect();
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
+    let sums = dag.sums.iter().filter(|sum| live.contains(sum.name.as_str())).cloned().collect();
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
         port.valued = valued;
@@ -122,7 +128,8 @@ pub fn schedule(
         commits,
         interval,
         exit,
-        command,
+        commands,
+        sums,
         header_bytes,
         aligned,
         window_bytes: dag.window.next_multiple_of(64),

@@ -182,9 +182,7 @@ impl Walk<'_, '_, '_> {
         if a == b {
             return Ok(());
         }
-        if a.doubt != b.doubt {
-            return self.no("ways join of which one does not look whether its bytes were there");
-        }
+        let (a, b) = if a.doubt == b.doubt { (a, b) } else { (self.certain(a), self.certain(b)) };
         let emitted = if a.emitted == b.emitted {
             a.emitted
         } else {
@@ -199,13 +197,7 @@ impl Walk<'_, '_, '_> {
         if emitted.len() > MOST_LISTS {
             return self.no("ways join on which too many different headers were emitted");
         }
-        let cursor = if a.cursor == b.cursor {
-            a.cursor
-        } else {
-            let most = most(&a.cursor).max(most(&b.cursor));
-            let value = format!("{cond} ? {} : {}", text(&a.cursor), text(&b.cursor));
-            Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most)
-        };
+        let cursor = self.either(cond, a.cursor, b.cursor);
         let end = if a.end == b.end {
             a.end
         } else {

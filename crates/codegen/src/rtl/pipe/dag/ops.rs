@@ -55,18 +55,25 @@ impl Walk<'_, '_, '_> {
             | Op::Emit { .. }
             | Op::Reset { .. }
             | Op::Len { .. } => self.packet_op(id),
+            Op::PktCsum { sum, len, .. } => {
+                self.settle();
+                self.payload_sum(way, inst.results[0], *sum, *len)
+            }
             Op::Drop { reason, .. } => self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32()))),
             Op::Generate { event, args } => {
                 let name = self.dag.program.events[*event].name.clone();
+                self.settle();
                 let (kind, number) = match name.as_str() {
                     "net_send" => (kind::SEND, self.low.u32(args[1])),
                     "stack_recv" => (kind::STACK, number(32, 0)),
                     "host_recv" => (kind::HOST_PACKET, number(32, 0)),
-                    _ => {
-                        return self.no(&format!("`{name}` may come beside other events of the same packet"));
+                    "host_msg" => {
+                        self.message(way, args[0]);
+                        return Ok(());
                     }
+                    "dma_write" => return self.dma_write(way, args[1], args[2]),
+                    _ => return self.no(&format!("`{name}` is no event of hardware")),
                 };
-                self.certain(&self.packet())?;
                 self.exit(way, kind, number)
             }
             Op::Lookup { .. }
@@ -74,11 +81,15 @@ impl Walk<'_, '_, '_> {
             | Op::Update { .. }
             | Op::Delete { .. }
             | Op::Commute { .. } => self.table_op(id, way),
-            Op::PktCsum { .. } => self.no("a checksum over the payload"),
             Op::Random => self.no("random numbers"),
             Op::Extern { .. } => self.no("a function of C"),
             Op::Log { .. } => self.no("a message to the developer"),
-            _ => self.no("byte strings in tables"),
+            Op::BufAppend { .. }
+            | Op::BufLen { .. }
+            | Op::BufRead { .. }
+            | Op::BufClear { .. }
+            | Op::BufGenerate { .. } => self.string_op(id, way),
+            _ => self.no("an operation that only engines know of"),
         }
     }
 

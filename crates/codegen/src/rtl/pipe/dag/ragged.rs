@@ -124,8 +124,11 @@ impl Walk<'_, '_, '_> {
         // Payload begins anywhere in its words.
         Ok(Exit {
             when: None,
+            given: Given::new(),
             kind: 0,
             number: String::new(),
+            addr: None,
+            moved: None,
             header,
             hlen,
             from,
