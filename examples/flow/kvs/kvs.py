@@ -231,7 +231,9 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=BUCKETS, help="of the cache")
     parser.add_argument("--ways", type=int, default=WAYS, help="places of a bucket")
     parser.add_argument("--threads", type=int, default=THREADS, help="of the host, in the sharded variant")
-    parser.add_argument("--stage", action="store_true", help="the cache is a stage of its own, which cores of a NIC can share")
+    parser.add_argument(
+        "--stage", action="store_true", help="the cache is a stage of its own, which cores of a NIC can share"
+    )
     parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
     parser.add_argument("--bench", action="store_true", help="what a request costs on each side, every variant")
     parser.add_argument("--requests", type=int, default=50_000, help="of --bench")

@@ -152,7 +152,12 @@ def _put(cache, dirty: bool) -> list[str]:
             "}",
         ]
     dirty = f"@head.dirty {'| 1u << @way' if dirty else '& ~(1u << @way)'}"
-    also = (f"uint32_t @dirty = {dirty};", "@head.dirty = @dirty;", *(("@head.written = @written;",) if cache.back else ()), *(f"if (@way == {way}) @head.tag[{way}] = @tag;" for way in range(cache.ways)))
+    also = (
+        f"uint32_t @dirty = {dirty};",
+        "@head.dirty = @dirty;",
+        *(("@head.written = @written;",) if cache.back else ()),
+        *(f"if (@way == {way}) @head.tag[{way}] = @tag;" for way in range(cache.ways)),
+    )
     return [
         *lines,
         "nf_update(&@_keys, @place, $key);",
