@@ -38,8 +38,9 @@ fn of_example(name: &str, wanted: Wanted) -> Subject {
 fn in_stages() -> Subject {
     let program = internal("relay");
     let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled)).unwrap_or_else(|e| panic!("{e}"));
-    assert!(matches!(&design.artifact().form, Form::Stages { stages } if stages.len() == 2));
+    let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled), Wanted::Engine)
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(matches!(&design.artifact().form, Form::Stages { stages, .. } if stages.len() == 2));
     Subject { name: "relay".to_string(), program, entries: Vec::new(), design }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<Rt
     if planned.plan.is_none() && planned.candidate.is_none() {
         let compiled = program::lower(source)?;
         if has_internal(&compiled) {
-            return staged(&compiled, &in_a_row(&compiled));
+            return staged(&compiled, &in_a_row(&compiled), Wanted::Best);
         }
         let one = sized(&compiled, 1)?;
         let replicas = engines(&compiled, &one, &target)?;
@@ -58,7 +58,10 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     if has_internal(&cut) {
         let compiled = program::lower_planned(&cut)?;
-        return staged(&compiled, &of_plan(&compiled, plan)?);
+        let stages = of_plan(&compiled, plan)?;
+        // Several stages are what the plan wants.
+        let wanted = if stages.len() == 1 { Wanted::Best } else { Wanted::Engine };
+        return staged(&compiled, &stages, wanted);
     }
     let [stage] = &plan.stages[..] else {
         let message = "the plan has several stages, but nothing goes from one to another";
@@ -89,10 +92,28 @@ fn of_plan(compiled: &Program, plan: &Plan) -> Result<Vec<Vec<HandlerId>>, Failu
     Ok(stages)
 }
 
-/// The design of several stages, checked against the device.
-fn staged(compiled: &Verified<Program>, stages: &[Vec<HandlerId>]) -> Result<RtlProgram, Failure> {
-    fits(compiled, &synth::costs()?, 1.0)?;
-    RtlProgram::in_stages(compiled, stages).map_err(|e| failure(compiled, e))
+/// The design of a program with internal events, checked against the device.
+fn staged(
+    compiled: &Verified<Program>,
+    stages: &[Vec<HandlerId>],
+    wanted: Wanted,
+) -> Result<RtlProgram, Failure> {
+    let area = synth::costs()?;
+    fits(compiled, &area, 1.0)?;
+    let design = RtlProgram::in_stages(compiled, stages, wanted).map_err(|e| failure(compiled, e))?;
+    checked(compiled, design, &area)
+}
+
+/// A pipe has more places for entries than engines.
+fn checked(
+    compiled: &Verified<Program>,
+    design: RtlProgram,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
+    if matches!(design.artifact().form, Form::Pipe { .. }) {
+        fits(compiled, area, area.slots)?;
+    }
+    Ok(design)
 }
 
 /// The design with so many engines, if it is not a pipe.
@@ -111,10 +132,7 @@ fn sized(compiled: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Fail
     fits(compiled, &area, 1.0)?;
     let design =
         RtlProgram::replicated(compiled, Wanted::Best, replicas).map_err(|e| failure(compiled, e))?;
-    if matches!(design.artifact().form, Form::Pipe { .. }) {
-        fits(compiled, &area, area.slots)?;
-    }
-    Ok(design)
+    checked(compiled, design, &area)
 }
 
 /// How many engines are worth it: as many as leave nothing but turns, or reach the ports' rate of shortest frames, and fit on the device.
@@ -180,11 +198,17 @@ fn form_of(program: &Program, form: &Form) -> String {
                 why.reason
             )
         }
-        Form::Stages { stages } => {
+        Form::Stages { stages, why } => {
             let one =
                 |stage: &Stage| format!("`{}`, an engine of {} states", stage.name, stage.length.states);
             let list: Vec<String> = stages.iter().map(one).collect();
-            format!("{} stages, one behind the other: {}", stages.len(), list.join("; "))
+            let place = program.place(why.span);
+            format!(
+                "{} stages, one behind the other: {}; no pipe, since at {place}: {}",
+                stages.len(),
+                list.join("; "),
+                why.reason
+            )
         }
     }
 }
@@ -196,7 +220,7 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
         return Ok(());
     }
     let design = design(source, &Planned::default())?;
-    if let Form::Stages { stages } = &design.artifact().form {
+    if let Form::Stages { stages, .. } = &design.artifact().form {
         price_stages(plan, stages, target);
         return Ok(());
     }

@@ -10,6 +10,8 @@
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
+//! Handlers of internal events are part of it (`events`).
+//!
 //! A pipe takes programs for which that holds, and that send, drop or hand on a packet at most once on every way. Others run on an engine;
 //! [`NoPipe`] says why, with the place.
 
@@ -17,6 +19,7 @@ mod division;
 mod edits;
 mod elapsed;
 mod entries;
+mod events;
 mod flow;
 mod guards;
 mod ops;
@@ -24,11 +27,12 @@ mod packet;
 mod ragged;
 pub mod range;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use nicforge_ir::interp::arith;
 use nicforge_ir::{
-    BlockId, Body, CommuteOp, Inst, InstId, Op, Program, Span, TableId, TableKind, ValueDef, ValueId,
+    BlockId, Body, CommuteOp, Direction, EventId, Inst, InstId, Op, Program, Span, TableId, TableKind, Type,
+    ValueDef, ValueId,
 };
 
 use super::super::cfg::only_computes;
@@ -38,6 +42,7 @@ use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
 use edits::Edited;
+use events::Waiting;
 use ragged::Ragged;
 use range::Range;
 
@@ -122,8 +127,13 @@ struct Slot {
     changes: Vec<usize>,
 }
 
-/// Entries that a way has asked for, by table and key.
-type Slots = BTreeMap<(usize, usize), Slot>;
+/// What a way has made of state: entries that it has asked for, by table and key, and the stream of random numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Slots {
+    entries: BTreeMap<(usize, usize), Slot>,
+    /// The stream's signal, if a number was drawn.
+    stream: Option<String>,
+}
 
 /// A change of an entry.
 #[derive(Clone, Debug)]
@@ -216,6 +226,11 @@ pub struct Walk<'a, 'b, 'c> {
     /// What is known on a way, also where others joined it.
     given: HashMap<String, Given>,
     loops: Vec<LoopFrame>,
+    /// Internal events whose handlers have not run, in their order, and how many there were.
+    waiting: VecDeque<Waiting>,
+    received: u32,
+    /// The ways that handlers' ends are reached by, and what there is then; the first one that was taken counts, the last one is what remains.
+    ended: Vec<(Way, Slots)>,
     /// The greatest number that a value is here: each way gives it a constant, or a condition on the way says so.
     most: HashMap<ValueId, u64>,
     /// Where the op that is looked at comes from.
@@ -252,7 +267,7 @@ impl<'a, 'b> Dag<'a, 'b> {
 }
 
 impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
-    /// Adds a handler; `message` says that it takes messages, whose bytes are in the window too.
+    /// Adds a handler of events from outside and what these lead to; `message` says that it takes messages, whose bytes are in the window too.
     pub fn handler(
         dag: &'c mut Dag<'a, 'b>,
         low: Lower<'a>,
@@ -265,10 +280,13 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             low,
             body,
             packet: None,
-            slots: Slots::new(),
+            slots: Slots::default(),
             conditions: HashMap::new(),
             given: HashMap::new(),
             loops: Vec::new(),
+            waiting: VecDeque::new(),
+            received: 0,
+            ended: Vec::new(),
             most: HashMap::new(),
             span,
         };
@@ -304,6 +322,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             });
         }
         walk.region(body.entry(), Some(way))?;
+        walk.receive_all()?;
         Ok(walk.low)
     }
 

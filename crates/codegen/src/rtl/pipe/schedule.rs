@@ -26,7 +26,7 @@ const FROM_REGISTER: u32 = 0;
 /// When a packet's description is there in the first stage: it comes from a queue in distributed memory.
 const FROM_QUEUE: u32 = 400;
 /// What comes from there.
-const DESCRIPTION: [&str; 6] = ["for_frame", "for_message", "length", "now", "port", "window"];
+const DESCRIPTION: [&str; 7] = ["for_frame", "for_message", "length", "now", "port", "seed", "window"];
 
 /// Handlers with a stage for everything.
 #[derive(Clone, Debug)]
@@ -48,6 +48,8 @@ pub struct Pipe {
     pub aligned: u32,
     pub window_bytes: u32,
     pub message_bytes: Option<u32>,
+    /// Whether random numbers are drawn.
+    pub random: bool,
     pub notes: HashMap<String, String>,
 }
 
@@ -110,6 +112,7 @@ pub fn schedule(
         .collect();
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
+    let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
         port.valued = valued;
@@ -127,6 +130,7 @@ pub fn schedule(
         aligned,
         window_bytes: dag.window.next_multiple_of(64),
         message_bytes,
+        random,
         notes: dag.notes,
         wires: kept,
     })

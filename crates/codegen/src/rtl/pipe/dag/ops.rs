@@ -7,6 +7,7 @@ impl Walk<'_, '_, '_> {
         let inst = &self.body.insts[id];
         match &inst.op {
             Op::Int(_) | Op::Zero => Ok(()),
+            Op::Extern { .. } => self.no("a function of C"),
             Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, a, b)
                 if !divides_by_wires(self.low.ty(*a), self.low.constant(*b)) =>
             {
@@ -56,6 +57,11 @@ impl Walk<'_, '_, '_> {
             | Op::Reset { .. }
             | Op::Len { .. } => self.packet_op(id),
             Op::Drop { reason, .. } => self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32()))),
+            Op::Generate { event, args }
+                if self.dag.program.events[*event].direction == Direction::Internal =>
+            {
+                self.enqueue(*event, args, way)
+            }
             Op::Generate { event, args } => {
                 let name = self.dag.program.events[*event].name.clone();
                 let (kind, number) = match name.as_str() {
@@ -66,7 +72,6 @@ impl Walk<'_, '_, '_> {
                         return self.no(&format!("`{name}` may come beside other events of the same packet"));
                     }
                 };
-                self.certain(&self.packet())?;
                 self.exit(way, kind, number)
             }
             Op::Lookup { .. }
@@ -75,8 +80,10 @@ impl Walk<'_, '_, '_> {
             | Op::Delete { .. }
             | Op::Commute { .. } => self.table_op(id, way),
             Op::PktCsum { .. } => self.no("a checksum over the payload"),
-            Op::Random => self.no("random numbers"),
-            Op::Extern { .. } => self.no("a function of C"),
+            Op::Random => {
+                self.draw(inst.results[0]);
+                Ok(())
+            }
             Op::Log { .. } => self.no("a message to the developer"),
             _ => self.no("byte strings in tables"),
         }

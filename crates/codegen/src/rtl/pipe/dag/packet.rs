@@ -88,7 +88,8 @@ impl<'a> Walk<'a, '_, '_> {
         let inst = &self.body.insts[id];
         let mut packet = self.packet();
         if !matches!(inst.op, Op::Emit { .. } | Op::Reset { .. }) {
-            self.certain(&packet)?;
+            self.settle(&mut packet);
+            self.packet = self.packet.take().map(|_| packet.clone());
         }
         match &inst.op {
             Op::Extract { .. } => {
@@ -179,12 +180,12 @@ impl<'a> Walk<'a, '_, '_> {
         Ok(())
     }
 
-    /// Fails if it is not known where the cursor is.
-    pub(super) fn certain(&self, packet: &Packet) -> Result<(), NoPipe> {
-        match packet.doubt {
-            Some(_) => self.no("nobody looked whether the bytes before these were there"),
-            None => Ok(()),
-        }
+    /// Where nobody looked whether the bytes before these were there, where the cursor is says a signal.
+    pub(super) fn settle(&mut self, packet: &mut Packet) {
+        let Some((ok, back)) = packet.doubt.take() else { return };
+        let most = most(&packet.cursor).max(most(&back));
+        let value = format!("{} ? {} : {}", self.low.operand(ok), text(&packet.cursor), text(&back));
+        packet.cursor = Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most);
     }
 
     pub(super) fn rest(&mut self, packet: &Packet) -> String {
@@ -292,6 +293,7 @@ impl<'a> Walk<'a, '_, '_> {
 
     pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) -> Result<(), NoPipe> {
         let mut packet = self.packet();
+        self.settle(&mut packet);
         let lists = match kind {
             kind::DROP => vec![Emitted::default()],
             _ => std::mem::take(&mut packet.emitted),
