@@ -52,6 +52,28 @@ fn what_the_kernel_cannot_queue_is_said() {
         .fails(1, &["the kernel's queues between CPUs carry packets, one an event"]);
 }
 
+/// Handlers of which nothing asks for a stage of its own are one pipe, also those of two sides, those that share a table, and those that `fuse`
+/// leaves apart; and so they are one stage of the plan.
+#[test]
+fn hardware_makes_handlers_one_pipe() {
+    let place = Place::new();
+    let capture = example("flow_stats/traffic.pcap");
+    for name in ["programs/split/split.c", "programs/shards/shards.c", "internal_events/dropping.air"] {
+        let source = example(&format!("../tests/{name}"));
+        let plan = place.run(&["plan", &source, "--target", "u280", "--json"]);
+        std::fs::write(place.path().join("plan.json"), plan.ok()).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
+        assert_eq!(plan["stages"].as_array().unwrap().len(), 1, "{name}: {plan}");
+        for with in [&[][..], &["--plan", "plan.json"]] {
+            let built = [&["build", &source, "--target", "u280", "-o", "out"], with].concat();
+            let said = place.run(&built);
+            assert!(said.ok().contains("a packet every cycle"), "{name}: {said:?}");
+        }
+        let ran = place.run(&["verify", &source, "--target", "u280", "--pcap", &capture]);
+        assert!(ran.ok().contains("matches the reference: 1259 of 1259 events"), "{name}: {ran:?}");
+    }
+}
+
 /// Handlers that stay apart are stages of a design: a chain with packet and values, a stage for each kind, events without packets from a loop, a
 /// table that changes behind another, events that go round.
 #[test]

@@ -34,8 +34,9 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
 /// The design of a program, with as many engines as its plan says, or as are worth it and fit.
 pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<RtlProgram, Failure> {
     let target = target()?;
+    let source = program::to_plan(source, &target)?;
     if planned.plan.is_none() && planned.candidate.is_none() {
-        let compiled = program::lower(source)?;
+        let compiled = program::lower_planned(&source)?;
         if has_internal(&compiled) {
             return staged(&compiled, &in_a_row(&compiled), Wanted::Best);
         }
@@ -43,7 +44,6 @@ pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<Rt
         let replicas = engines(&compiled, &one, &target)?;
         return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas) };
     }
-    let source = program::to_plan(source, &target)?;
     with(&source, &plan::chosen(planned, &source, &target)?)
 }
 
@@ -224,6 +224,9 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
         price_stages(plan, stages, target);
         return Ok(());
     }
+    if matches!(design.artifact().form, Form::Pipe { .. }) {
+        join(plan);
+    }
     let [stage] = &mut plan.stages[..] else { return Ok(()) };
     let group = target.units.iter().find(|group| group.name == stage.group);
     let Some(group) = group.filter(|group| group.codegen == Generator::Rtl) else { return Ok(()) };
@@ -269,6 +272,21 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
         predicted.limit = format!("`{}`: {what}", stage.name);
     }
     Ok(())
+}
+
+/// Makes stages one, which a pipe is.
+fn join(plan: &mut Plan) {
+    let others = plan.stages.split_off(1);
+    if others.is_empty() {
+        return;
+    }
+    for other in others {
+        plan.stages[0].handlers.extend(other.handlers);
+        plan.stages[0].tables.extend(other.tables);
+    }
+    plan.stages[0].tables.sort();
+    plan.stages[0].tables.dedup();
+    plan.edges.retain(|edge| edge.from.is_empty());
 }
 
 /// The same for stages that are engines, of which each has one event at a time.
