@@ -393,12 +393,64 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         if let [one] = &texts[..] {
             return Some(one.clone());
         }
-        let wire = self.wire("way", 1, gate("|", &texts), timing::tree(texts.len() as u32));
+        let (common, apart) = self.told_apart(&texts);
+        if let Some(whole) = apart.iter().position(Vec::is_empty) {
+            // The others lie within it.
+            return Some(texts[whole].clone());
+        }
+        let any = match common.is_empty() {
+            true => self.wire("way", 1, gate("|", &texts), timing::tree(texts.len() as u32)),
+            false => {
+                let apart: Vec<String> = apart.into_iter().map(|own| self.joint(own)).collect();
+                self.wire("way", 1, gate("|", &apart), timing::tree(apart.len() as u32))
+            }
+        };
+        let wire = match common.is_empty() {
+            true => any,
+            false => {
+                let all: Vec<String> = common.into_iter().chain([any]).collect();
+                let wire = self.joint(all.clone());
+                self.conditions.insert(wire.clone(), all);
+                wire
+            }
+        };
         let sets: Vec<Given> = ways.iter().map(|way| self.given(way)).collect();
         let all = |atom: &&String| sets.iter().all(|given| given.contains(*atom));
         let given = sets[0].iter().filter(all).cloned().collect();
         self.given.insert(wire.clone(), given);
         Some(wire)
+    }
+
+    /// All of several conditions.
+    fn joint(&mut self, conditions: Vec<String>) -> String {
+        match &conditions[..] {
+            [one] => one.clone(),
+            all => self.wire("way", 1, gate("&", all), timing::tree(all.len() as u32)),
+        }
+    }
+
+    /// The conditions that ways have in common, and those of each besides.
+    fn told_apart(&self, ways: &[String]) -> (Vec<String>, Vec<Vec<String>>) {
+        let of = |way: &String| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
+        let mut lists: Vec<Vec<String>> = ways.iter().map(of).collect();
+        let sets: Vec<BTreeSet<String>> = lists.iter().map(|list| list.iter().cloned().collect()).collect();
+        let shared: BTreeSet<String> =
+            sets[0].iter().filter(|one| sets.iter().all(|set| set.contains(*one))).cloned().collect();
+        let common = lists[0].iter().filter(|one| shared.contains(*one)).cloned().collect();
+        lists.iter_mut().for_each(|list| list.retain(|one| !shared.contains(one)));
+        (common, lists)
+    }
+
+    /// What tells ways from each other: which of them was taken, if one was. What is chosen by that does not wait for what they have in
+    /// common, such as an entry that is there.
+    fn among(&mut self, ways: Vec<Way>) -> Vec<Way> {
+        let texts: Option<Vec<String>> = ways.iter().cloned().collect();
+        let Some(texts) = texts.filter(|texts| texts.len() > 1) else { return ways };
+        let (common, apart) = self.told_apart(&texts);
+        if common.is_empty() || apart.iter().any(Vec::is_empty) {
+            return ways;
+        }
+        apart.into_iter().map(|own| Some(self.joint(own))).collect()
     }
 
     fn known(&mut self, value: ValueId) -> Known {
@@ -430,7 +482,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             }
             return;
         }
-        let from: Vec<(&Way, &str)> = from.iter().map(|(way, known)| (way, known.text.as_str())).collect();
+        let ways = self.among(from.iter().map(|(way, _)| way.clone()).collect());
+        let from: Vec<(&Way, &str)> =
+            ways.iter().zip(from).map(|(way, (_, known))| (way, known.text.as_str())).collect();
         let (text, delay) = taken(self.low.width(target), &from);
         self.result(target, text, delay);
     }

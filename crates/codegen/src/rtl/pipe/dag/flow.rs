@@ -145,6 +145,8 @@ impl Walk<'_, '_, '_> {
     pub(super) fn join_slots(&mut self, ways: Vec<(Way, Slots)>) -> Slots {
         let all: BTreeSet<(usize, usize)> =
             ways.iter().flat_map(|(_, slots)| slots.entries.keys().copied()).collect();
+        let (apart, states): (Vec<Way>, Vec<Slots>) = ways.into_iter().unzip();
+        let ways: Vec<(Way, Slots)> = self.among(apart).into_iter().zip(states).collect();
         let mut joined = Slots { stream: self.join_streams(&ways), ..Slots::default() };
         for (table, key) in all {
             let untouched = self.untouched(table, key);
