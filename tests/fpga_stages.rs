@@ -48,13 +48,13 @@ fn check_pipe(name: &str, program: &Verified<nicforge_ir::Program>, must: bool, 
 }
 
 /// Events with packets, headers and values, from several places; entries and random numbers that several handlers use, in the order of the queue
-/// and not in that of the calls.
+/// and not in that of the calls; what leaves beside packets.
 #[test]
 fn handlers_of_internal_events_are_a_pipe() {
     if verilator_is_missing() {
         return;
     }
-    for name in ["exits", "keyed", "order", "spread"] {
+    for name in ["beside", "chain", "exits", "keyed", "order", "spread"] {
         check_pipe(name, &internal(name), true, &frames(300));
     }
 }

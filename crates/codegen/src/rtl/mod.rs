@@ -245,17 +245,18 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
-    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
+    let form = Form::Pipe { stages: made.last() + 1, interval: made.interval };
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
-        commit.map_or(0, |commit| made.exit - commit.last)
+        commit.map_or(0, |commit| made.last() - commit.last)
     };
     let of_table = |table| made.ports.iter().filter(move |port| port.table == table).map(|port| port.valued);
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         moves_payload: made.aligned == 0,
+        logs: made.logs.clone(),
         change_before_record: (0..tables.len()).map(before_record).collect(),
         ..artifact(
             program,

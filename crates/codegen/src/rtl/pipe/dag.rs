@@ -12,9 +12,12 @@
 //!
 //! Handlers of internal events are part of it (`events`).
 //!
-//! A pipe takes programs for which that holds, and that send, drop or hand on a packet at most once on every way. Others run on an engine;
+//! Messages, logs and DMA writes leave beside the packet (`beside`).
+//!
+//! A pipe takes programs for which that holds. Others run on an engine;
 //! [`NoPipe`] says why, with the place.
 
+mod beside;
 mod division;
 mod edits;
 mod elapsed;
@@ -41,6 +44,7 @@ use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark, used};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
+use crate::artifact::LogFormat;
 use edits::Edited;
 use events::Waiting;
 use ragged::Ragged;
@@ -98,13 +102,17 @@ struct Packet {
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
 
-/// What becomes of a packet.
+/// What leaves: a packet, which is over then, or something beside it (`beside`).
 #[derive(Clone, Debug)]
 pub struct Exit {
     pub when: Way,
+    /// What is known then.
+    pub given: Given,
     pub kind: u64,
     /// Port or number of the reason, 32 bits.
     pub number: String,
+    /// Where a DMA write goes to, or a log's number; 64 bits.
+    pub addr: String,
     /// New headers, and bytes that were overwritten in place.
     pub header: Vec<(String, u32)>,
     /// Bytes of them, where payload begins, and where it ends; 16 bits each.
@@ -114,6 +122,13 @@ pub struct Exit {
     /// Where the cursor is, if that is known, and how many bytes of headers were emitted.
     pub cursor: Option<u32>,
     pub emitted: u32,
+}
+
+impl Exit {
+    /// Whether the packet is over.
+    pub fn ends_packet(&self) -> bool {
+        matches!(self.kind, kind::SEND | kind::STACK | kind::HOST_PACKET | kind::DROP)
+    }
 }
 
 /// Conditions that hold, `‹c›` or `!‹c›`.
@@ -187,7 +202,9 @@ pub struct Dag<'a, 'b> {
     pub tables: &'b [TableForm],
     pub wires: Vec<Wire>,
     pub access: Vec<Access>,
+    /// In the order of the interpreter.
     pub exits: Vec<Exit>,
+    pub logs: Vec<LogFormat>,
     /// Bytes of the frame that are looked at.
     pub window: u32,
     pub notes: HashMap<String, String>,
@@ -258,6 +275,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             wires: Vec::new(),
             access,
             exits: Vec::new(),
+            logs: Vec::new(),
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),

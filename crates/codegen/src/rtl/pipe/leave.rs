@@ -9,7 +9,7 @@ use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
 use super::dag::{Change, Dag, Exit, Given};
-use super::exclusive::select;
+use super::exclusive::{exclude, select};
 use super::ports::Ports;
 use crate::c::names::Names;
 
@@ -134,10 +134,32 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
     (text, timing::mux(values.len() as u32))
 }
 
-/// The command to the deparser: the fields of whichever exit is taken; none: the packet is given up.
-pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<&'static str, String> {
+/// What leaves, by place: of each place one thing at most leaves, and what is in a later place may leave as well. Things stay in their order.
+pub fn places(dag: &Dag) -> Vec<Vec<Exit>> {
+    let mut places: Vec<Vec<Exit>> = vec![Vec::new()];
+    for exit in &dag.exits {
+        let given = std::slice::from_ref(&exit.given);
+        // A packet is over once.
+        let apart = |other: &Exit| {
+            (other.ends_packet() && exit.ends_packet()) || exclude(std::slice::from_ref(&other.given), given)
+        };
+        let behind = places.iter().rposition(|place| !place.iter().all(apart)).map_or(0, |at| at + 1);
+        if behind == places.len() {
+            places.push(Vec::new());
+        }
+        places[behind].push(exit.clone());
+    }
+    places
+}
+
+/// A command to the deparser: the fields of whichever exit is taken; none: nothing leaves.
+pub fn command(
+    dag: &mut Dag,
+    names: &mut Names,
+    header_bytes: u32,
+    exits: &[Exit],
+) -> BTreeMap<&'static str, String> {
     let room = 8 * header_bytes;
-    let exits: Vec<Exit> = dag.exits.clone();
     let mut add = |wanted: &str, width: u32, value: String, delay: u32| {
         let name = names.fresh(wanted);
         dag.wires.push(Wire { name: name.clone(), width, value, delay });
@@ -147,7 +169,7 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
     let mut choose = |wanted: &str, width: u32, field: &dyn Fn(&Exit) -> String, otherwise: String| {
         let mut text = String::new();
         let mut same = true;
-        for exit in &exits {
+        for exit in exits {
             same &= field(exit) == field(&exits[0]);
             text.push_str(&format!("{} ? {}\n      : ", exit.when.as_deref().unwrap_or("1'b1"), field(exit)));
         }
@@ -182,14 +204,22 @@ pub fn command(dag: &mut Dag, names: &mut Names, header_bytes: u32) -> BTreeMap<
     fields.insert("rest", choose("x_rest", 16, &rest, number(16, 0)));
     let sent = |exit: &Exit| number(4, exit.kind + 8);
     fields.insert("kind", choose("x_kind", 4, &sent, number(4, kind::END + 8)));
+    fields.insert("addr", choose("x_addr", 64, &|exit| exit.addr.clone(), number(64, 0)));
+    let ends = |exit: &Exit| number(1, u64::from(exit.ends_packet()));
+    fields.insert("ends", choose("x_ends", 1, &ends, number(1, 0)));
     fields.insert("number", choose("x_number", 32, &|exit| exit.number.clone(), number(32, 0)));
     fields
+}
+
+/// Whether anything leaves beside packets.
+pub fn beside(exits: &[Exit]) -> bool {
+    exits.iter().any(|exit| !exit.ends_packet())
 }
 
 /// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in
 /// front of it.
 pub fn aligned(exits: &[Exit]) -> u32 {
-    let mut least = 2;
+    let mut least = if beside(exits) { 0 } else { 2 };
     for exit in exits.iter().filter(|exit| exit.kind != kind::DROP) {
         // What was overwritten in place leaves where it lies, in front of the payload.
         let (edited, header) =

@@ -13,10 +13,11 @@ use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::{Dag, NoPipe};
-use super::leave::{Commit, aligned, command, commits};
+use super::leave::{Commit, aligned, beside, command, commits, places};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::print::MOST_STAGES;
+use crate::artifact::LogFormat;
 use crate::c::names::Names;
 
 /// What a hash function takes of the stage in which a key is given.
@@ -39,10 +40,13 @@ pub struct Pipe {
     pub commits: Vec<Commit>,
     /// Cycles between packets.
     pub interval: u32,
-    /// Stage in which the command to the deparser is complete.
+    /// Stage in which the first command to the deparser is given; others follow, one a stage.
     pub exit: u32,
-    /// The command's fields and their signals.
-    pub command: BTreeMap<&'static str, String>,
+    /// The commands' fields and their signals.
+    pub commands: Vec<BTreeMap<&'static str, String>>,
+    /// Whether anything leaves beside packets.
+    pub beside: bool,
+    pub logs: Vec<LogFormat>,
     pub header_bytes: u32,
     /// Of all packets that leave, see [`aligned`].
     pub aligned: u32,
@@ -51,6 +55,13 @@ pub struct Pipe {
     /// Whether random numbers are drawn.
     pub random: bool,
     pub notes: HashMap<String, String>,
+}
+
+impl Pipe {
+    /// Stage in which the last command is given.
+    pub fn last(&self) -> u32 {
+        self.exit + self.commands.len() as u32 - 1
+    }
 }
 
 /// Schedules all handlers.
@@ -66,7 +77,10 @@ pub fn schedule(
         dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
     let header_bytes: u32 = u32::max(header_bytes, 1);
     let aligned = aligned(&dag.exits);
-    let command = command(&mut dag, &mut names, header_bytes);
+    let beside = beside(&dag.exits);
+    let places = places(&dag);
+    let commands: Vec<BTreeMap<&str, String>> =
+        places.iter().map(|exits| command(&mut dag, &mut names, header_bytes, exits)).collect();
     ports.put_in(&mut dag);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
@@ -80,17 +94,19 @@ pub fn schedule(
             Group::Changed(..) => changed(&dag, &wires, &mut arrivals, &group, (&mut ports, &mut commits))?,
         }
     }
+    // Commands of a packet are given before those of the next one.
     let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
+    let interval = interval.max(commands.len() as u32);
     let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
     let mut exit = last;
-    for text in command.values() {
+    for text in commands.iter().flat_map(BTreeMap::values) {
         exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
         exit = exit.max(arrivals.expression(&commit.refused).0);
     }
     // A packet on its way needs a place in the queue behind.
-    if exit >= MOST_STAGES {
+    if exit + commands.len() as u32 > MOST_STAGES {
         let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
         let reason = format!("it would have {} stages; a pipe has {MOST_STAGES} at most", exit + 1);
         return Err(NoPipe { reason, span });
@@ -99,7 +115,7 @@ pub fn schedule(
     let outputs =
         commits.iter().flat_map(|commit| commit.deciding().chain([&commit.refused]).map(String::as_str));
     let texts: Vec<&str> = outputs
-        .chain(command.values().map(String::as_str))
+        .chain(commands.iter().flat_map(BTreeMap::values).map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
@@ -125,7 +141,9 @@ pub fn schedule(
         commits,
         interval,
         exit,
-        command,
+        commands,
+        beside,
+        logs: dag.logs,
         header_bytes,
         aligned,
         window_bytes: dag.window.next_multiple_of(64),

@@ -34,8 +34,9 @@ impl Walk<'_, '_, '_> {
                 if let Some(last) = wires.last_mut() {
                     last.name = name;
                 }
+                // What another handler has made of the same bits may be a key, which is to be the same one here.
                 if let [wire] = &wires[..]
-                    && wire.delay > 0
+                    && (wire.delay > 0 || self.received > 0)
                     && let Some(known) = self.dag.made.get(&(wire.width, wire.value.clone()))
                 {
                     let known = known.clone();
@@ -68,9 +69,12 @@ impl Walk<'_, '_, '_> {
                     "net_send" => (kind::SEND, self.low.u32(args[1])),
                     "stack_recv" => (kind::STACK, number(32, 0)),
                     "host_recv" => (kind::HOST_PACKET, number(32, 0)),
-                    _ => {
-                        return self.no(&format!("`{name}` may come beside other events of the same packet"));
+                    "host_msg" => {
+                        self.message(args[0], way);
+                        return Ok(());
                     }
+                    "dma_write" => return self.dma_write(args[1], args[2], way),
+                    _ => return self.no(&format!("hardware has no event `{name}`")),
                 };
                 self.exit(way, kind, number)
             }
@@ -84,7 +88,10 @@ impl Walk<'_, '_, '_> {
                 self.draw(inst.results[0]);
                 Ok(())
             }
-            Op::Log { .. } => self.no("a message to the developer"),
+            Op::Log { format, args } => {
+                self.log(format, args, way);
+                Ok(())
+            }
             _ => self.no("byte strings in tables"),
         }
     }

@@ -303,9 +303,10 @@ impl<'a> Walk<'a, '_, '_> {
         }
         for Emitted { when, parts: mut header, ragged } in lists {
             let way = when.iter().fold(way.clone(), |way, condition| self.and(&way, condition));
+            let given = self.given(&way);
             if let Some(ragged) = ragged {
                 let exit = self.ragged_exit(&packet, &header, &ragged)?;
-                self.dag.exits.push(Exit { when: way, kind, number: number.clone(), ..exit });
+                self.dag.exits.push(Exit { when: way, given, kind, number: number.clone(), ..exit });
                 continue;
             }
             let emitted = header.iter().map(|part| part.1).sum();
@@ -313,7 +314,10 @@ impl<'a> Walk<'a, '_, '_> {
             header.extend(part);
             let cursor = if let Cursor::At(at) = packet.cursor { Some(at) } else { None };
             let (number, end) = (number.clone(), packet.end.clone());
-            self.dag.exits.push(Exit { when: way, kind, number, header, hlen, from, end, cursor, emitted });
+            let addr = beside::nowhere();
+            let exit =
+                Exit { when: way, given, kind, number, addr, header, hlen, from, end, cursor, emitted };
+            self.dag.exits.push(exit);
         }
         Ok(())
     }

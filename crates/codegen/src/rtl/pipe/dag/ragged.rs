@@ -126,8 +126,10 @@ impl Walk<'_, '_, '_> {
         // Payload begins anywhere in its words.
         Ok(Exit {
             when: None,
+            given: Given::new(),
             kind: 0,
             number: String::new(),
+            addr: beside::nowhere(),
             header,
             hlen,
             from,
