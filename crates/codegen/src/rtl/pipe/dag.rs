@@ -523,9 +523,15 @@ const MANY: usize = 5;
 fn taken(width: u32, from: &[(&Way, &str)]) -> (String, u32) {
     let ways: Option<Vec<&String>> = from.iter().map(|(way, _)| way.as_ref()).collect();
     if let Some(ways) = ways.filter(|ways| ways.len() >= MANY) {
+        // Zero is what nobody says, and a number's bits are those of its way.
+        let terms = || ways.iter().zip(from).filter(|(_, (_, text))| *text != number(width, 0));
         let one = |(way, (_, text)): (&&String, &(&Way, &str))| format!("({{{width}{{{way}}}}} & {text})");
-        let text: Vec<String> = ways.iter().zip(from).map(one).collect();
-        return (text.join(" | "), timing::tree(2 * from.len() as u32));
+        let text: Vec<String> = terms().map(one).collect();
+        let inputs = terms().map(|(_, (_, text))| if text.contains('‹') { 2 } else { 1 }).sum();
+        return match text.is_empty() {
+            true => (number(width, 0), 0),
+            false => (text.join(" | "), timing::tree(inputs)),
+        };
     }
     let mut text = String::new();
     for (way, value) in &from[..from.len() - 1] {
