@@ -127,7 +127,8 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Skip { len, .. } => {
                 let back = Box::new(packet.cursor.clone());
                 packet.doubt = Some((inst.results[0], back));
-                let most_len = self.most_of(*len);
+                // Without a bound nothing behind it is read, but payload may begin there.
+                let most_len = self.most_of(*len).unwrap_or(1 << 16);
                 let constant = self.low.constant(*len);
                 let len = *len;
                 let (ok, delay) = match (&packet.cursor, constant) {
@@ -140,15 +141,14 @@ impl<'a> Walk<'a, '_, '_> {
                     }
                 };
                 self.result(inst.results[0], ok, delay);
-                packet.cursor = match (constant, most_len) {
-                    (Some(len), _) => self.behind(&packet.cursor, len as u32),
-                    (None, Some(most_len)) => {
+                packet.cursor = match constant {
+                    Some(len) => self.behind(&packet.cursor, len as u32),
+                    None => {
                         let len = self.low.u32(len);
                         let value = format!("{} + 16'({len})", text(&packet.cursor));
                         let total = most(&packet.cursor) + most_len;
                         Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), total)
                     }
-                    (None, None) => return self.no("bytes are skipped, and how many has no small bound"),
                 };
             }
             Op::Trim { len, .. } => {
