@@ -12,6 +12,10 @@
 // 8 bytes in front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and the stream has the rest.
 // Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
+// A command with `c_store` sends nothing: it writes the bytes of memory into lines of memory number `c_to_mem` from `c_to_line` on, the first
+// one to byte `c_hlen` (below 64) of that line, beat by beat as they would be sent behind a header of so many bytes. What it writes is there
+// for the commands behind it.
+//
 // Bytes of a beat without its bit of `keep` are of no meaning.
 // Latency: five cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
 // The slot of the packet is given back with its last line, if the command says so; a silent command only gives it back.
@@ -42,6 +46,9 @@ module nf_egress #(
     input  wire  [    15:0] c_rest,
     input  wire             c_free,
     input  wire  [  SW-1:0] c_slot,
+    input  wire             c_store,
+    input  wire  [     3:0] c_to_mem,
+    input  wire  [  AW-1:0] c_to_line,
     // a command is inside whose lines are not all asked for
     output logic            reading,
     // lines of memory number r_mem, on r_data two cycles after r_en without r_stall
@@ -50,6 +57,12 @@ module nf_egress #(
     output logic [  AW-1:0] r_addr,
     input  wire             r_stall,
     input  wire  [   511:0] r_data,
+    // lines that commands store
+    output logic            w_en,
+    output logic [     3:0] w_mem,
+    output logic [  AW-1:0] w_addr,
+    output logic [   511:0] w_data,
+    output logic [    63:0] w_keep,
     output logic            b_valid,
     output logic [  SW-1:0] b_slot,
     output logic [   511:0] m_axis_tdata,
@@ -68,7 +81,7 @@ module nf_egress #(
     output logic [    31:0] n_host
 );
   localparam integer HL = (HB + 63) / 64;
-  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 128;
+  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 128 + 1 + 1 + 4 + AW;
   localparam integer HW = $clog2(64 * HL + 1);
   localparam integer ROOM = 16;
 
@@ -77,8 +90,9 @@ module nf_egress #(
   logic [7:0] n_kind, n_port;
   logic [63:0] n_addr, c_hdr_low;
   logic [3:0] n_side;
-  logic [3:0] n_mem;
-  logic [AW-1:0] n_line;
+  logic [3:0] n_mem, n_to_mem;
+  logic [AW-1:0] n_line, n_to_line;
+  logic n_store;
   logic [SW-1:0] n_slot;
   logic [5:0] shift;
   logic [15:0] total;
@@ -115,11 +129,15 @@ module nf_egress #(
   assign wanted = is_prime || as_previous ? first_line : line_now;
   assign is_last = n_silent || (!is_prime && last_beat);
 
-  assign go = n_valid && has_room && !(reads && r_stall);
+  // Nothing is read before what was stored is there. The packet buffer, memory 0, is never stored into.
+  logic s_store, s_store_1, storing;
+  assign storing = n_mem != 4'd0 && ((v_1 && s_store_1) || (v_2 && s_store));
+
+  assign go = n_valid && has_room && !storing && !(reads && r_stall);
   assign taken = go && is_last;
   assign c_take = c_valid && (!n_valid || taken);
   assign reading = n_valid;
-  assign r_en = n_valid && has_room && reads;
+  assign r_en = n_valid && has_room && !storing && reads;
   assign r_mem = n_mem;
   assign r_addr = n_line + AW'(wanted);
   assign b_valid = taken && n_free;
@@ -131,6 +149,7 @@ module nf_egress #(
     if (c_take) begin
       {to_host, n_silent, n_free, n_kind, n_port, n_mem, n_line, n_slot} <=
           {c_host, c_silent, c_free, c_kind, c_port, c_mem, c_line, c_slot};
+      {n_store, n_to_mem, n_to_line} <= {c_store, c_to_mem, c_to_line};
       n_addr <= i_beside ? c_hdr_low & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr;
       n_side <= i_beside ? c_hlen[3:0] : 4'd0;
       n_any <= c_rest != 16'd0;
@@ -156,6 +175,7 @@ module nf_egress #(
         last_beat <= left[15:7] == 9'd0 || left == 16'd128;
         header_left <= HL > 1 && header_left > HW'(64) ? header_left - HW'(64) : '0;
         header <= header >> 512;
+        n_to_line <= n_to_line + 1'b1;
         line_now <= line_now + 12'sd1;
       end
     end
@@ -167,8 +187,9 @@ module nf_egress #(
   logic [6:0] keep_count, header_count;
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = HL > 1 && header_left > HW'(64) ? 7'd64 : header_left[6:0];
-  assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent, reads, as_previous, is_last, to_host,
-                 n_addr, 12'd0, n_side, total, 16'd0, n_port, n_kind};
+  assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent || n_store, reads, as_previous, is_last, to_host,
+                 n_addr, 12'd0, n_side, total, 16'd0, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line};
+  assign s_store_1 = step_1[AW+5];
   always_ff @(posedge clk) begin
     step_1 <= step;
     step_2 <= step_1;
@@ -181,7 +202,11 @@ module nf_egress #(
   logic [5:0] s_shift;
   logic s_prime, s_reads, s_as_previous, s_last, s_host;
   logic [127:0] s_user;
-  assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user} = step_2;
+  logic s_only_reads;
+  logic [3:0] s_to_mem;
+  logic [AW-1:0] s_to_line;
+  assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user,
+          s_store, s_only_reads, s_to_mem, s_to_line} = step_2;
 
   logic [511:0] previous, moved, merged;
   logic [1023:0] pair;
@@ -196,6 +221,12 @@ module nf_egress #(
       merged[8*b+:8] = ALIGNED != 2 && from_header[b] ? s_header[8*b+:8] : moved[8*b+:8];
 
   always_ff @(posedge clk) if (v_2 && s_reads) previous <= r_data;
+
+  assign w_en = v_2 && s_store && !s_only_reads;
+  assign w_mem = s_to_mem;
+  assign w_addr = s_to_line;
+  assign w_data = moved;
+  assign w_keep = keep & ~from_header;
 
   // ---- out -----------------------------------------------------------------------------------------------
   logic put, q_valid, q_take, q_host, unused_room;

@@ -38,6 +38,7 @@ module nf_ingress #(
     output logic                      f_take,
     // the packet buffer's write port
     output logic                      w_en,
+    output logic                      w_first,  // a frame's first line
     output logic [            AW-1:0] w_addr,
     output logic [             511:0] w_data,
     input  wire                       w_stall,
@@ -96,6 +97,7 @@ module nf_ingress #(
   assign good = last && !skip_now && !bad && !is_short && !is_long;
 
   assign w_en = beat && !skip_now && !too_long;
+  assign w_first = line == '0;
   assign w_addr = AW'(slot * LINES) + AW'(line);
   assign w_data = s_axis_tdata;
   assign f_take = f_valid && (!have_slot || good);

@@ -15,6 +15,9 @@
 // port, it never is: a new key without a place takes that of the entry of its first row that was not used for longest, which is counted.
 // A use is what writes the entry, or finds it with `w_used`. There is no stash then.
 //
+// `c_place` is the number of the entry's place, or of the place where a new one would be put: {row, way}, behind them the stash. An entry
+// stays where it is. Of the upper KEPT bits of values the host's update (1) leaves what there is, its write (4) does not.
+//
 // h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
 // Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are empty.
 `default_nettype none
@@ -26,6 +29,7 @@ module nf_pipe_hash #(
     parameter integer LRU = 0,
     parameter integer PORTS = 1,
     parameter [PORTS-1:0] VALUED = {PORTS{1'b1}},
+    parameter integer KEPT = 0,
     parameter integer TABLE = 0,  // its number in reports to simulators
     parameter integer R = CAPACITY > 8 ? $clog2(CAPACITY) - 2 : 1,  // bits of a row's number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
@@ -38,6 +42,7 @@ module nf_pipe_hash #(
     output wire  [      PORTS-1:0] c_hit,
     output wire  [PORTS*VALUE-1:0] c_value,
     output wire  [      PORTS-1:0] c_room,
+    output wire  [   32*PORTS-1:0] c_place,
     input  wire  [      PORTS-1:0] w_write,
     input  wire  [      PORTS-1:0] w_delete,
     input  wire  [      VALUE-1:0] w_value,
@@ -61,6 +66,10 @@ module nf_pipe_hash #(
   localparam integer CHANGE = 2 + KEY + PLACE + VALUE;
   localparam integer TOUCH = 8 + R;  // {used, side, row, order}
   localparam integer COUNT = $clog2(CAPACITY + 1) + 2;
+
+  function [31:0] place_number(input [PLACE-1:0] of);
+    place_number = of[PLACE-1] ? 32'(8 * ROWS) + 32'(of[R+2:R]) : 32'({of[R-1:0], of[R+2:R]});
+  endfunction
 
   // Order of use of four ways; bits (0,1) (0,2) (0,3) (1,2) (1,3) (2,3), lowest first.
   function [5:0] touched(input [5:0] order, input [1:0] way);
@@ -163,8 +172,9 @@ module nf_pipe_hash #(
           : LRU == 0 ? {1'b1, stash_first, {R{1'b0}}}
           : {2'b00, oldest(orders_a[6*g+:6]), a5};
       assign places[PLACE*g+:PLACE] = c_hit[g] ? place5 : new_place;
+      assign c_place[32*g+:32] = place_number(places[PLACE*g+:PLACE]);
       assign c_room[g] = c_hit[g] || LRU != 0 || (has_place[g] && !full);
-      assign write[g] = act ? g == 0 && h_op == 4'd1 && c_room[g] : w_write[g] && c_room[g];
+      assign write[g] = act ? g == 0 && ((h_op == 4'd1 && c_room[g]) || (KEPT > 0 && h_op == 4'd4 && c_hit[g])) : w_write[g] && c_room[g];
       assign delete[g] = (act ? g == 0 && h_op == 4'd2 : w_delete[g]) && c_hit[g];
     end
   endgenerate
@@ -186,7 +196,8 @@ module nf_pipe_hash #(
   assign insert = (write & ~c_hit) != '0;
   assign evict = (write & ~c_hit & ~has_place) != '0;
   assign removes = delete != '0;
-  assign value = act ? h_value : w_value;
+  localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
+  assign value = !act ? w_value : h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE-1:0] & STAY) : h_value;
   // Written or found: used. Order of the row of the entry's place, this way newest.
   assign touch = {LRU != 0 && (alive || (w_used && c_hit[0] && !act)), place[R+2], place[R-1:0],
                   touched(place[R+2] ? orders_b[5:0] : orders_a[5:0], place[R+1:R])};
@@ -280,6 +291,8 @@ module nf_pipe_hash #(
         ACT: begin
           h_ok <= h_op == 4'd1 ? c_room[0] : c_hit[0];
           h_r_value <= c_hit[0] ? c_value[VALUE-1:0] : '0;
+          h_r_index <= c_place[31:0];
+          h_r_key <= h_key;
           state <= END;
         end
         SCAN: state <= SEE;

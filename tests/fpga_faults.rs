@@ -29,7 +29,11 @@ struct Subject {
 }
 
 fn of_example(name: &str, wanted: Wanted) -> Subject {
-    let example = Example::load(root().join("examples").join(name));
+    of_folder(&format!("examples/{name}"), wanted)
+}
+
+fn of_folder(folder: &str, wanted: Wanted) -> Subject {
+    let example = Example::load(root().join(folder));
     let design = design(&example, wanted);
     Subject { name: example.name, program: example.program, entries: example.entries, design }
 }
@@ -84,6 +88,7 @@ fn storms_lose_whole_frames() {
         of_example("flow_stats", Wanted::Best),
         of_events("relay", Wanted::Engine),
         of_events("relay", Wanted::Best),
+        of_folder("tests/programs/summed", Wanted::Best),
     ] {
         let Subject { name, entries, design, .. } = &subject;
         let mut storms = 0;
@@ -96,7 +101,7 @@ fn storms_lose_whole_frames() {
             let mut reference = interp(&subject);
             let (mut at, mut sent) = (0, 0);
             for outputs in &run.run.outputs[..taken] {
-                let [Output::Send { frame, .. }] = &outputs[..] else {
+                let (Some(Output::Send { frame, .. }), ..=2) = (outputs.last(), outputs.len()) else {
                     panic!("{name}: {outputs:?} of a frame that is to be sent")
                 };
                 let number = number_of(frame);
@@ -125,7 +130,16 @@ fn resets_with_packets_in_flight() {
         let list = example.events.iter().filter(|event| takes(event)).take(300);
         list.cloned().collect::<Vec<InputEvent>>()
     };
-    let examples = ["l2_forward", "conn_limiter", "firewall", "flow_stats", "l4lb", "kv_cache"];
+    let examples = [
+        "l2_forward",
+        "conn_limiter",
+        "firewall",
+        "flow_stats",
+        "l4lb",
+        "kv_cache",
+        "tcp_rx_offload",
+        "rpc_reassembly",
+    ];
     let mut subjects: Vec<(Subject, Vec<InputEvent>)> =
         examples.iter().map(|name| (of_example(name, Wanted::Best), traffic(name))).collect();
     subjects.push((of_example("flow_stats", Wanted::Engine), traffic("flow_stats")));
@@ -156,7 +170,6 @@ fn bad_frames_are_dropped_and_counted() {
     if verilator_is_missing() {
         return;
     }
-    let example = Example::load(root().join("examples/l2_forward"));
     let frame = |n: u64, length: usize| {
         let bytes = (0..length).map(|at| (at as u64 * 31 + n) as u8).collect();
         InputEvent { time_ns: n, seed: 0, input: Input::Net { port: 0, frame: bytes } }
@@ -165,11 +178,14 @@ fn bad_frames_are_dropped_and_counted() {
     let lengths = [60, 1, 13, 14, 64, 65, 1518, 1519, 4000, 128, 1536, 9000, 200];
     let events: Vec<InputEvent> = (0..390).map(|n| frame(n, lengths[n as usize % lengths.len()])).collect();
     let bad: BTreeSet<usize> = (0..events.len()).filter(|at| at % 7 == 3).collect();
-    for wanted in [Wanted::Best, Wanted::Engine] {
-        let design = design(&example, wanted);
+    for Subject { name, program, design, .. } in [
+        of_example("l2_forward", Wanted::Best),
+        of_example("l2_forward", Wanted::Engine),
+        of_folder("tests/programs/summed", Wanted::Best),
+    ] {
         let drive = Drive { pressure: 5, bad: bad.clone(), ..Drive::default() };
         let run = design.run(&events, &[], &drive).unwrap_or_else(|e| panic!("{e}"));
-        let mut interp = Interp::new(&example.program);
+        let mut interp = Interp::new(&program);
         let mut counts =
             BTreeMap::from([("marked_bad", 0), ("too_short", 0), ("too_long", 0), ("no_slot", 0)]);
         for (at, event) in events.iter().enumerate() {
@@ -187,10 +203,10 @@ fn bad_frames_are_dropped_and_counted() {
                 }
                 None => interp.run(event).unwrap_or_else(|e| panic!("{e}")),
             };
-            assert_eq!(run.run.outputs[at], want, "event {at} of {} bytes", frame.len());
+            assert_eq!(run.run.outputs[at], want, "{name}, event {at} of {} bytes", frame.len());
         }
-        for (name, count) in counts {
-            assert_eq!(run.stats.counters[name], count, "{name}");
+        for (counter, count) in counts {
+            assert_eq!(run.stats.counters[counter], count, "{name}: {counter}");
         }
     }
 }

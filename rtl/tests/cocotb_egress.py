@@ -34,6 +34,26 @@ class Memory:
         self.dut.r_stall.value = int(self.stalled)
 
 
+class Stores:
+    """Bytes that are written into memories."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.clear()
+
+    def clear(self):
+        self.bytes = {}
+
+    def edge(self):
+        if int(self.dut.w_en.value):
+            data, keep = int(self.dut.w_data.value), int(self.dut.w_keep.value)
+            memory, at = int(self.dut.w_mem.value), 64 * int(self.dut.w_addr.value)
+            for byte in range(64):
+                if keep >> byte & 1:
+                    assert (memory, at + byte) not in self.bytes, "a byte was written twice"
+                    self.bytes[memory, at + byte] = data >> 8 * byte & 255
+
+
 class Freed:
     """Slots given back."""
 
@@ -67,6 +87,13 @@ class Command:
         self.memory = random.randrange(MEMORIES)
         self.line = random.randrange((1 << ADDRESS) - 64)
         self.free, self.slot = random.getrandbits(1), random.randrange(1 << SLOT)
+        self.store, self.to_memory, self.to_line = 0, 0, 0
+
+    def stored(self, offset, to_line):
+        """The same bytes into memory 3, from byte `offset` of a line on."""
+        self.silent, self.store, self.to_memory, self.to_line = 0, 1, MEMORIES, to_line
+        self.header = bytes(offset)
+        return self
 
     def fields(self):
         return (
@@ -74,6 +101,7 @@ class Command:
             # Behind the header there may be anything.
             int.from_bytes(self.header + random.randbytes(HEADER - len(self.header)), "little"),
             *(self.memory, self.line, self.start, self.rest, self.free, self.slot),
+            *(self.store, self.to_memory, self.to_line),
         )
 
     def beside(self):
@@ -96,9 +124,9 @@ class Command:
 
 async def bench(dut):
     b = Bench(dut)
-    names = "host silent kind port addr hlen hdr mem line from rest free slot".split()
+    names = "host silent kind port addr hlen hdr mem line from rest free slot store to_mem to_line".split()
     b.commands = b.add(Source(dut.c_valid, dut.c_take, [getattr(dut, f"c_{name}") for name in names]))
-    b.memory, b.freed = b.add(Memory(dut)), b.add(Freed(dut))
+    b.memory, b.freed, b.stores = b.add(Memory(dut)), b.add(Freed(dut)), b.add(Stores(dut))
     streams = []
     for name in ("m", "h"):
         fields = [getattr(dut, f"{name}_axis_t{field}") for field in ("data", "keep", "last", "user")]
@@ -125,7 +153,7 @@ async def play(b, commands, limit=20000):
     """Sends commands; what came of them is right. Gives the cycles that took."""
     b.freed.slots, b.net.got, b.host.got = [], [], []
     b.commands.items = [command.fields() for command in commands]
-    loud = [command for command in commands if not command.silent]
+    loud = [command for command in commands if not command.silent and not command.store]
     count = lambda sink: sum(beat[2] for beat in sink.got)  # noqa: E731
     cycles = await b.until(lambda: not b.commands.items and count(b.net) + count(b.host) == len(loud), limit)
     for sink, host in ((b.net, 0), (b.host, 1)):
@@ -170,6 +198,37 @@ async def a_beat_each_cycle(dut):
     assert await play(b, [Command(14, 14, 46, host=0) for _ in range(100)]) <= 99 + alone
     # Four beats each; the first of them needs two lines, which takes a cycle more.
     assert await play(b, [Command(10, 30, 246, host=0) for _ in range(30)]) <= 5 * 30 + alone
+
+
+@cocotb.test(skip=ALIGNED != 0)
+async def bytes_are_stored(dut):
+    """Commands that write into memory between others that send: each byte once, where it belongs, as fast as those."""
+    b = await bench(dut)
+    for b.memory.stall, b.net.stall in STALLS:
+        b.host.stall = b.net.stall
+        b.stores.clear()
+        commands, want, at = [], {}, 0
+        for _ in range(60):
+            command = Command(rest=random.choice([1, 46, 64, 128, random.randrange(1, 400)]))
+            if random.random() < 0.6:
+                line, offset = at // 64, at % 64
+                command.host, command.kind = 0, 0
+                command.stored(offset, line)
+                for byte in command.packet()[offset:]:
+                    want[MEMORIES, at] = byte
+                    at += 1
+                at += random.choice([0, 0, 13])
+            commands.append(command)
+        commands.append(Command(14, 14, 46, host=0))
+        await play(b, commands)
+        assert b.stores.bytes == want
+    # Four beats each, the first of them of two lines; only what is read where bytes are stored waits for them.
+    b.memory.stall = b.net.stall = b.host.stall = 0.0
+    b.stores.clear()
+    many = [Command(0, 30, 240, host=0).stored(10, 8 * number) for number in range(30)]
+    for command in many:
+        command.memory = 0
+    assert await play(b, [*many, Command(14, 14, 46, host=0)]) <= 5 * 30 + 10
 
 
 @cocotb.test()

@@ -1,4 +1,4 @@
-"""Small parts of generated designs: nf_queue, nf_slots, nf_line_ram, nf_divider."""
+"""Small parts of generated designs: nf_queue, nf_slots, nf_line_ram, nf_byte_store, nf_divider."""
 
 import os
 import random
@@ -135,3 +135,46 @@ async def quotients_and_remainders(dut):
         dut.req.value = random.getrandbits(1) if number % 10 != 8 else 0
         await FallingEdge(dut.clk)
         assert not int(dut.done.value)
+
+
+@cocotb.test(skip=TOP != "nf_byte_store")
+async def the_host_waits_for_the_deparser(dut):
+    """Lines written and read by both: the host while the deparser is idle, the deparser always."""
+    await start(
+        dut, ["busy", "r_en", "r_addr", "w_en", "w_addr", "w_data", "w_keep", "h_req", "h_write", "h_index", "h_value"]
+    )
+    lines, host, answers, done = {}, None, [], 0
+    for step in range(6000):
+        # Quiet and busy times in turn.
+        busy = random.random() < (0.9 if step // 40 % 2 else 0.0)
+        dut.busy.value = int(busy)
+        write, read = busy and random.random() < 0.6, busy and random.random() < 0.6
+        # What is read in a cycle in which it is written is not asked for, nor the host's line by the deparser.
+        at, of = random.sample([line for line in range(LINES) if host is None or line != host[1]], 2)
+        keep = random.choice([(1 << 64) - 1, random.getrandbits(64)])
+        line = random.getrandbits(512)
+        dut.w_en.value, dut.w_addr.value, dut.w_data.value, dut.w_keep.value = int(write), at, line, keep
+        dut.r_en.value, dut.r_addr.value = int(read), of
+        if write:
+            mask = sum(255 << 8 * byte for byte in range(64) if keep >> byte & 1)
+            if at in lines or keep == (1 << 64) - 1:
+                lines[at] = lines.get(at, 0) & ~mask | line & mask
+        if read:
+            answers.append((step + 2, lines.get(of)))
+        if host is None and random.random() < 0.1 and not write and not read:
+            host = (random.getrandbits(1), random.randrange(LINES), random.getrandbits(512))
+            dut.h_write.value, dut.h_index.value, dut.h_value.value = host
+            dut.h_req.value = 1
+        await FallingEdge(dut.clk)
+        while answers and answers[0][0] == step + 1:
+            expected = answers.pop(0)[1]
+            assert expected is None or int(dut.r_data.value) == expected, step
+        if host and int(dut.h_done.value):
+            writes, index, value = host
+            if writes:
+                lines[index] = value
+            elif index in lines:
+                assert int(dut.h_r_value.value) == lines[index], step
+            dut.h_req.value = 0
+            host, done = None, done + 1
+    assert done > 100

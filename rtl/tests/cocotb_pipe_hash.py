@@ -72,6 +72,7 @@ async def lookups_and_a_change_every_cycle(dut):
     while not int(dut.ready.value):
         await FallingEdge(dut.clk)
     table, rows, way, hits, full, evicted = {}, Rows(), [None] * 4, 0, 0, 0
+    places = {}
     for step in range(6000):
         # Few keys, one key only, more keys than places.
         spread = (4, 1, 3 * CAPACITY)[step // 100 % 3]
@@ -92,6 +93,8 @@ async def lookups_and_a_change_every_cycle(dut):
             value = table.get(key, 0) if port % 2 == 0 else 0
             assert int(dut.c_value.value) >> (VALUE * port) & ((1 << VALUE) - 1) == value, (step, port)
             assert int(dut.c_room.value) >> port & 1 or (len(table) >= CAPACITY and key not in table and not LRU)
+            place = int(dut.c_place.value) >> (32 * port) & 0xFFFFFFFF
+            assert place == places[key] if key in table else LRU or place not in places.values(), (step, port)
         port = random.randrange(PORTS)
         key, change = keys[port], random.random()
         room = int(dut.c_room.value) >> port & 1
@@ -99,12 +102,15 @@ async def lookups_and_a_change_every_cycle(dut):
         if change < 0.5 and room:
             if LRU and key not in table and (gone := rows.insert(key)) is not None:
                 del table[gone]
+                assert int(dut.c_place.value) & 0xFFFFFFFF == places.pop(gone), step
                 evicted += 1
+            places[key] = int(dut.c_place.value) >> (32 * port) & 0xFFFFFFFF
             rows.use(key)
             table[key] = random.getrandbits(VALUE)
             dut.w_write.value, dut.w_value.value = 1 << port, table[key]
         elif change < 0.6:
             table.pop(key, None)
+            places.pop(key, None)
             rows.delete(key)
             dut.w_delete.value = 1 << port
         elif change < 0.8:

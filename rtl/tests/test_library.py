@@ -45,7 +45,7 @@ SIMULATED = [
     ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2}),
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0}),
-    ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1}),
+    ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "KEPT": 6}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),
     ("nf_table_lpm", "cocotb_searches", {"KEY": 16, "VALUE": 16, "CAPACITY": 12}),
@@ -53,7 +53,10 @@ SIMULATED = [
     ("nf_queue", "cocotb_parts", {"WIDTH": 8, "DEPTH": 8}),
     ("nf_slots", "cocotb_parts", {"SLOTS": 8}),
     ("nf_line_ram", "cocotb_parts", {"LINES": 8}),
+    ("nf_byte_store", "cocotb_parts", {"LINES": 8}),
     ("nf_divider", "cocotb_parts", {}),
+    ("nf_line_sum", "cocotb_prefix_sum", {}),
+    *(("nf_prefix_sum", "cocotb_prefix_sum", {"SLOTS": 16, "LINES": 4, "START": start}) for start in (0, 54, 65)),
     *(
         ("nf_ingress", "cocotb_ingress", {**INGRESS, "WIN_LINES": lines, "DROP_WHEN_FULL": lossy})
         for lines, lossy in ((1, 0), (2, 1))
@@ -79,6 +82,9 @@ IN_DESIGNS = {
     *("nf_access", "nf_control", "nf_egress", "nf_ingress", "nf_line_ram", "nf_pipe_array", "nf_pipe_hash", "nf_pipe_lpm"),
     *("nf_queue", "nf_slots", "nf_table_array", "nf_table_hash", "nf_table_lpm", "nf_table_ternary"),
     "nf_pipe_parts",
+    "nf_byte_store",
+    "nf_line_sum",
+    "nf_prefix_sum",
     # Inside nf_pipe_hash.
     "nf_pipe_hash_port",
 }

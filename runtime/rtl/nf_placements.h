@@ -29,7 +29,8 @@ struct Placements {
     std::map<std::pair<int, int>, std::string> keys; /* by table and place */
     std::vector<Eviction> evictions;
     std::vector<Refusal> refusals;
-    uint64_t cycle = 0; /* which it is now */
+    std::vector<uint64_t> passed; /* when each event passed a pipe's last stage, if records come later */
+    uint64_t cycle = 0;           /* which it is now */
 
     /* The tables are empty. */
     void reset()
@@ -37,6 +38,7 @@ struct Placements {
         keys.clear();
         evictions.clear();
         refusals.clear();
+        passed.clear();
     }
 };
 
@@ -55,6 +57,8 @@ extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal 
     else
         placements.keys.erase(at);
 }
+
+extern "C" void nf_passed() { placements.passed.push_back(placements.cycle); }
 
 extern "C" void nf_refused(int table) { placements.refusals.push_back({placements.cycle, (uint32_t)table}); }
 

@@ -215,11 +215,12 @@ class Traffic
         for (const Record &record : records) {
             uint32_t kind = record.kind & 15;
             uint64_t number = lossy ? event : taken.at(event);
+            uint64_t cycle = chosen.passed.empty() ? record.cycle : chosen.passed.at(event);
             event += record.kind & LAST ? 1 : 0;
             /* Others are the host's. */
-            while (evicted < evictions.size() && evictions[evicted].cycle < record.cycle)
+            while (evicted < evictions.size() && evictions[evicted].cycle < cycle)
                 evicted++;
-            for (; evicted < evictions.size() && evictions[evicted].cycle == record.cycle; evicted++) {
+            for (; evicted < evictions.size() && evictions[evicted].cycle == cycle; evicted++) {
                 const Eviction &one = evictions[evicted];
                 uint32_t size = shape.tables.at(one.table).key;
                 out.u64(number);
@@ -229,7 +230,7 @@ class Traffic
                 out.raw(one.key.data(), size);
             }
             /* They are told with the record. */
-            for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= record.cycle; refused++) {
+            for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= cycle; refused++) {
                 out.u64(number);
                 out.u64(chosen.refusals[refused].table);
                 out.u32(0);

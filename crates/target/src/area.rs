@@ -49,7 +49,7 @@ pub struct AreaCosts {
     pub payload_luts: f64,
     pub engine_luts: Linear,
     pub engine_flip_flops: Linear,
-    /// Of the packet path, and of each engine: the packet buffer.
+    /// Of the packet path, of each engine, and of each sum of a pipe's payload: the packet buffer.
     pub base_half_brams: f64,
     /// Slots of a pipe's table that hashes, per entry.
     pub slots: f64,
@@ -85,8 +85,8 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
-    /// And whether payload is moved, because headers of another length are put in front of it.
-    Pipe { ports: Vec<Vec<bool>>, moves_payload: bool },
+    /// Whether payload is moved, because headers of another length are put in front of it. And how many sums of payload are asked for.
+    Pipe { ports: Vec<Vec<bool>>, moves_payload: bool, sums: u32 },
     /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
     Engines(u32),
 }
@@ -170,7 +170,7 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
     let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
     let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
     let width = key_bits + if valued { 8.0 * f64::from(value) } else { 0.0 };
-    let bytes = f64::from(table.capacity) * f64::from(table.buf.unwrap_or(0));
+    let bytes = entries * f64::from(table.buf.unwrap_or(0));
     // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
     let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
     rows + (8.0 * bytes / 18432.0).ceil()
@@ -216,10 +216,12 @@ impl AreaCosts {
             ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>()
         };
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
+        let sums = if let Handlers::Pipe { sums, .. } = handlers { f64::from(*sums) } else { 0.0 };
         Estimate {
             luts: linear(luts) + if moves { self.payload_luts } else { 0.0 },
             flip_flops: linear(flip_flops),
-            half_brams: self.base_half_brams * copies + program.tables.iter().map(memory).sum::<f64>(),
+            half_brams: self.base_half_brams * (copies + sums)
+                + program.tables.iter().map(memory).sum::<f64>(),
             dsps: copies
                 * (self.multiplication_dsps * sizes.multiplications
                     + self.hash_dsps * sizes.hashes
@@ -277,7 +279,7 @@ mod tests {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let pipe = Handlers::Pipe { ports: vec![vec![true]], moves_payload: false };
+        let pipe = Handlers::Pipe { ports: vec![vec![true]], moves_payload: false, sums: 0 };
         let (a, b) = (area.estimate(&small, &pipe), area.estimate(&large, &pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
@@ -289,12 +291,20 @@ mod tests {
         assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
         // Four lookup ports: four copies, or the four parts of an array.
-        let four = Handlers::Pipe { ports: vec![vec![true; 4]], moves_payload: false };
+        let four = Handlers::Pipe { ports: vec![vec![true; 4]], moves_payload: false, sums: 0 };
         let text = include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
         let array = nicforge_ir::text::parse(&text).expect("the test's program");
         let memory = |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
         assert_eq!(memory(&large, &four), 4.0 * memory(&large, &pipe));
         assert_eq!(memory(&array, &four), memory(&array, &pipe));
+        // A sum of payload has a packet buffer of its own.
+        let summed = Handlers::Pipe { ports: vec![vec![true]], moves_payload: false, sums: 1 };
+        assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
+        // Byte strings of a pipe are as many as there are places.
+        let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
+        let strings = nicforge_ir::text::parse(&text).expect("the test's program");
+        let more = |handlers| memory(&strings, handlers) - memory(&small, handlers);
+        assert_eq!((more(&pipe), more(&Handlers::Engines(1))), (4000.0, 2000.0));
         let sizes = sizes(&small, &pipe);
         assert!(sizes.table_bits > 0.0 && sizes.header_bits > 0.0);
     }

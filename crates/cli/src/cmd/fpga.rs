@@ -116,6 +116,13 @@ fn checked(
     Ok(design)
 }
 
+/// The design with so many engines, also of what could be a pipe.
+pub(super) fn of_engines(source: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
+    let compiled = program::lower(source)?;
+    fits(&compiled, &synth::costs()?, 1.0)?;
+    RtlProgram::replicated(&compiled, Wanted::Engine, replicas).map_err(|e| failure(&compiled, e))
+}
+
 /// The design with so many engines, if it is not a pipe.
 pub(super) fn with_engines(source: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
     sized(&program::lower(source)?, replicas)

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nicforge_ir::{Program, Verified};
+use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::Area;
 
 use super::validate::{Row, records};
@@ -57,11 +59,11 @@ const FITTED: &[&str] = &[
     "firewall",
     "nat",
     "nf_chain",
-    "tcp_rx_offload",
+    "tcp_rx_offload*1",
 ];
 /// What has fitted factors.
 const FACTORS: [&str; 2] = ["LUTs", "flip-flops"];
-/// yosys' results, see [`HEADER`]. A program may have how many engines were built behind it, as in `quic_lb*3`; else it is one.
+/// yosys' results, see [`HEADER`]. A program may have how many engines were built behind it, as in `quic_lb*3`; else it is in its best form.
 const YOSYS: &str = include_str!("../../../../docs/validation/fpga_yosys.csv");
 const HEADER: &str = "program,lut_cells,lut_sites,lut_memory,flip_flops,half_brams,urams,dsps,depth";
 
@@ -76,9 +78,20 @@ fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
     )
 }
 
-/// The program of a row, and how many engines.
-fn engines_of(row: &str) -> (&str, u32) {
-    row.split_once('*').and_then(|(name, count)| Some((name, count.parse().ok()?))).unwrap_or((row, 1))
+/// The program of a row, and how many engines, if the row says so.
+fn engines_of(row: &str) -> (&str, Option<u32>) {
+    match row.split_once('*').and_then(|(name, count)| Some((name, count.parse().ok()?))) {
+        Some((name, count)) => (name, Some(count)),
+        None => (row, None),
+    }
+}
+
+/// The design of a row.
+fn design(program: &Verified<Program>, engines: Option<u32>) -> Result<RtlProgram, Failure> {
+    match engines {
+        Some(count) => fpga::of_engines(program, count),
+        None => fpga::with_engines(program, 1),
+    }
 }
 
 /// Estimate and result of every example that yosys has been run on.
@@ -94,7 +107,7 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
         let (program, engines) = engines_of(name);
         let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) else { continue };
         let loaded = load(program, text, &runtime)?;
-        let design = fpga::with_engines(&loaded.program, engines)?;
+        let design = design(&loaded.program, engines)?;
         let estimate = synth::estimate(&loaded.program, &design)?;
         let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
         let mut row = |metric, published, ours| {
@@ -148,7 +161,7 @@ pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
     // Of those with several engines the ones that are in the table, and what is asked for.
     let rows = records(YOSYS).map(|fields| fields[0]);
     let mut several: Vec<&str> =
-        rows.chain(only.iter().map(String::as_str)).filter(|row| engines_of(row).1 > 1).collect();
+        rows.chain(only.iter().map(String::as_str)).filter(|row| engines_of(row).1.is_some()).collect();
     several.sort_unstable();
     several.dedup();
     let known = || EXAMPLES.iter().map(|example| example.0).chain([BALANCE]).chain(several.iter().copied());
@@ -183,7 +196,7 @@ fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, 
     let (program, engines) = engines_of(name);
     if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) {
         let loaded = load(program, text, runtime)?;
-        return synth::area(&fpga::with_engines(&loaded.program, engines)?, limit);
+        return synth::area(&design(&loaded.program, engines)?, limit);
     }
     let dir = tempfile::tempdir()
         .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;

@@ -51,6 +51,8 @@ pub mod kind {
     pub const DROP: u64 = 6;
     /// The handler has ended.
     pub const END: u64 = 7;
+    /// Bytes go into a byte string; only in pipes, and not in records.
+    pub const STORE: u64 = 8;
 }
 
 /// Writes the states of one handler.

@@ -444,8 +444,14 @@ impl<'a> Lower<'a> {
             format!("{{8'h0, {start}}} + {}", words.join("\n      + ")),
             timing::word_sum(words.len() as u32),
         );
-        let mut last = mark(&all.name);
+        let last = mark(&all.name);
         list.push(all);
+        self.folded(&last, list)
+    }
+
+    /// A sum of 40 bits folded to 16, in 32.
+    pub fn folded(&mut self, sum: &str, list: &mut Vec<Wire>) -> (String, u32) {
+        let mut last = sum.to_string();
         // 40 bits, then 25, 17 and 16 after each fold.
         for _ in 0..2 {
             let fold =

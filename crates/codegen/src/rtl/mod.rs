@@ -62,6 +62,8 @@ pub struct RtlArtifact {
     pub ports: Vec<Vec<bool>>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
+    /// Of a pipe: sums of payload that are asked for.
+    pub sums: u32,
     /// Of a pipe, by table: cycles from its change by an event to the event's record.
     pub change_before_record: Vec<u32>,
     pub form: Form,
@@ -169,17 +171,17 @@ fn begin(
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
         "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
-        "room", "w_write", "w_delete", "w_value", "refused", "passed",
+        "room", "place", "w_write", "w_delete", "w_value", "refused", "passed",
     ];
     for form in tables {
         for field in fields {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    for word in ["a", "c", "d", "i", "n", "p", "q", "rec"]
-        .iter()
-        .flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}")))
-    {
+    let numbered = (0..8).flat_map(|at| [format!("b{at}"), format!("q{at}")]);
+    let starts: Vec<String> =
+        ["a", "c", "d", "i", "n", "p", "q", "rec"].into_iter().map(String::from).chain(numbered).collect();
+    for word in starts.iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
         names.fresh(&word);
     }
 }
@@ -217,6 +219,7 @@ fn artifact(
         message_bytes: None,
         ports: Vec::new(),
         moves_payload: false,
+        sums: 0,
         change_before_record: Vec::new(),
         form,
     }
@@ -224,8 +227,9 @@ fn artifact(
 
 fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule::Pipe) -> RtlArtifact {
     let counters = registers::counters(program, &tables);
-    let handlers = pipe::print::print(program, made, &tables);
-    let top = pipe::top::print(program, &tables, &counters, made);
+    let forms: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
+    let handlers = pipe::print::print(program, made, &forms);
+    let top = pipe::top::print(program, &forms, &counters, made);
     let mut library = vec![
         "nf_queue.sv",
         "nf_line_ram.sv",
@@ -242,14 +246,20 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.commits.iter().any(|commit| commit.values.len() > 1) {
         library.push("nf_pipe_parts.sv");
     }
+    if tables.iter().any(|form| form.bytes.is_some()) {
+        library.push("nf_byte_store.sv");
+    }
+    if !made.sums.is_empty() {
+        library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
+    }
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
-    let form = Form::Pipe { stages: made.last() + 1, interval: made.interval };
+    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
-        commit.map_or(0, |commit| made.last() - commit.last)
+        commit.map_or(0, |commit| made.exit - commit.last)
     };
     let of_table = |table| made.ports.iter().filter(move |port| port.table == table).map(|port| port.valued);
     RtlArtifact {
@@ -257,6 +267,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         moves_payload: made.aligned == 0,
         logs: made.logs.clone(),
+        sums: made.sums.len() as u32,
         change_before_record: (0..tables.len()).map(before_record).collect(),
         ..artifact(
             program,
@@ -273,5 +284,5 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
 const WORDS: &[&str] = &[
     "req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to", "done",
     "r_value", "r_sum", "valid", "ready", "host", "kind", "port", "addr", "hlen", "hdr", "rest", "free",
-    "slot", "time", "seed", "take", "data",
+    "slot", "time", "seed", "take", "data", "number", "sums", "there", "open", "pick", "more", "step",
 ];

@@ -85,6 +85,9 @@ pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
     program.tables.values().enumerate().map(form).collect()
 }
 
+/// Places of nf_pipe_hash beside its rows.
+const STASH: u32 = 8;
+
 /// Bits of a number below `count`, at least one.
 pub fn bits_below(count: u32) -> u32 {
     (32 - count.saturating_sub(1).leading_zeros()).max(1)
@@ -162,6 +165,16 @@ impl TableForm {
         }
     }
 
+    /// The form of a pipe, in which lengths of byte strings are part of values.
+    pub fn in_pipe(&self) -> TableForm {
+        TableForm { value_bits: self.entry_bits(), extra_bits: 0, ..self.clone() }
+    }
+
+    /// Lines of 64 bytes of a pipe's byte strings: each place has as many.
+    pub fn pipe_lines(&self) -> u32 {
+        self.bytes.as_ref().map_or(0, |store| store.lines * ((8 << self.row_bits()) + STASH))
+    }
+
     /// Whether that module hashes keys, in the cycle in which they are given.
     pub fn pipe_hashes(&self) -> bool {
         matches!(self.kind, TableKind::Hash | TableKind::Lru)
@@ -176,6 +189,7 @@ impl TableForm {
     pub fn pipe_memory_bits(&self) -> u64 {
         if self.pipe_hashes() {
             u64::from(8u32 << self.row_bits()) * u64::from(1 + self.key_bits + self.value_bits)
+                + 512 * u64::from(self.pipe_lines())
         } else {
             self.memory_bits()
         }
@@ -192,6 +206,9 @@ impl TableForm {
         if self.pipe_hashes() {
             let bits = 2 * self.key_bits * self.row_bits();
             let lru = u32::from(self.kind == TableKind::Lru);
+            if self.bytes.is_some() {
+                out.push_str(", .KEPT(32)");
+            }
             let ports: String = valued.iter().rev().map(|valued| if *valued { '1' } else { '0' }).collect();
             let _ = write!(
                 out,

@@ -6,7 +6,7 @@ use nicforge_ir::Program;
 
 use super::module::range;
 use super::tables::{TableForm, bits_below};
-use super::{LONGEST, SHORTEST, SLOT_LINES, SLOTS};
+use super::{ADDRESS_BITS, LONGEST, SHORTEST, SLOT_LINES, SLOTS};
 
 pub const PORTS: &str = r"    input  wire          clk,
     input  wire          rst,
@@ -66,6 +66,7 @@ pub fn ingress(lines: u32) -> String {
             ("f_take", 1),
             ("f_slot", 5),
             ("in_w_en", 1),
+            ("in_w_first", 1),
             ("in_w_addr", aw),
             ("in_w_data", 512),
         ],
@@ -113,6 +114,7 @@ pub fn ingress(lines: u32) -> String {
             "f_slot",
             "f_take",
             "w_en=in_w_en",
+            "w_first=in_w_first",
             "w_addr=in_w_addr",
             "w_data=in_w_data",
             "w_stall=in_w_stall",
@@ -159,6 +161,10 @@ pub const LEAVING: [&str; 14] = [
     "n_sent",
     "n_host",
 ];
+
+/// What the deparser writes into byte strings.
+pub const STORED: [(&str, u32); 5] =
+    [("e_w_en", 1), ("e_w_mem", 4), ("e_w_addr", ADDRESS_BITS), ("e_w_data", 512), ("e_w_keep", 64)];
 
 /// `.port(signal)` for every name, or `port=signal`.
 pub fn connect(list: &[&str]) -> String {

@@ -26,6 +26,4 @@ pub const TAKEN: &[&str] = &[
     "binsof", "div_req", "div_dividend", "div_divisor", "div_done", "div_quotient",
     "div_remainder", "seed", "drawn", "window", "length", "for_frame", "for_message", "valid",
     "turn", "free_ok", "ends", "ended", "draining", "c_done", "pause", "inside_now", "kind", "number", "unused_room",
-    "a_kind", "a_ends", "a_number", "a_addr", "a_hlen", "a_hdr", "a_from", "a_rest", "a_slot", "c_over", "is_last",
-    "nothing", "free", "put", "q_valid", "q_last", "q_nothing", "q_take", "q_kind",
 ];

@@ -171,6 +171,7 @@ impl RtlProgram {
             Form::Pipe { .. } => Handlers::Pipe {
                 ports: self.artifact.ports.clone(),
                 moves_payload: self.artifact.moves_payload,
+                sums: self.artifact.sums,
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.

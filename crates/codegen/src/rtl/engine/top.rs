@@ -14,7 +14,7 @@ use super::super::limits::Room;
 use super::super::module::range;
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{
-    LEAVING, PORTS, connect, control, control_key, control_value, counting, ingress, wires,
+    LEAVING, PORTS, STORED, connect, control, control_key, control_value, counting, ingress, wires,
 };
 use super::chain;
 use super::kind;
@@ -240,6 +240,7 @@ fn memories(out: &mut String, stores: &[&TableForm]) {
 
 fn egress(out: &mut String, room: Room) {
     out.push_str("\n  // ---- out\n");
+    wires(out, &STORED);
     let _ = writeln!(
         out,
         "  nf_egress #(\n      .HB({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{},\n{}\n  );",
@@ -260,12 +261,20 @@ fn egress(out: &mut String, room: Room) {
             "c_rest",
             "c_free",
             "c_slot",
+            "c_store=1'b0",
+            "c_to_mem=4'd0",
+            &format!("c_to_line={ADDRESS_BITS}'d0"),
             "reading=e_reading",
             "r_en=e_r_en",
             "r_mem=e_r_mem",
             "r_addr=e_r_addr",
             "r_stall=e_r_stall",
             "r_data=e_r_data",
+            "w_en=e_w_en",
+            "w_mem=e_w_mem",
+            "w_addr=e_w_addr",
+            "w_data=e_w_data",
+            "w_keep=e_w_keep",
             "b_valid=e_back",
             "b_slot=e_slot",
         ]),

@@ -43,11 +43,13 @@ pub struct Arrivals<'a> {
     times: Vec<Option<Time>>,
     /// Of logic wires; of others they are what they are.
     cuts: Vec<Vec<Cut>>,
+    /// Stages from a wire's value, a question to a module beside the pipe, to the wire, its answer.
+    answers: HashMap<String, u32>,
 }
 
 impl<'a> Arrivals<'a> {
-    pub fn new(wires: HashMap<&'a str, &'a Wire>) -> Arrivals<'a> {
-        Arrivals { wires, numbers: HashMap::new(), times: Vec::new(), cuts: Vec::new() }
+    pub fn new(wires: HashMap<&'a str, &'a Wire>, answers: HashMap<String, u32>) -> Arrivals<'a> {
+        Arrivals { wires, numbers: HashMap::new(), times: Vec::new(), cuts: Vec::new(), answers }
     }
 
     fn number(&mut self, name: &str) -> u32 {
@@ -130,6 +132,10 @@ impl<'a> Arrivals<'a> {
     fn place(&mut self, number: u32, wire: &Wire) {
         let operands: Vec<u32> = used(&wire.value).map(|name| self.numbers[name]).collect();
         let stage = operands.iter().map(|operand| self.at(*operand).0).max().unwrap_or(0);
+        if let Some(stages) = self.answers.get(&wire.name) {
+            self.times[number as usize] = Some((stage + stages, 0));
+            return;
+        }
         let form = form(wire);
         for stage in [stage, stage + 1] {
             let (ps, cuts) = match &form {
@@ -312,7 +318,8 @@ mod tests {
     }
 
     fn times(wires: &[Wire], wanted: &[&str]) -> Vec<Time> {
-        let mut arrivals = Arrivals::new(wires.iter().map(|wire| (wire.name.as_str(), wire)).collect());
+        let mut arrivals =
+            Arrivals::new(wires.iter().map(|wire| (wire.name.as_str(), wire)).collect(), HashMap::new());
         wanted.iter().map(|name| arrivals.time(name)).collect()
     }
 

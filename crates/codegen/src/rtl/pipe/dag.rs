@@ -12,12 +12,10 @@
 //!
 //! Handlers of internal events are part of it (`events`).
 //!
-//! Messages, logs and DMA writes leave beside the packet (`beside`).
+//! A packet may lead to several things one behind the other: logs, messages to the host, writes into its memory, and what becomes of itself.
 //!
-//! A pipe takes programs for which that holds. Others run on an engine;
-//! [`NoPipe`] says why, with the place.
+//! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with the place.
 
-mod beside;
 mod division;
 mod edits;
 mod elapsed;
@@ -25,10 +23,13 @@ mod entries;
 mod events;
 mod flow;
 mod guards;
+mod logs;
 mod ops;
 mod packet;
 mod ragged;
 pub mod range;
+pub mod strings;
+pub mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -49,6 +50,8 @@ use edits::Edited;
 use events::Waiting;
 use ragged::Ragged;
 use range::Range;
+use strings::Moved;
+use sums::Sum;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 384;
@@ -102,17 +105,19 @@ struct Packet {
     doubt: Option<(ValueId, Box<Cursor>)>,
 }
 
-/// What leaves: a packet, which is over then, or something beside it (`beside`).
+/// What becomes of a packet, or of a part of it.
 #[derive(Clone, Debug)]
 pub struct Exit {
     pub when: Way,
-    /// What is known then.
+    /// What is known on the way.
     pub given: Given,
     pub kind: u64,
     /// Port or number of the reason, 32 bits.
     pub number: String,
-    /// Where a DMA write goes to, or a log's number; 64 bits.
-    pub addr: String,
+    /// Of a write into the host's memory: where to, of a log its number; 64 bits.
+    pub addr: Option<String>,
+    /// Bytes of strings in tables, in place of the packet's or to be put there.
+    pub moved: Option<Moved>,
     /// New headers, and bytes that were overwritten in place.
     pub header: Vec<(String, u32)>,
     /// Bytes of them, where payload begins, and where it ends; 16 bits each.
@@ -205,6 +210,7 @@ pub struct Dag<'a, 'b> {
     /// In the order of the interpreter.
     pub exits: Vec<Exit>,
     pub logs: Vec<LogFormat>,
+    pub sums: Vec<Sum>,
     /// Bytes of the frame that are looked at.
     pub window: u32,
     pub notes: HashMap<String, String>,
@@ -276,6 +282,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             access,
             exits: Vec::new(),
             logs: Vec::new(),
+            sums: Vec::new(),
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),
@@ -530,7 +537,7 @@ fn taken(width: u32, from: &[(&Way, &str)]) -> (String, u32) {
         let inputs = terms().map(|(_, (_, text))| if text.contains('‹') { 2 } else { 1 }).sum();
         return match text.is_empty() {
             true => (number(width, 0), 0),
-            false => (text.join(" | "), timing::tree(inputs)),
+            false => (text.join(" | "), timing::gathered(inputs)),
         };
     }
     let mut text = String::new();

@@ -9,7 +9,7 @@ use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
 use super::dag::{Change, Dag, Exit, Given};
-use super::exclusive::{exclude, select};
+use super::exclusive::select;
 use super::ports::Ports;
 use crate::c::names::Names;
 
@@ -134,31 +134,19 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
     (text, timing::mux(values.len() as u32))
 }
 
-/// What leaves, by place: of each place one thing at most leaves, and what is in a later place may leave as well. Things stay in their order.
-pub fn places(dag: &Dag) -> Vec<Vec<Exit>> {
-    let mut places: Vec<Vec<Exit>> = vec![Vec::new()];
-    for exit in &dag.exits {
-        let given = std::slice::from_ref(&exit.given);
-        // A packet is over once.
-        let apart = |other: &Exit| {
-            (other.ends_packet() && exit.ends_packet()) || exclude(std::slice::from_ref(&other.given), given)
-        };
-        let behind = places.iter().rposition(|place| !place.iter().all(apart)).map_or(0, |at| at + 1);
-        if behind == places.len() {
-            places.push(Vec::new());
-        }
-        places[behind].push(exit.clone());
-    }
-    places
+/// A command to the deparser: signals of its fields, and room for its header. `kind` 15: there is none.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub fields: BTreeMap<&'static str, String>,
+    pub header_bytes: u32,
+    /// Whether it may be one beside what becomes of the packet.
+    pub beside: bool,
 }
 
-/// A command to the deparser: the fields of whichever exit is taken; none: nothing leaves.
-pub fn command(
-    dag: &mut Dag,
-    names: &mut Names,
-    header_bytes: u32,
-    exits: &[Exit],
-) -> BTreeMap<&'static str, String> {
+/// The command of whichever of these exits is taken.
+pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit]) -> Command {
+    let bytes = |exit: &Exit| exit.header.iter().map(|part| part.1).sum();
+    let header_bytes: u32 = exits.iter().map(bytes).max().unwrap_or(0).max(1);
     let room = 8 * header_bytes;
     let mut add = |wanted: &str, width: u32, value: String, delay: u32| {
         let name = names.fresh(wanted);
@@ -202,24 +190,26 @@ pub fn command(
         false => format!("{} - {}", exit.end, exit.from),
     };
     fields.insert("rest", choose("x_rest", 16, &rest, number(16, 0)));
-    let sent = |exit: &Exit| number(4, exit.kind + 8);
+    let sent = |exit: &Exit| number(4, if exit.kind == kind::STORE { 0 } else { exit.kind + 8 });
     fields.insert("kind", choose("x_kind", 4, &sent, number(4, kind::END + 8)));
-    fields.insert("addr", choose("x_addr", 64, &|exit| exit.addr.clone(), number(64, 0)));
-    let ends = |exit: &Exit| number(1, u64::from(exit.ends_packet()));
-    fields.insert("ends", choose("x_ends", 1, &ends, number(1, 0)));
     fields.insert("number", choose("x_number", 32, &|exit| exit.number.clone(), number(32, 0)));
-    fields
-}
-
-/// Whether anything leaves beside packets.
-pub fn beside(exits: &[Exit]) -> bool {
-    exits.iter().any(|exit| !exit.ends_packet())
+    if exits.iter().any(|exit| exit.addr.is_some()) {
+        let addr = |exit: &Exit| exit.addr.clone().unwrap_or_else(|| number(64, 0));
+        fields.insert("addr", choose("x_addr", 64, &addr, number(64, 0)));
+    }
+    if exits.iter().any(|exit| exit.moved.is_some()) {
+        let memory = |exit: &Exit| number(4, exit.moved.as_ref().map_or(0, |moved| moved.memory));
+        fields.insert("mem", choose("x_mem", 4, &memory, number(4, 0)));
+        let line = |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
+        fields.insert("line", choose("x_line", 20, &line, number(20, 0)));
+    }
+    Command { fields, header_bytes, beside: exits.iter().any(Exit::beside) }
 }
 
 /// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in
 /// front of it.
 pub fn aligned(exits: &[Exit]) -> u32 {
-    let mut least = if beside(exits) { 0 } else { 2 };
+    let mut least = 2;
     for exit in exits.iter().filter(|exit| exit.kind != kind::DROP) {
         // What was overwritten in place leaves where it lies, in front of the payload.
         let (edited, header) =
@@ -229,6 +219,9 @@ pub fn aligned(exits: &[Exit]) -> u32 {
         let whole = exit.cursor == Some(0) && exit.end == mark("length") && !edited;
         let fits = |header: u32| exit.cursor.is_some_and(|at| at % 64 == header % 64);
         least = least.min(match () {
+            () if exit.moved.is_some() => 0,
+            // Nothing of the packet.
+            () if matches!(exit.kind, kind::HOST_MESSAGE | kind::LOG) => 1,
             () if edited && beside => 0,
             () if whole && (header == 0 || beside) => 2,
             () if beside && header > 0 && !fits(0) => 0,

@@ -1,7 +1,7 @@
 //! Handlers as a pipe: a packet each cycle.
 //!
 //! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
-//! changed and sent, `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
+//! changed and sent (`several`, if that is more than one thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
 //! are what stands around it. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
 //! programs for which that cannot be done run on an engine.
 
@@ -13,6 +13,7 @@ mod order;
 mod ports;
 pub mod print;
 pub mod schedule;
+mod several;
 mod tables;
 pub mod top;
 mod tournament;
@@ -28,7 +29,8 @@ use crate::c::names::Names;
 
 /// The pipe of a program, or why there is none.
 pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Names) -> Result<Pipe, NoPipe> {
-    let mut dag = Dag::new(program, bits, tables);
+    let tables: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
+    let mut dag = Dag::new(program, bits, &tables);
     let mut message_bytes = None;
     let mut constants = Vec::new();
     // Internal events are handled with those that lead to them.

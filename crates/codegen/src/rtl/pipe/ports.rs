@@ -19,7 +19,7 @@ use super::exclusive::{exclude, select};
 use crate::c::names::Names;
 
 /// What a table says of an entry.
-pub const FIELDS: [&str; 3] = ["hit", "value", "room"];
+pub const FIELDS: [&str; 4] = ["hit", "value", "room", "place"];
 /// Most ports of a table.
 const MOST_PORTS: usize = 16;
 
@@ -89,7 +89,7 @@ impl Ports {
 }
 
 /// Signals that depend on tables that are changed.
-fn stateful(dag: &Dag) -> BTreeSet<String> {
+pub fn stateful(dag: &Dag) -> BTreeSet<String> {
     let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
     for wire in &dag.wires {
         used(&wire.value).for_each(|name| users.entry(name).or_default().push(&wire.name));
@@ -228,7 +228,7 @@ fn check(dag: &Dag, table: usize, count: usize, span: Span) -> Result<(), NoPipe
             format!("table `{}` is asked for {count} keys at once; {MOST_PORTS} at most", form.name)
         }
         _ if bits > MEMORY_BITS => format!(
-            "table `{}` is asked for {count} keys at once, which takes {} KiB of memory; the device has {} KiB",
+            "table `{}` is asked for {count} key(s) at once, which takes {} KiB of memory; the device has {} KiB",
             form.name,
             bits / 8192,
             MEMORY_BITS / 8192

@@ -7,16 +7,18 @@
 //! `last`. Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
 //! change depends (`order`); tables that decide about each other have the same.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
+use super::dag::sums::{Sum, latencies, share};
 use super::dag::{Dag, NoPipe};
-use super::leave::{Commit, aligned, beside, command, commits, places};
+use super::leave::{Command, Commit, aligned, command, commits};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::print::MOST_STAGES;
+use super::several::positions;
 use crate::artifact::LogFormat;
 use crate::c::names::Names;
 
@@ -40,13 +42,13 @@ pub struct Pipe {
     pub commits: Vec<Commit>,
     /// Cycles between packets.
     pub interval: u32,
-    /// Stage in which the first command to the deparser is given; others follow, one a stage.
+    /// Stage in which the command to the deparser is complete.
     pub exit: u32,
-    /// The commands' fields and their signals.
-    pub commands: Vec<BTreeMap<&'static str, String>>,
-    /// Whether anything leaves beside packets.
-    pub beside: bool,
+    /// Commands to the deparser, one behind the other.
+    pub commands: Vec<Command>,
     pub logs: Vec<LogFormat>,
+    /// Sums of payload that are asked for.
+    pub sums: Vec<Sum>,
     pub header_bytes: u32,
     /// Of all packets that leave, see [`aligned`].
     pub aligned: u32,
@@ -57,13 +59,6 @@ pub struct Pipe {
     pub notes: HashMap<String, String>,
 }
 
-impl Pipe {
-    /// Stage in which the last command is given.
-    pub fn last(&self) -> u32 {
-        self.exit + self.commands.len() as u32 - 1
-    }
-}
-
 /// Schedules all handlers.
 pub fn schedule(
     mut dag: Dag,
@@ -71,20 +66,17 @@ pub fn schedule(
     mut names: Names,
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
+    share(&mut dag, &mut names)?;
     let mut ports = allot(&mut dag, &mut names)?;
     let mut commits = commits(&mut dag, &mut names, &ports);
-    let header_bytes =
-        dag.exits.iter().map(|exit| exit.header.iter().map(|part| part.1).sum()).max().unwrap_or(0);
-    let header_bytes: u32 = u32::max(header_bytes, 1);
     let aligned = aligned(&dag.exits);
-    let beside = beside(&dag.exits);
-    let places = places(&dag);
-    let commands: Vec<BTreeMap<&str, String>> =
-        places.iter().map(|exits| command(&mut dag, &mut names, header_bytes, exits)).collect();
+    let positions = positions(&dag.exits)?;
+    let commands: Vec<Command> = positions.iter().map(|exits| command(&mut dag, &mut names, exits)).collect();
+    let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
     ports.put_in(&mut dag);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = Arrivals::new(wires.clone());
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums));
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
@@ -94,19 +86,18 @@ pub fn schedule(
             Group::Changed(..) => changed(&dag, &wires, &mut arrivals, &group, (&mut ports, &mut commits))?,
         }
     }
-    // Commands of a packet are given before those of the next one.
     let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
-    let interval = interval.max(commands.len() as u32);
     let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
     let mut exit = last;
-    for text in commands.iter().flat_map(BTreeMap::values) {
+    let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
+    for text in &leaving {
         exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
         exit = exit.max(arrivals.expression(&commit.refused).0);
     }
     // A packet on its way needs a place in the queue behind.
-    if exit + commands.len() as u32 > MOST_STAGES {
+    if exit >= MOST_STAGES {
         let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
         let reason = format!("it would have {} stages; a pipe has {MOST_STAGES} at most", exit + 1);
         return Err(NoPipe { reason, span });
@@ -115,7 +106,7 @@ pub fn schedule(
     let outputs =
         commits.iter().flat_map(|commit| commit.deciding().chain([&commit.refused]).map(String::as_str));
     let texts: Vec<&str> = outputs
-        .chain(commands.iter().flat_map(BTreeMap::values).map(String::as_str))
+        .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
@@ -128,6 +119,7 @@ pub fn schedule(
         .collect();
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
+    let sums = dag.sums.iter().filter(|sum| live.contains(sum.name.as_str())).cloned().collect();
     let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
@@ -142,13 +134,13 @@ pub fn schedule(
         interval,
         exit,
         commands,
-        beside,
-        logs: dag.logs,
+        sums,
         header_bytes,
         aligned,
         window_bytes: dag.window.next_multiple_of(64),
         message_bytes,
         random,
+        logs: dag.logs,
         notes: dag.notes,
         wires: kept,
     })

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nicforge_ir::TableKind;
 
 use super::super::expr::Lower;
-use super::super::tables::TableForm;
+use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, control_key, control_value, wires};
 use super::ports::Port;
 use super::schedule::Pipe;
@@ -13,6 +13,8 @@ use super::schedule::Pipe;
 /// The tables' modules. One that nothing changes is there once for every lookup; the host writes all of them and reads the first.
 pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- tables\n");
+    let strings: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
+    let on_entries = if strings.is_empty() { "" } else { " && !on_bytes" };
     // Hash tables of a pipe may refuse before they are full: simulators repeat it.
     let refuses: Vec<usize> = pipe.commits.iter().map(|commit| commit.table).collect();
     let refuses: Vec<usize> =
@@ -39,7 +41,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             out,
             &[(&format!("{s}_host"), 1), (&format!("{s}_n_refused"), 32), (&format!("{s}_n_evicted"), 32)],
         );
-        let _ = writeln!(out, "  assign {s}_host = grant && t_table == 8'd{number};");
+        let _ = writeln!(out, "  assign {s}_host = grant{on_entries} && t_table == 8'd{number};");
         let commit = pipe.commits.iter().find(|commit| commit.table == number);
         let ports: Vec<&Port> = pipe.ports.iter().filter(|port| port.table == number).collect();
         let copies: Vec<&[&Port]> = match commit {
@@ -71,6 +73,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 ("hit", count),
                 ("value", count * form.value_bits),
                 ("detail", 32),
+                ("place", 32 * count),
             ] {
                 wires(out, &[(&own(field), width)]);
             }
@@ -129,6 +132,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             if form.pipe_hashes() {
                 let used = commit.and_then(|commit| commit.used.as_ref());
                 list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
+                list.push(format!("c_place={}", own("place")));
             }
             let mut valued: Vec<bool> = ports.iter().map(|port| port.valued).collect();
             // The host reads values by the first.
@@ -157,6 +161,10 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 if commit.is_some() {
                     let _ = writeln!(out, "  assign {s}_room{end} = {}[{at}];", own("room"));
                 }
+                if form.bytes.is_some() {
+                    let (top, low) = (32 * at + 31, 32 * at);
+                    let _ = writeln!(out, "  assign {s}_place{end} = {}[{top}:{low}];", own("place"));
+                }
             }
             if first {
                 let _ = writeln!(
@@ -183,9 +191,45 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             }
         }
     }
+    for (form, store) in strings.iter().filter_map(|form| Some((form, form.bytes.as_ref()?))) {
+        let (number, memory) = (store.table, store.memory);
+        let bytes = format!("on_bytes && t_table == 8'd{number}");
+        done = format!("({bytes} && b{memory}_h_done) || {done}");
+        ok = format!("on_bytes ? 1'b1 : {ok}");
+        let line = Lower::resize(&format!("b{memory}_h_value"), 512, value);
+        results[1] = format!("{bytes} ? {line} : {}", results[1]);
+        byte_store(out, form, memory, &bytes);
+    }
     let _ = writeln!(out, "  assign t_done = grant && ({done});\n  assign t_ok = {ok};");
     for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail"].iter().zip(results) {
         let _ = writeln!(out, "  assign {name} = {text};");
     }
     out.push_str("  assign t_r_mask = '0;\n");
+}
+
+/// The memory of a table's byte strings, between deparser and host.
+fn byte_store(out: &mut String, form: &TableForm, memory: u64, asked: &str) {
+    let lines = form.pipe_lines();
+    let high = bits_below(lines) - 1;
+    wires(out, &[(&format!("b{memory}_h_done"), 1), (&format!("b{memory}_h_value"), 512)]);
+    let _ = writeln!(
+        out,
+        "  nf_byte_store #(\n      .LINES({lines})\n  ) u_bytes_{memory} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
+        connect(&[
+            "busy=e_reading",
+            &format!("r_en=e_r_en && e_r_mem == 4'd{memory}"),
+            &format!("r_addr=e_r_addr[{high}:0]"),
+            &format!("r_data=b{memory}_data"),
+            &format!("w_en=e_w_en && e_w_mem == 4'd{memory}"),
+            &format!("w_addr=e_w_addr[{high}:0]"),
+            "w_data=e_w_data",
+            "w_keep=e_w_keep",
+            &format!("h_req=grant && {asked}"),
+            "h_write=t_op[0]",
+            &format!("h_index=t_index[{high}:0]"),
+            "h_value=t_value[511:0]",
+            &format!("h_done=b{memory}_h_done"),
+            &format!("h_r_value=b{memory}_h_value"),
+        ])
+    );
 }

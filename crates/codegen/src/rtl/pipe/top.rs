@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use nicforge_ir::Program;
 
 use super::super::tables::TableForm;
-use super::super::top::{LEAVING, PORTS, connect, control, counting, ingress, wires};
+use super::super::top::{LEAVING, PORTS, STORED, connect, control, counting, ingress, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
 use super::print::ports;
 use super::schedule::Pipe;
+use super::several::{has_strings, is_needed};
 
 /// The text of `nf_top.sv`.
 pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe: &Pipe) -> String {
@@ -54,7 +55,8 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
         connect(&list)
     );
     control(&mut out, tables, counters, true);
-    buffer(&mut out, pipe);
+    buffer(&mut out, pipe, tables);
+    sums(&mut out, pipe);
     super::tables::print(&mut out, pipe, tables);
     counting(&mut out, program, tables, &[]);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
@@ -62,7 +64,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
 }
 
 /// The packet buffer and the deparser.
-fn buffer(out: &mut String, pipe: &Pipe) {
+fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- out\n");
     let rows = SLOTS * SLOT_LINES;
     let low = super::super::tables::bits_below(rows) - 1;
@@ -70,10 +72,26 @@ fn buffer(out: &mut String, pipe: &Pipe) {
         out,
         &[("e_r_en", 1), ("e_r_mem", 4), ("e_r_addr", ADDRESS_BITS), ("e_r_data", 512), ("e_reading", 1)],
     );
+    wires(out, &STORED);
+    let several = is_needed(&pipe.commands);
+    let stores: Vec<u64> = tables.iter().filter_map(|form| Some(form.bytes.as_ref()?.memory)).collect();
+    let strings = has_strings(&pipe.commands);
+    let packets = if stores.is_empty() { "e_r_data" } else { "p_r_data" };
+    if !stores.is_empty() {
+        wires(out, &[("p_r_data", 512), ("e_r_mem_1", 4), ("e_r_mem_2", 4)]);
+        // Memories answer two cycles later.
+        out.push_str("  always_ff @(posedge clk) {e_r_mem_2, e_r_mem_1} <= {e_r_mem_1, e_r_mem};\n");
+        let mut data = packets.to_string();
+        for memory in &stores {
+            wires(out, &[(&format!("b{memory}_data"), 512)]);
+            data = format!("e_r_mem_2 == 4'd{memory} ? b{memory}_data : {data}");
+        }
+        let _ = writeln!(out, "  assign e_r_data = {data};");
+    }
     let _ = writeln!(
         out,
         "  nf_line_ram #(\n      .LINES({rows})\n  ) u_packets (\n      .clk(clk),\n      .w_en(in_w_en),\n      .w_addr(in_w_addr),\n      \
-         .w_data(in_w_data),\n      .w_keep({{64{{1'b1}}}}),\n      .r_en(e_r_en),\n      .r_addr(e_r_addr[{low}:0]),\n      .r_data(e_r_data)\n  );"
+         .w_data(in_w_data),\n      .w_keep({{64{{1'b1}}}}),\n      .r_en(e_r_en),\n      .r_addr(e_r_addr[{low}:0]),\n      .r_data({packets})\n  );"
     );
     let _ = writeln!(
         out,
@@ -87,24 +105,58 @@ fn buffer(out: &mut String, pipe: &Pipe) {
             "c_silent",
             "c_kind",
             "c_port",
-            if pipe.beside { "c_addr" } else { "c_addr=64'd0" },
+            if several { "c_addr" } else { "c_addr=64'd0" },
             "c_hlen",
             "c_hdr",
-            "c_mem=4'd0",
-            &format!("c_line={ADDRESS_BITS}'(c_slot * {SLOT_LINES})"),
+            if strings { "c_mem" } else { "c_mem=4'd0" },
+            &if strings {
+                "c_line".to_string()
+            } else {
+                format!("c_line={ADDRESS_BITS}'(c_slot * {SLOT_LINES})")
+            },
             "c_from",
             "c_rest",
-            if pipe.beside { "c_free" } else { "c_free=1'b1" },
+            if several { "c_free" } else { "c_free=1'b1" },
             "c_slot",
+            if strings { "c_store" } else { "c_store=1'b0" },
+            if strings { "c_to_mem" } else { "c_to_mem=4'd0" },
+            &if strings { "c_to_line".to_string() } else { format!("c_to_line={ADDRESS_BITS}'d0") },
             "reading=e_reading",
             "r_en=e_r_en",
             "r_mem=e_r_mem",
             "r_addr=e_r_addr",
             "r_stall=1'b0",
             "r_data=e_r_data",
+            "w_en=e_w_en",
+            "w_mem=e_w_mem",
+            "w_addr=e_w_addr",
+            "w_data=e_w_data",
+            "w_keep=e_w_keep",
             "b_valid=e_back",
             "b_slot=e_slot",
         ]),
         connect(&LEAVING)
     );
+}
+
+/// What the payload adds up to, from a place of every frame.
+fn sums(out: &mut String, pipe: &Pipe) {
+    for (at, sum) in pipe.sums.iter().enumerate() {
+        let _ = writeln!(
+            out,
+            "  nf_prefix_sum #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .START({})\n  ) u_sums_{at} (\n{}\n  );",
+            sum.start,
+            connect(&[
+                "clk",
+                "w_en=in_w_en",
+                "w_first=in_w_first",
+                "w_addr=in_w_addr",
+                "w_data=in_w_data",
+                &format!("slot=b{at}_slot"),
+                &format!("to=b{at}_to"),
+                &format!("even=b{at}_sums[35:18]"),
+                &format!("odd=b{at}_sums[17:0]"),
+            ])
+        );
+    }
 }

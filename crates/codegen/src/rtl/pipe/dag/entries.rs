@@ -6,7 +6,12 @@ use super::*;
 impl<'a> Walk<'a, '_, '_> {
     /// The entry of a table under a key: the key's number, and signals that say whether it is there and what it is. Asks for it if
     /// nobody has yet.
-    fn entry(&mut self, table: TableId, key: ValueId, way: &Way) -> Result<(usize, String, String), NoPipe> {
+    pub(super) fn entry(
+        &mut self,
+        table: TableId,
+        key: ValueId,
+        way: &Way,
+    ) -> Result<(usize, String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
         if form.kind == TableKind::Ternary {
@@ -16,8 +21,11 @@ impl<'a> Walk<'a, '_, '_> {
                 form.kind.name()
             ));
         }
-        if form.bytes.is_some() {
-            return self.no("byte strings in tables");
+        if form.bytes.is_some() && !form.pipe_hashes() {
+            let kind = form.kind.name();
+            return self.no(&format!(
+                "byte strings in a table of kind {kind}; a pipe has them where keys are hashed"
+            ));
         }
         let signals = form.signals.clone();
         let text = self.low.bytes_of(key);
@@ -107,7 +115,7 @@ impl<'a> Walk<'a, '_, '_> {
     }
 
     /// Notes that an entry is used, if it is there.
-    fn used(&mut self, table: TableId, way: &Way) {
+    pub(super) fn used(&mut self, table: TableId, way: &Way) {
         let at = table.as_u32() as usize;
         if self.dag.tables[at].kind == TableKind::Lru {
             let way = way.clone().unwrap_or_else(|| "1'b1".to_string());
@@ -127,7 +135,7 @@ impl<'a> Walk<'a, '_, '_> {
                 let ty = self.low.ty(inst.results[1]);
                 let width = self.dag.bits.width(ty);
                 self.result(inst.results[0], hit.clone(), 0);
-                let low = self.wire("entry", self.dag.tables[at].value_bits, value, 0);
+                let low = self.value_of(*table, &value);
                 let value = self.low.of_bytes(ty, &low);
                 // In tables an entry that is not there is zero.
                 let fresh = self.slots.entries.get(&(at, key)).is_none_or(|slot| slot.changes.is_empty());
@@ -143,10 +151,11 @@ impl<'a> Walk<'a, '_, '_> {
                 self.result(inst.results[0], hit, 0);
             }
             Op::Update { table, key, value } => {
-                let (key, hit, _) = self.entry(*table, *key, way)?;
+                let (key, hit, old) = self.entry(*table, *key, way)?;
                 let (ok, when) = self.room(*table, key, &hit, way);
                 self.result(inst.results[0], ok.clone(), 0);
                 let bytes = self.low.bytes_of(*value);
+                let bytes = self.with_string(*table, bytes, &hit, &old);
                 self.change((*table, key), when, ok, Some(bytes));
             }
             Op::Delete { table, key } => {

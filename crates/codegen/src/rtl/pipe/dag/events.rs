@@ -36,9 +36,8 @@ impl<'a> Walk<'a, '_, '_> {
         let mut values = Vec::new();
         for arg in args {
             if self.low.ty(*arg) == Type::Packet {
-                let mut taken = self.packet();
-                self.settle(&mut taken);
-                packet = Some(taken);
+                self.settle();
+                packet = Some(self.packet());
             }
             let number = self.low.ty(*arg).is_int().then(|| self.range_here(*arg).1);
             values.push(Handed { known: self.known(*arg), most: number });

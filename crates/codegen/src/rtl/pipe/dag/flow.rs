@@ -183,14 +183,11 @@ impl Walk<'_, '_, '_> {
     fn join(&mut self, cond: &str, (packet, slots): (Option<Packet>, Slots)) -> Result<(), NoPipe> {
         let second = std::mem::take(&mut self.slots);
         self.slots = self.join_slots(vec![(Some(cond.to_string()), slots), (None, second)]);
-        let (Some(mut a), Some(mut b)) = (packet, self.packet.clone()) else { return Ok(()) };
+        let (Some(a), Some(b)) = (packet, self.packet.clone()) else { return Ok(()) };
         if a == b {
             return Ok(());
         }
-        if a.doubt != b.doubt {
-            self.settle(&mut a);
-            self.settle(&mut b);
-        }
+        let (a, b) = if a.doubt == b.doubt { (a, b) } else { (self.certain(a), self.certain(b)) };
         let emitted = if a.emitted == b.emitted {
             a.emitted
         } else {
@@ -205,13 +202,7 @@ impl Walk<'_, '_, '_> {
         if emitted.len() > MOST_LISTS {
             return self.no("ways join on which too many different headers were emitted");
         }
-        let cursor = if a.cursor == b.cursor {
-            a.cursor
-        } else {
-            let most = most(&a.cursor).max(most(&b.cursor));
-            let value = format!("{cond} ? {} : {}", text(&a.cursor), text(&b.cursor));
-            Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most)
-        };
+        let cursor = self.either(cond, a.cursor, b.cursor);
         let end = if a.end == b.end {
             a.end
         } else {

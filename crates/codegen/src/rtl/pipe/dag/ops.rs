@@ -57,6 +57,10 @@ impl Walk<'_, '_, '_> {
             | Op::Emit { .. }
             | Op::Reset { .. }
             | Op::Len { .. } => self.packet_op(id),
+            Op::PktCsum { sum, len, .. } => {
+                self.settle();
+                self.payload_sum(way, inst.results[0], *sum, *len)
+            }
             Op::Drop { reason, .. } => self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32()))),
             Op::Generate { event, args }
                 if self.dag.program.events[*event].direction == Direction::Internal =>
@@ -65,16 +69,17 @@ impl Walk<'_, '_, '_> {
             }
             Op::Generate { event, args } => {
                 let name = self.dag.program.events[*event].name.clone();
+                self.settle();
                 let (kind, number) = match name.as_str() {
                     "net_send" => (kind::SEND, self.low.u32(args[1])),
                     "stack_recv" => (kind::STACK, number(32, 0)),
                     "host_recv" => (kind::HOST_PACKET, number(32, 0)),
                     "host_msg" => {
-                        self.message(args[0], way);
+                        self.message(way, args[0]);
                         return Ok(());
                     }
-                    "dma_write" => return self.dma_write(args[1], args[2], way),
-                    _ => return self.no(&format!("hardware has no event `{name}`")),
+                    "dma_write" => return self.dma_write(way, args[1], args[2]),
+                    _ => return self.no(&format!("`{name}` is no event of hardware")),
                 };
                 self.exit(way, kind, number)
             }
@@ -83,7 +88,6 @@ impl Walk<'_, '_, '_> {
             | Op::Update { .. }
             | Op::Delete { .. }
             | Op::Commute { .. } => self.table_op(id, way),
-            Op::PktCsum { .. } => self.no("a checksum over the payload"),
             Op::Random => {
                 self.draw(inst.results[0]);
                 Ok(())
@@ -92,7 +96,8 @@ impl Walk<'_, '_, '_> {
                 self.log(format, args, way);
                 Ok(())
             }
-            _ => self.no("byte strings in tables"),
+            Op::FibLookup { .. } => self.no("the operating system's routes"),
+            _ => self.string_op(id, way),
         }
     }
 

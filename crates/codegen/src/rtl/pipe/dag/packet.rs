@@ -7,6 +7,8 @@ use super::*;
 /// Bytes that are moved at once, and the most that a value has for which more than itself is.
 const STRETCH: u32 = 32;
 const MOST_SMALL: u32 = 8;
+/// A place that no frame reaches.
+const BEYOND: u32 = 1 << 15;
 
 impl<'a> Walk<'a, '_, '_> {
     pub(super) fn packet(&self) -> Packet {
@@ -86,11 +88,10 @@ impl<'a> Walk<'a, '_, '_> {
 
     pub(super) fn packet_op(&mut self, id: InstId) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
-        let mut packet = self.packet();
         if !matches!(inst.op, Op::Emit { .. } | Op::Reset { .. }) {
-            self.settle(&mut packet);
-            self.packet = self.packet.take().map(|_| packet.clone());
+            self.settle();
         }
+        let mut packet = self.packet();
         match &inst.op {
             Op::Extract { .. } => {
                 let cursor = packet.cursor.clone();
@@ -127,8 +128,7 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Skip { len, .. } => {
                 let back = Box::new(packet.cursor.clone());
                 packet.doubt = Some((inst.results[0], back));
-                // Without a bound nothing behind it is read, but payload may begin there.
-                let most_len = self.most_of(*len).unwrap_or(1 << 16);
+                let most_len = self.most_of(*len);
                 let constant = self.low.constant(*len);
                 let len = *len;
                 let (ok, delay) = match (&packet.cursor, constant) {
@@ -142,23 +142,24 @@ impl<'a> Walk<'a, '_, '_> {
                 };
                 self.result(inst.results[0], ok, delay);
                 packet.cursor = match constant {
-                    Some(len) => self.behind(&packet.cursor, len as u32),
-                    None => {
+                    Some(len) if len + u64::from(most(&packet.cursor)) <= u64::from(BEYOND) => {
+                        self.behind(&packet.cursor, len as u32)
+                    }
+                    _ => {
                         let len = self.low.u32(len);
                         let value = format!("{} + 16'({len})", text(&packet.cursor));
-                        let total = most(&packet.cursor) + most_len;
+                        // Behind what has no bound nothing is read, but it may leave.
+                        let total =
+                            most(&packet.cursor).saturating_add(most_len.unwrap_or(BEYOND)).min(BEYOND);
                         Cursor::Signal(self.wire("cursor", 16, value, timing::carry(12)), total)
                     }
                 };
             }
             Op::Trim { len, .. } => {
-                let rest = self.rest(&packet);
-                let len = self.low.u32(*len);
-                let ok = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
-                self.result(inst.results[0], ok.clone(), 0);
-                let value = format!("{ok} ? {} + 16'({len}) : {}", text(&packet.cursor), packet.end);
+                let (fits, end) = self.prefix_end(&packet, *len);
+                self.result(inst.results[0], fits, 0);
                 packet.has = 0;
-                packet.end = self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE);
+                packet.end = end;
             }
             Op::Emit { value, .. } => {
                 let size = self.dag.bits.bytes(self.low.ty(*value));
@@ -180,12 +181,36 @@ impl<'a> Walk<'a, '_, '_> {
         Ok(())
     }
 
-    /// Where nobody looked whether the bytes before these were there, where the cursor is says a signal.
-    pub(super) fn settle(&mut self, packet: &mut Packet) {
-        let Some((ok, back)) = packet.doubt.take() else { return };
-        let most = most(&packet.cursor).max(most(&back));
-        let value = format!("{} ? {} : {}", self.low.operand(ok), text(&packet.cursor), text(&back));
-        packet.cursor = Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most);
+    /// The packet where nobody looked whether the bytes in front of the cursor were there: it is where it was if they were not.
+    pub(super) fn certain(&mut self, mut packet: Packet) -> Packet {
+        if let Some((ok, back)) = packet.doubt.take() {
+            packet.cursor = match self.low.constant(ok) {
+                Some(0) => *back,
+                Some(_) => packet.cursor,
+                None => {
+                    let ok = self.low.operand(ok);
+                    self.either(&ok, packet.cursor, *back)
+                }
+            };
+        }
+        packet
+    }
+
+    /// The same with the packet of this way.
+    pub(super) fn settle(&mut self) {
+        if let Some(packet) = self.packet.take() {
+            self.packet = Some(self.certain(packet));
+        }
+    }
+
+    /// One of two cursors.
+    pub(super) fn either(&mut self, cond: &str, a: Cursor, b: Cursor) -> Cursor {
+        if a == b {
+            return a;
+        }
+        let most = most(&a).max(most(&b));
+        let value = format!("{cond} ? {} : {}", text(&a), text(&b));
+        Cursor::Signal(self.wire("cursor", 16, value, timing::CHOOSE), most)
     }
 
     pub(super) fn rest(&mut self, packet: &Packet) -> String {
@@ -196,6 +221,15 @@ impl<'a> Walk<'a, '_, '_> {
                 self.wire("rest", 16, value, timing::carry(16))
             }
         }
+    }
+
+    /// Where `len` bytes behind the cursor end, or the frame, if that is before; and whether they are all there.
+    pub(super) fn prefix_end(&mut self, packet: &Packet, len: ValueId) -> (String, String) {
+        let rest = self.rest(packet);
+        let len = self.low.u32(len);
+        let fits = self.wire("fits", 1, format!("{len} <= {{16'h0, {rest}}}"), timing::carry(32));
+        let value = format!("{fits} ? {} + 16'({len}) : {}", text(&packet.cursor), packet.end);
+        (fits, self.wire("end", 16, value, timing::carry(16) + timing::CHOOSE))
     }
 
     /// A place as another one and a constant behind it, where places of a loop's trips have the former in common.
@@ -227,6 +261,9 @@ impl<'a> Walk<'a, '_, '_> {
         let ty = self.low.ty(value);
         let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
         let last = most(cursor) + plus + size;
+        if last > BEYOND {
+            return self.no("bytes are read behind others of which it has no small bound how many they are");
+        }
         if last > MOST_WINDOW {
             return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
         }
@@ -291,9 +328,56 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
+    /// A message to the host, beside what becomes of the packet.
+    pub(super) fn message(&mut self, way: &Way, message: ValueId) {
+        let size = self.dag.bits.bytes(self.low.ty(message));
+        let header = vec![(self.low.bytes_of(message), size)];
+        let zero = number(16, 0);
+        self.dag.exits.push(Exit {
+            when: way.clone(),
+            given: self.given(way),
+            kind: kind::HOST_MESSAGE,
+            number: number(32, 0),
+            addr: None,
+            moved: None,
+            header,
+            hlen: number(16, u64::from(size)),
+            from: zero.clone(),
+            end: zero,
+            cursor: None,
+            emitted: size,
+        });
+    }
+
+    /// Up to `len` bytes behind the cursor are written into the host's memory; the packet stays.
+    pub(super) fn dma_write(&mut self, way: &Way, addr: ValueId, len: ValueId) -> Result<(), NoPipe> {
+        let packet = self.packet();
+        if packet.edited.is_some() {
+            return self
+                .no("a payload of which bytes were overwritten in place is written to the host's memory");
+        }
+        let (width, text) = (self.low.width(addr), self.low.operand(addr));
+        let addr = self.wire("addr", 64, Lower::resize(&text, width, 64), 0);
+        let (_, end) = self.prefix_end(&packet, len);
+        self.dag.exits.push(Exit {
+            when: way.clone(),
+            given: self.given(way),
+            kind: kind::DMA_WRITE,
+            number: number(32, 0),
+            addr: Some(addr),
+            moved: None,
+            header: Vec::new(),
+            hlen: number(16, 0),
+            from: super::text(&packet.cursor),
+            end,
+            cursor: if let Cursor::At(at) = packet.cursor { Some(at) } else { None },
+            emitted: 0,
+        });
+        Ok(())
+    }
+
     pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) -> Result<(), NoPipe> {
         let mut packet = self.packet();
-        self.settle(&mut packet);
         let lists = match kind {
             kind::DROP => vec![Emitted::default()],
             _ => std::mem::take(&mut packet.emitted),
@@ -314,10 +398,20 @@ impl<'a> Walk<'a, '_, '_> {
             header.extend(part);
             let cursor = if let Cursor::At(at) = packet.cursor { Some(at) } else { None };
             let (number, end) = (number.clone(), packet.end.clone());
-            let addr = beside::nowhere();
-            let exit =
-                Exit { when: way, given, kind, number, addr, header, hlen, from, end, cursor, emitted };
-            self.dag.exits.push(exit);
+            self.dag.exits.push(Exit {
+                when: way,
+                given,
+                kind,
+                number,
+                addr: None,
+                moved: None,
+                header,
+                hlen,
+                from,
+                end,
+                cursor,
+                emitted,
+            });
         }
         Ok(())
     }

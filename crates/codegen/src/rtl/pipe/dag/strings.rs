@@ -1,0 +1,172 @@
+//! Byte strings of entries: how long one is stands above the entry's value, and is changed with it; its bytes lie in a memory of their own, at the
+//! number of the entry's place in the table.
+//!
+//! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet buffer into that memory and from there out,
+//! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
+//! Bytes of strings are not read in the pipe: they may still be on their way.
+
+use super::*;
+use nicforge_ir::BufSource;
+
+/// Bits of a length, above the value.
+pub const LENGTH_BITS: u32 = 32;
+/// Bits of lengths that are computed with: no string is longer.
+const COUNT_BITS: u32 = 16;
+
+/// Bytes that the deparser moves between a packet and a string.
+#[derive(Clone, Debug)]
+pub struct Moved {
+    /// From the packet into the string; else the string leaves.
+    pub into: bool,
+    /// Number of the strings' memory.
+    pub memory: u64,
+    /// The string's line, or the one in which the next byte goes; 20 bits.
+    pub line: String,
+}
+
+impl Walk<'_, '_, '_> {
+    /// The length of an entry's string, all bits; zero if it is not there.
+    fn length_of(&mut self, table: TableId, hit: &str, value: &str) -> String {
+        let width = self.dag.tables[table.as_u32() as usize].value_bits;
+        let length = format!("{value}[{}:{}]", width - 1, width - LENGTH_BITS);
+        let length = self.wire("string", LENGTH_BITS, length, 0);
+        self.wire(
+            "string",
+            LENGTH_BITS,
+            format!("{hit} ? {length} : {}", number(LENGTH_BITS, 0)),
+            timing::CHOOSE,
+        )
+    }
+
+    /// The entry's value without the length.
+    pub(super) fn value_of(&mut self, table: TableId, value: &str) -> String {
+        let form = &self.dag.tables[table.as_u32() as usize];
+        let width = form.value_bits;
+        if form.bytes.is_none() {
+            return self.wire("entry", width, value.to_string(), 0);
+        }
+        let entry = self.wire("entry", width, value.to_string(), 0);
+        let width = width - LENGTH_BITS;
+        self.wire("entry", width, format!("{entry}[{}:0]", width - 1), 0)
+    }
+
+    /// A new value of an entry, whose string stays.
+    pub(super) fn with_string(&mut self, table: TableId, bytes: String, hit: &str, old: &str) -> String {
+        if self.dag.tables[table.as_u32() as usize].bytes.is_none() {
+            return bytes;
+        }
+        let entry = self.whole(table, old);
+        let length = self.length_of(table, hit, &entry);
+        format!("{{{length}, {bytes}}}")
+    }
+
+    fn whole(&mut self, table: TableId, value: &str) -> String {
+        let width = self.dag.tables[table.as_u32() as usize].value_bits;
+        self.wire("entry", width, value.to_string(), 0)
+    }
+
+    pub(super) fn string_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
+        let inst = &self.body.insts[id];
+        let (table, key) = match &inst.op {
+            Op::BufRead { .. } => return self.no("bytes of byte strings in tables are read"),
+            Op::BufAppend { source: BufSource::Value(_), .. } => {
+                return self.no("values are appended to byte strings in tables");
+            }
+            Op::BufAppend { table, key, .. }
+            | Op::BufLen { table, key }
+            | Op::BufClear { table, key }
+            | Op::BufGenerate { table, key, .. } => (*table, *key),
+            _ => return Ok(()),
+        };
+        self.settle();
+        let at = table.as_u32() as usize;
+        let (key, hit, value) = self.entry(table, key, way)?;
+        self.used(table, way);
+        let form = self.dag.tables[at].clone();
+        let Some(store) = &form.bytes else { return Ok(()) };
+        let entry = self.whole(table, &value);
+        let length = self.length_of(table, &hit, &entry);
+        let value_bits = form.value_bits - LENGTH_BITS;
+        let with = |length: &str| format!("{{{length}, {entry}[{}:0]}}", value_bits - 1);
+        let emptied = with(&number(LENGTH_BITS, 0));
+        let when = |walk: &mut Self, condition: &str| {
+            walk.and(way, condition).unwrap_or_else(|| condition.to_string())
+        };
+        let place = mark(&under(&form.signals, "place", key));
+        let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
+        match &inst.op {
+            Op::BufLen { .. } => self.result(inst.results[0], length, 0),
+            Op::BufClear { .. } => {
+                let when = when(self, &hit);
+                self.change((table, key), when, hit, Some(emptied));
+            }
+            Op::BufGenerate { event, port, .. } => {
+                self.result(inst.results[0], hit.clone(), 0);
+                let when = when(self, &hit);
+                let (kind, port) = match (self.dag.program.events[*event].name.as_str(), port) {
+                    ("net_send", Some(port)) => (kind::SEND, self.low.u32(*port)),
+                    _ => (kind::HOST_PACKET, number(32, 0)),
+                };
+                let line = self.wire("line", 20, line, 1500);
+                self.dag.exits.push(Exit {
+                    when: Some(when.clone()),
+                    given: self.given(&Some(when.clone())),
+                    kind,
+                    number: port,
+                    addr: None,
+                    moved: Some(Moved { into: false, memory: store.memory, line }),
+                    header: Vec::new(),
+                    hlen: number(16, 0),
+                    from: number(16, 0),
+                    end: format!("{length}[{}:0]", COUNT_BITS - 1),
+                    cursor: None,
+                    emitted: 0,
+                });
+                self.change((table, key), when, hit, Some(emptied));
+            }
+            Op::BufAppend { source: BufSource::Packet { len, .. }, .. } => {
+                let packet = self.packet();
+                if packet.edited.is_some() {
+                    return self
+                        .no("a payload of which bytes were overwritten in place is appended to a string");
+                }
+                let (_, end) = self.prefix_end(&packet, *len);
+                let from = super::text(&packet.cursor);
+                let count = self.wire("count", COUNT_BITS, format!("{end} - {from}"), timing::carry(16));
+                // By what there is room for, which is known before the length is.
+                let most = format!("{} - {{1'b0, {count}}}", number(17, u64::from(store.capacity)));
+                let most = self.wire("room_for", 17, most, timing::carry(17));
+                let fits =
+                    format!("{hit} && !{most}[16] && {{1'b0, {length}[{}:0]}} <= {most}", COUNT_BITS - 1);
+                let ok = self.wire("fits", 1, fits, timing::carry(9) + timing::CHOOSE);
+                self.result(inst.results[0], ok.clone(), 0);
+                let when = when(self, &ok);
+                let line = format!("{line} + {{10'h0, {length}[{}:6]}}", COUNT_BITS - 1);
+                let line = self.wire("line", 20, line, 2300);
+                self.dag.exits.push(Exit {
+                    when: Some(when.clone()),
+                    given: self.given(&Some(when.clone())),
+                    kind: kind::STORE,
+                    number: number(32, 0),
+                    addr: None,
+                    moved: Some(Moved { into: true, memory: store.memory, line }),
+                    header: Vec::new(),
+                    hlen: format!("{{10'h0, {length}[5:0]}}"),
+                    from,
+                    end,
+                    cursor: None,
+                    emitted: 0,
+                });
+                let total = format!("{length}[{0}:0] + {count}", COUNT_BITS - 1);
+                let total = self.wire("string", COUNT_BITS, total, timing::carry(COUNT_BITS));
+                let longer = with(&format!("{}, {total}", number(LENGTH_BITS - COUNT_BITS, 0)));
+                // Later ops look at it whether there was room or not.
+                let now = format!("{ok} ? {longer} : {entry}");
+                let now = self.wire("entry", form.value_bits, now, timing::CHOOSE);
+                self.change((table, key), when, hit, Some(now));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
