@@ -41,9 +41,9 @@ fn figures_are_what_docs_validation_flow_says() {
         through[0][1] > 2.0 && back.iter().all(|[_, ours]| *ours > through[0][1]),
         "{through:?} {back:?}"
     );
-    // A known miss: the cache is one stage on one core of the NIC.
-    assert!(of("cache of", "speed-up").iter().all(|[_, ours]| *ours < 1.0));
-    let bypass = of("own node", "speed-up");
-    assert!(bypass.len() == 1 && (1.7..2.4).contains(&bypass[0][1]), "{bypass:?}");
+    // All cores of the NIC work at the cache: more than the host alone answers.
+    assert!(of("cache of", "speed-up").iter().all(|[_, ours]| (1.2..3.6).contains(ours)));
+    let bypass = of("own node", "host's time");
+    assert!(bypass.len() == 1 && (1.75..1.97).contains(&bypass[0][1]), "{bypass:?}");
     place.is_clean();
 }

@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use nicforge_ir::interp::{BodyOf, Tracer};
 use nicforge_ir::{Entry, InputEvent, InstId, Interp, Op, Program, TableBackend, TableId, Verified, verify};
 
-/// The program with the frequencies that `events` show, with `entries` in its tables.
+/// The program with the frequencies that `events` show, with `entries` in its tables and after `before`, which does not count.
 ///
 /// # Errors
 /// A table that does not take an entry, an event that cannot be run; in words.
 pub fn measured(
     program: &Verified<Program>,
     entries: &[(TableId, Entry)],
+    before: &[InputEvent],
     events: &[InputEvent],
 ) -> Result<Verified<Program>, String> {
     let mut interp = Interp::new(program);
@@ -23,8 +24,12 @@ pub fn measured(
         interp.set(*table, entry).map_err(|e| e.to_string())?;
     }
     let mut counts = Counts::default();
+    let place = |number: usize| move |e| format!("event {}: {e}", number + 1);
+    for (number, event) in before.iter().enumerate() {
+        interp.run(event).map_err(place(number))?;
+    }
     for (number, event) in events.iter().enumerate() {
-        interp.run_traced(event, &mut counts).map_err(|e| format!("event {}: {e}", number + 1))?;
+        interp.run_traced(event, &mut counts).map_err(place(number))?;
     }
     let mut known = program.clone().into_inner();
     for ((body, inst), [taken, not]) in counts.0 {

@@ -150,7 +150,8 @@ impl Builder<'_> {
                 let seed = self.value(&of[0], span);
                 let seed = self.add(Op::Cast(seed), U32, span);
                 let value = self.exact(&of[2], span);
-                self.add(Op::Hash { seed, value }, U32, span)
+                let hash = self.add(Op::Hash { seed, value }, U32, span);
+                self.add(Op::Cast(hash), U64, span)
             }
             Origin::Op { name: "bswap", bits, of } => {
                 let value = self.value(&of[0], span);

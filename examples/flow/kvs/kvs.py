@@ -15,8 +15,8 @@ nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says
            write-back     requests of both protocols are read on the NIC side and pass the cache; it answers SETs, and the
                           host gets items that have to make room
 
-With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). Write-back
-has a stage of its own for the cache, which one CPU works at.
+With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). With write-back
+(and `--stage`) the cache is a stage of its own: one CPU works at it on XDP, cores with buckets of their own on a NIC.
 """
 
 import argparse
@@ -145,14 +145,17 @@ def sharded(classify: Classify, threads: int) -> None:
         answer >> leave
 
 
-def write_through(classify: Classify, buckets: int, ways: int) -> None:
+def write_through(classify: Classify, buckets: int, ways: int, stage: bool) -> None:
     """GETs of the binary protocol are looked up before they go to the host, which reads all others."""
     near = Cache("cache", Key, Item, buckets, ways, policy="write-through")
     quick, requests, find, put = ReadGet(name="quick"), Requests(), Find(), Store()
     up = Queue("requests", side="host")
     classify.kv >> quick
     get = near.get("request.key", request=Request)
-    quick.get >> get
+    if stage:
+        quick.get >> Queue("cached", side="nic", ordered=False) >> get
+    else:
+        quick.get >> get
     get.hit >> BinaryValue(name="near_value") >> Leave(name="near_leave")
     get.miss >> Again() >> up
     quick.rest >> up
@@ -198,7 +201,12 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
 
 
 def program(
-    variant: str, policy: str = "write-through", buckets: int = BUCKETS, ways: int = WAYS, threads: int = THREADS
+    variant: str,
+    policy: str = "write-through",
+    buckets: int = BUCKETS,
+    ways: int = WAYS,
+    threads: int = THREADS,
+    stage: bool = False,
 ) -> Program:
     """The store in one of its variants."""
     network, classify = FromNet(), Classify()
@@ -209,7 +217,7 @@ def program(
     elif variant != "nic-cache":
         on_the_host(classify, split=variant == "split")
     elif policy == "write-through":
-        write_through(classify, buckets, ways)
+        write_through(classify, buckets, ways, stage)
     else:
         write_back(classify, buckets, ways)
     name = variant if policy == "write-through" else f"{variant}-{policy}"
@@ -223,6 +231,7 @@ def main() -> None:
     parser.add_argument("--buckets", type=int, default=BUCKETS, help="of the cache")
     parser.add_argument("--ways", type=int, default=WAYS, help="places of a bucket")
     parser.add_argument("--threads", type=int, default=THREADS, help="of the host, in the sharded variant")
+    parser.add_argument("--stage", action="store_true", help="the cache is a stage of its own, which cores of a NIC can share")
     parser.add_argument("--self-test", action="store_true", help="serve it in a network namespace and check its answers")
     parser.add_argument("--bench", action="store_true", help="what a request costs on each side, every variant")
     parser.add_argument("--requests", type=int, default=50_000, help="of --bench")
@@ -240,7 +249,7 @@ def main() -> None:
     if rest[:1] == ["tune"]:
         sized = lambda **sizes: program(options.variant, options.policy, threads=options.threads, **sizes)  # noqa: E731
         Choices(sized, ways=[1, 2, 4], buckets=[BUCKETS, 4 * BUCKETS]).main(rest)
-    program(options.variant, options.policy, options.buckets, options.ways, options.threads).main(rest)
+    program(options.variant, options.policy, options.buckets, options.ways, options.threads, options.stage).main(rest)
 
 
 if __name__ == "__main__":

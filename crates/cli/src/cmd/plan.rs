@@ -227,7 +227,7 @@ pub fn profile(loaded: &mut Loaded, planning: &Planning, inputs: &Inputs) -> Res
     if planning.profile {
         let events = events::captures(inputs, &loaded.program, &loaded.path)?;
         let entries = events::tables(inputs, &loaded.program, &loaded.path)?;
-        let profiled = profile::measured(&loaded.program, &entries, &events);
+        let profiled = profile::measured(&loaded.program, &entries, &[], &events);
         loaded.profiled = Some(profiled.map_err(|e| Failure::user(format!("--profile: {e}")))?);
     }
     Ok(())
