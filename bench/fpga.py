@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLOCK = 250e6
 PROGRAMS = ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"]
 # Programs that are no bar: their examples' own traffic, whose packets have several beats.
-OWN_TRAFFIC = ["quic_lb", "vxlan_gw", "flow_stats", "l4lb", "dns_cache", "kv_cache"]
+OWN_TRAFFIC = ["quic_lb", "vxlan_gw", "flow_stats", "l4lb", "dns_cache", "kv_cache", "tcp_rx_offload", "rpc_reassembly"]
 # Published: Gbit/s by size of packets, and what else. Other programs are to keep up with the line.
 PUBLISHED = {"jsq_steering": ({64: 64, 128: 100}, "64 ns Ringleader, 84 ns generated; 10,000 LUTs")}
 # Least packets a second and core of the simulator, with l2_forward.

@@ -291,8 +291,11 @@ module nf_pipe_hash #(
         ACT: begin
           h_ok <= h_op == 4'd1 ? c_room[0] : c_hit[0];
           h_r_value <= c_hit[0] ? c_value[VALUE-1:0] : '0;
-          h_r_index <= c_place[31:0];
-          h_r_key <= h_key;
+          // Whoever keeps bytes beside values goes by the number.
+          if (KEPT > 0) begin
+            h_r_index <= c_place[31:0];
+            h_r_key <= h_key;
+          end
           state <= END;
         end
         SCAN: state <= SEE;

@@ -150,12 +150,12 @@ fn programs_that_are_pipes() {
             design.artifact().form
         );
     }
-    // What is kept of a flow depends on what is known of it by three stages of sums and comparisons.
-    for name in ["tcp_rx_offload", "rpc_reassembly"] {
+    // What is kept of a flow depends on what is known of it by stages of sums and comparisons.
+    for (name, most) in [("tcp_rx_offload", 3), ("rpc_reassembly", 2)] {
         let example = Example::load(root().join("examples").join(name));
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
         let form = RtlProgram::new(&compiled, Wanted::Best).unwrap().artifact().form.clone();
-        assert!(matches!(form, Form::Pipe { interval: ..=3, .. }), "{name}: {form:?}");
+        assert!(matches!(form, Form::Pipe { interval, .. } if interval <= most), "{name}: {form:?}");
     }
 }
 

@@ -70,7 +70,8 @@ pub fn schedule(
     let mut ports = allot(&mut dag, &mut names)?;
     let mut commits = commits(&mut dag, &mut names, &ports);
     let aligned = aligned(&dag.exits);
-    let positions = positions(&dag.exits)?;
+    let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
+    let positions = positions(&dag.exits, span)?;
     let commands: Vec<Command> = positions.iter().map(|exits| command(&mut dag, &mut names, exits)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
     ports.put_in(&mut dag);
@@ -98,7 +99,6 @@ pub fn schedule(
     }
     // A packet on its way needs a place in the queue behind.
     if exit >= MOST_STAGES {
-        let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
         let reason = format!("it would have {} stages; a pipe has {MOST_STAGES} at most", exit + 1);
         return Err(NoPipe { reason, span });
     }

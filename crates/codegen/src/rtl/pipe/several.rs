@@ -6,19 +6,20 @@
 use std::fmt::Write as _;
 use std::slice::from_ref;
 
+use nicforge_ir::Span;
+
 use super::super::engine::kind;
 use super::super::module::range;
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
 use super::dag::{Exit, NoPipe};
 use super::exclusive::exclude;
 use super::leave::Command;
-use nicforge_ir::Span;
 
 /// Most commands for one packet.
 const MOST_COMMANDS: usize = 8;
 
 /// Exits by position.
-pub fn positions(exits: &[Exit]) -> Result<Vec<Vec<Exit>>, NoPipe> {
+pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
     let mut places: Vec<usize> = Vec::new();
     for (at, exit) in exits.iter().enumerate() {
         // What becomes of the packet becomes of it once.
@@ -31,7 +32,7 @@ pub fn positions(exits: &[Exit]) -> Result<Vec<Vec<Exit>>, NoPipe> {
     let count = places.iter().max().map_or(1, |most| most + 1);
     if count > MOST_COMMANDS {
         let reason = format!("a packet may lead to {count} things; {MOST_COMMANDS} at most");
-        return Err(NoPipe { reason, span: Span::default() });
+        return Err(NoPipe { reason, span });
     }
     let of = |place: usize| {
         exits.iter().zip(&places).filter(|(_, at)| **at == place).map(|(exit, _)| exit.clone()).collect()
@@ -56,7 +57,7 @@ pub fn is_needed(commands: &[Command]) -> bool {
     commands.len() > 1 || has_strings(commands) || commands.iter().any(|command| command.beside)
 }
 
-/// The commands' queue, and what gives them to the deparser and records them one by one; `commands` and `slot` are signals of the last stage.
+/// The commands' queue, and what gives them to the deparser and records them one by one; `commands` have signals of the last stage, `exit`.
 pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
     let count = commands.len();
     let header = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);

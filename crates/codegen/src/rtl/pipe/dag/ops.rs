@@ -96,8 +96,12 @@ impl Walk<'_, '_, '_> {
                 self.log(format, args, way);
                 Ok(())
             }
-            Op::FibLookup { .. } => self.no("the operating system's routes"),
-            _ => self.string_op(id, way),
+            Op::BufAppend { .. }
+            | Op::BufLen { .. }
+            | Op::BufRead { .. }
+            | Op::BufClear { .. }
+            | Op::BufGenerate { .. } => self.string_op(id, way),
+            _ => self.no("an operation that only engines know of"),
         }
     }
 

@@ -41,11 +41,11 @@ impl Walk<'_, '_, '_> {
     /// The entry's value without the length.
     pub(super) fn value_of(&mut self, table: TableId, value: &str) -> String {
         let form = &self.dag.tables[table.as_u32() as usize];
-        let width = form.value_bits;
-        if form.bytes.is_none() {
-            return self.wire("entry", width, value.to_string(), 0);
+        let (width, strings) = (form.value_bits, form.bytes.is_some());
+        let entry = self.whole(table, value);
+        if !strings {
+            return entry;
         }
-        let entry = self.wire("entry", width, value.to_string(), 0);
         let width = width - LENGTH_BITS;
         self.wire("entry", width, format!("{entry}[{}:0]", width - 1), 0)
     }
@@ -63,6 +63,66 @@ impl Walk<'_, '_, '_> {
     fn whole(&mut self, table: TableId, value: &str) -> String {
         let width = self.dag.tables[table.as_u32() as usize].value_bits;
         self.wire("entry", width, value.to_string(), 0)
+    }
+
+    /// Changes an entry. Where it was changed on the way here already, that change becomes this one: it is written if it was to be written
+    /// anyway, which is known earlier than what this condition adds.
+    fn change_string(&mut self, (table, key): (TableId, usize), when: String, hit: String, value: String) {
+        let at = table.as_u32() as usize;
+        let width = self.dag.tables[at].value_bits;
+        let last = self.slots.entries.get(&(at, key)).and_then(|slot| slot.changes.last().copied());
+        let before = last.map(|last| (last, self.dag.access[at].changes[last].clone()));
+        let Some((last, Change { when: first, value: Some(old), unless, .. })) = before else {
+            return self.change((table, key), when, hit, Some(value));
+        };
+        let Some(added) = self.beyond(&when, &first).filter(|_| unless.is_empty()) else {
+            return self.change((table, key), when, hit, Some(value));
+        };
+        let value = self.wire("entry", width, value, 0);
+        let mut chosen = value.clone();
+        if !added.is_empty() {
+            let added = self.wire("added", 1, gate("&", &added), timing::tree(added.len() as u32));
+            chosen = self.wire("entry", width, format!("{added} ? {value} : {old}"), timing::CHOOSE);
+        }
+        self.dag.access[at].changes[last].value = Some(chosen);
+        if let Some(slot) = self.slots.entries.get_mut(&(at, key)) {
+            (slot.hit, slot.value) = (hit, value);
+        }
+    }
+
+    /// What has to hold besides `first` for `way` to be taken, which is behind it; none if it may not be.
+    fn beyond(&self, way: &str, first: &str) -> Option<Vec<String>> {
+        let all = |way: &str| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.to_string()]);
+        let (mine, first) = (all(way), all(first));
+        let known: Vec<String> = mine.iter().map(|atom| self.plain(atom)).collect();
+        let first: Vec<String> = first.iter().map(|atom| self.plain(atom)).collect();
+        first.iter().all(|atom| known.contains(atom)).then(|| {
+            let added = mine.iter().zip(&known).filter(|(_, plain)| !first.contains(plain));
+            added.map(|(atom, _)| atom.clone()).collect()
+        })
+    }
+
+    /// A condition by the signal it is another name of, or the opposite of.
+    fn plain(&self, atom: &str) -> String {
+        let mut atom = atom.to_string();
+        loop {
+            let (holds, name) = match atom.strip_prefix('!') {
+                Some(name) => (false, name),
+                None => (true, atom.as_str()),
+            };
+            let Some(wire) = self.dag.wires.iter().rev().find(|wire| mark(&wire.name) == name) else {
+                return atom;
+            };
+            let (same, inner) = match wire.value.strip_prefix('~') {
+                Some(inner) => (false, inner),
+                None => (true, wire.value.as_str()),
+            };
+            let is_name = inner.strip_prefix('‹').and_then(|rest| rest.strip_suffix('›'));
+            if wire.width != 1 || is_name.is_none_or(|name| name.contains('‹')) {
+                return atom;
+            }
+            atom = if holds == same { inner.to_string() } else { format!("!{inner}") };
+        }
     }
 
     pub(super) fn string_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
@@ -98,7 +158,7 @@ impl Walk<'_, '_, '_> {
             Op::BufLen { .. } => self.result(inst.results[0], length, 0),
             Op::BufClear { .. } => {
                 let when = when(self, &hit);
-                self.change((table, key), when, hit, Some(emptied));
+                self.change_string((table, key), when, hit, emptied);
             }
             Op::BufGenerate { event, port, .. } => {
                 self.result(inst.results[0], hit.clone(), 0);
@@ -122,7 +182,7 @@ impl Walk<'_, '_, '_> {
                     cursor: None,
                     emitted: 0,
                 });
-                self.change((table, key), when, hit, Some(emptied));
+                self.change_string((table, key), when, hit, emptied);
             }
             Op::BufAppend { source: BufSource::Packet { len, .. }, .. } => {
                 let packet = self.packet();
@@ -163,7 +223,7 @@ impl Walk<'_, '_, '_> {
                 // Later ops look at it whether there was room or not.
                 let now = format!("{ok} ? {longer} : {entry}");
                 let now = self.wire("entry", form.value_bits, now, timing::CHOOSE);
-                self.change((table, key), when, hit, Some(now));
+                self.change_string((table, key), when, hit, now);
             }
             _ => {}
         }
