@@ -38,13 +38,17 @@ fn of_folder(folder: &str, wanted: Wanted) -> Subject {
     Subject { name: example.name, program: example.program, entries: example.entries, design }
 }
 
-/// Two stages with a table each; every packet is sent as it came.
-fn in_stages() -> Subject {
-    let program = internal("relay");
+/// Handlers joined by internal events, as stages or as a pipe.
+fn of_events(name: &str, wanted: Wanted) -> Subject {
+    let program = internal(name);
     let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled)).unwrap_or_else(|e| panic!("{e}"));
-    assert!(matches!(&design.artifact().form, Form::Stages { stages } if stages.len() == 2));
-    Subject { name: "relay".to_string(), program, entries: Vec::new(), design }
+    let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled), wanted)
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    match (&design.artifact().form, wanted) {
+        (Form::Stages { stages, .. }, Wanted::Engine) => assert_eq!(stages.len(), 2, "{name}"),
+        (form, _) => assert!(matches!(form, Form::Pipe { .. }), "{name}: {form:?}"),
+    }
+    Subject { name: name.to_string(), program, entries: Vec::new(), design }
 }
 
 fn interp(subject: &Subject) -> Interp<'_> {
@@ -82,8 +86,9 @@ fn storms_lose_whole_frames() {
         of_example("l2_forward", Wanted::Engine),
         of_example("conn_limiter", Wanted::Best),
         of_example("flow_stats", Wanted::Best),
+        of_events("relay", Wanted::Engine),
+        of_events("relay", Wanted::Best),
         of_folder("tests/programs/summed", Wanted::Best),
-        in_stages(),
     ] {
         let Subject { name, entries, design, .. } = &subject;
         let mut storms = 0;
@@ -138,7 +143,8 @@ fn resets_with_packets_in_flight() {
     let mut subjects: Vec<(Subject, Vec<InputEvent>)> =
         examples.iter().map(|name| (of_example(name, Wanted::Best), traffic(name))).collect();
     subjects.push((of_example("flow_stats", Wanted::Engine), traffic("flow_stats")));
-    subjects.push((in_stages(), traffic("flow_stats")));
+    subjects.push((of_events("relay", Wanted::Engine), traffic("flow_stats")));
+    subjects.push((of_events("beside", Wanted::Best), traffic("flow_stats")));
     for (Subject { name, program, entries, design }, events) in &subjects {
         let fresh = design.run(events, entries, &Drive::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
         for pressure in [0, 1] {

@@ -1,6 +1,6 @@
 //! Designs of several stages, simulated against the interpreter: programs whose handlers stay apart, with streams that wait at random.
 
-use nicforge_codegen::rtl::Form;
+use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::io::random;
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{HandlerId, Input, InputEvent, Room, Verified, generate, verify};
@@ -26,16 +26,49 @@ fn frames(count: u64) -> Vec<InputEvent> {
     (0..count).map(event).collect()
 }
 
+/// The same, as a pipe, also without `fuse`: what handlers share is found again by those behind, in the interpreter's order.
+fn check_pipe(name: &str, program: &Verified<nicforge_ir::Program>, must: bool, events: &[InputEvent]) {
+    let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let row: Vec<Vec<HandlerId>> = in_a_row(&compiled);
+    let design = RtlProgram::in_stages(&compiled, &row, Wanted::Best);
+    let design = match design {
+        Ok(design) if matches!(design.artifact().form, Form::Pipe { .. }) => design,
+        Ok(design) if must => panic!("{name}: {:?}", design.artifact().form),
+        Err(e) if must => panic!("{name}: {e}"),
+        _ => return,
+    };
+    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
+    for pressure in [0, 1] {
+        let drive = Drive { pressure, ..Drive::default() };
+        let (run, found) =
+            design.verify(program, &[], events, &drive).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(found.is_empty(), "{name}, pressure {pressure}: {:?}", found[0]);
+        println!("{name}: {} events in {} cycles", run.stats.events, run.stats.busy_cycles);
+    }
+}
+
+/// Events with packets, headers and values, from several places; entries and random numbers that several handlers use, in the order of the queue
+/// and not in that of the calls; what leaves beside packets.
+#[test]
+fn handlers_of_internal_events_are_a_pipe() {
+    if verilator_is_missing() {
+        return;
+    }
+    for name in ["beside", "chain", "exits", "keyed", "order", "spread"] {
+        check_pipe(name, &internal(name), true, &frames(300));
+    }
+}
+
 fn check(name: &str, program: &Verified<nicforge_ir::Program>, stages: Option<usize>, events: &[InputEvent]) {
     let compiled = PassManager::new().run_default(program.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
     let row: Vec<Vec<HandlerId>> = in_a_row(&compiled);
-    let design = match RtlProgram::in_stages(&compiled, &row) {
+    let design = match RtlProgram::in_stages(&compiled, &row, Wanted::Engine) {
         Err(RtlError::Unsupported(_)) if stages.is_none() => return,
         other => {
             other.unwrap_or_else(|e| panic!("{name}: {e}\n{}", print(&compiled, PrintOptions::default())))
         }
     };
-    let Form::Stages { stages: made } = &design.artifact().form else { panic!("{name}: not in stages") };
+    let Form::Stages { stages: made, .. } = &design.artifact().form else { panic!("{name}: not in stages") };
     assert!(stages.is_none_or(|wanted| wanted == made.len()), "{name}: {made:?}");
     assert_eq!(design.lint().unwrap_or_else(|e| panic!("{name}: {e}")), "", "{name}");
     for pressure in [0, 1] {
@@ -72,7 +105,7 @@ fn queues_have_the_room_that_is_said() {
             handler.room = said.map(|entries| Room { entries, loses: false });
         }
         let compiled = PassManager::new().run_default(verify(open).unwrap()).unwrap();
-        let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled)).unwrap();
+        let design = RtlProgram::in_stages(&compiled, &in_a_row(&compiled), Wanted::Engine).unwrap();
         let (_, top) = design.artifact().files.iter().find(|(name, _)| name == "nf_top.sv").unwrap();
         let wanted = format!(".DEPTH({depth})\n  ) u_to_second (");
         assert!(top.contains(&wanted), "{said:?}: no {wanted}");
@@ -93,5 +126,6 @@ fn random_programs_in_stages() {
         let Ok(cut) = cut::cut(&prepared, handler, &weights, &cut::Options::default()) else { continue };
         let events: Vec<InputEvent> = generate::events(seed, 150).into_iter().filter(takes).collect();
         check(&format!("seed {seed}"), &cut.program, None, &events);
+        check_pipe(&format!("seed {seed}"), &cut.program, false, &events);
     }
 }

@@ -101,7 +101,13 @@ pub fn to_plan<'p>(
     program: &'p Verified<Program>,
     target: &nicforge_target::Target,
 ) -> Result<Cow<'p, Verified<Program>>, Failure> {
-    if target.links.is_empty() || target.in_a_row() {
+    if target.in_a_row() {
+        // A design is all on one chip.
+        let mut open = program.clone().into_inner();
+        open.handlers.values_mut().for_each(|handler| handler.side = None);
+        return fuse(check(open)?).map(Cow::Owned).map_err(pass_failure);
+    }
+    if target.links.is_empty() {
         return fuse(program.clone()).map(Cow::Owned).map_err(pass_failure);
     }
     Ok(Cow::Borrowed(program))

@@ -41,7 +41,7 @@ pub struct StageModel {
     pub threads: u32,
     pub cycle_ps: f64,
     pub switch_cycles: f64,
-    /// Hardware pipelines: picoseconds between events, whatever they do.
+    /// Hardware pipelines: picoseconds between events of one replica, whatever they do.
     pub interval_ps: Option<u64>,
     /// Cycles of generated locks per event.
     pub lock_cycles: f64,
@@ -168,6 +168,13 @@ fn mutable(program: &Program) -> Vec<bool> {
         });
     }
     found
+}
+
+/// Picoseconds between events of one replica of hardware: what the plan says its generator found, and never less than the target's
+/// interval.
+fn between_ps(interval_ps: f64, stage: &Stage) -> u64 {
+    let planned = if stage.rate_pps > 0.0 { 1e12 * f64::from(stage.replicas) / stage.rate_pps } else { 0.0 };
+    interval_ps.max(planned).round() as u64
 }
 
 impl Model {
@@ -297,7 +304,7 @@ impl Model {
             threads: unit.threads.max(1),
             cycle_ps: price::cycle_ps(unit),
             switch_cycles: if unit.threads > 1 { unit.switch_cycles } else { 0.0 },
-            interval_ps: interval.map(|cycles| (cycles * price::cycle_ps(unit)).round() as u64),
+            interval_ps: interval.map(|cycles| between_ps(cycles * price::cycle_ps(unit), stage)),
             lock_cycles,
             tables,
             gated: own_written.iter().map(|written| *written && gates).collect(),

@@ -189,7 +189,19 @@ fn simulate_for(
 ) -> Report {
     let program = program(source);
     let plan = plan(&program, target, stages, memory);
-    let mut handlers = InterpHandlers::new(&program, false);
+    simulate_plan(&program, target, &plan, what, rate, frames, options)
+}
+
+fn simulate_plan(
+    program: &Verified<Program>,
+    target: &Target,
+    plan: &Plan,
+    what: &str,
+    rate: f64,
+    frames: f64,
+    options: Options,
+) -> Report {
+    let mut handlers = InterpHandlers::new(program, false);
     let mut traffic = Synthetic::new(
         spec(what),
         Rate::Frames(rate),
@@ -199,7 +211,7 @@ fn simulate_for(
     );
     let duration = (frames / rate * 1e12) as u64;
     let options = Options { duration_ps: Some(duration), warm_up_ps: duration / 2, drain: false, ..options };
-    let report = crate::run(target, &plan, &program, &mut handlers, &mut traffic, &options).unwrap();
+    let report = crate::run(target, plan, program, &mut handlers, &mut traffic, &options).unwrap();
     assert_eq!(report.packets.missing(), 0, "{:?}", report.packets);
     report
 }
@@ -221,6 +233,17 @@ fn a_server_saturates_at_clock_over_cycles() {
     let three = vec![("net_recv", 3, Steering::RoundRobin)];
     let report = simulate(ECHO, &target, &three, "", "", 40e6);
     near(report.delivered.pps, 3.0 * 3e9 / 300.0, 0.005);
+}
+
+/// Hardware that is no pipe of a packet a cycle: the plan knows how far apart events come, of all replicas together.
+#[test]
+fn hardware_is_as_fast_as_its_plan_says() {
+    let target = target("u280", 0.0);
+    let program = program(ECHO);
+    let mut plan = plan(&program, &target, &[("net_recv", 3, Steering::RoundRobin)], "");
+    plan.stages[0].rate_pps = 5e6;
+    let report = simulate_plan(&program, &target, &plan, "", 40e6, 400_000.0, Options::default());
+    near(report.delivered.pps, 5e6, 0.01);
 }
 
 /// M/D/1: an event waits for rho / (2 (1 - rho)) services on average (Pollaczek and Khinchine).

@@ -1,7 +1,12 @@
-/* A stage for each kind of packet. */
+/* A stage for each kind of packet. A table that is searched in many cycles keeps them from being a pipe. */
 #include <nicforge.h>
 
 NF_TABLE(array, ports, uint32_t, uint64_t, 65536);
+struct pair {
+    nf_be32 src, dst;
+};
+
+NF_TABLE(ternary, trusted, struct pair, uint32_t, 16);
 NF_TABLE(hash, sources, nf_be32, uint32_t, 1024);
 
 void tcp(nf_pkt pkt, nf_be32 source);
@@ -26,11 +31,13 @@ void net_recv(nf_pkt pkt)
 
 void tcp(nf_pkt pkt, nf_be32 source)
 {
-    uint32_t seen;
+    struct pair pair = {source, 0};
+    uint32_t trust, seen;
+    nf_lookup(&trusted, pair, &trust);
     nf_lookup(&sources, source, &seen);
     nf_update(&sources, source, seen + 1);
     nf_reset(pkt);
-    nf_send(pkt, seen & 1);
+    nf_send(pkt, (seen + trust) & 1);
 }
 
 void udp(nf_pkt pkt)

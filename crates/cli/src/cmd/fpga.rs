@@ -34,16 +34,16 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
 /// The design of a program, with as many engines as its plan says, or as are worth it and fit.
 pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<RtlProgram, Failure> {
     let target = target()?;
+    let source = program::to_plan(source, &target)?;
     if planned.plan.is_none() && planned.candidate.is_none() {
-        let compiled = program::lower(source)?;
+        let compiled = program::lower_planned(&source)?;
         if has_internal(&compiled) {
-            return staged(&compiled, &in_a_row(&compiled));
+            return staged(&compiled, &in_a_row(&compiled), Wanted::Best);
         }
         let one = sized(&compiled, 1)?;
         let replicas = engines(&compiled, &one, &target)?;
         return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas) };
     }
-    let source = program::to_plan(source, &target)?;
     with(&source, &plan::chosen(planned, &source, &target)?)
 }
 
@@ -58,7 +58,10 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     if has_internal(&cut) {
         let compiled = program::lower_planned(&cut)?;
-        return staged(&compiled, &of_plan(&compiled, plan)?);
+        let stages = of_plan(&compiled, plan)?;
+        // Several stages are what the plan wants.
+        let wanted = if stages.len() == 1 { Wanted::Best } else { Wanted::Engine };
+        return staged(&compiled, &stages, wanted);
     }
     let [stage] = &plan.stages[..] else {
         let message = "the plan has several stages, but nothing goes from one to another";
@@ -89,10 +92,28 @@ fn of_plan(compiled: &Program, plan: &Plan) -> Result<Vec<Vec<HandlerId>>, Failu
     Ok(stages)
 }
 
-/// The design of several stages, checked against the device.
-fn staged(compiled: &Verified<Program>, stages: &[Vec<HandlerId>]) -> Result<RtlProgram, Failure> {
-    fits(compiled, &synth::costs()?, 1.0)?;
-    RtlProgram::in_stages(compiled, stages).map_err(|e| failure(compiled, e))
+/// The design of a program with internal events, checked against the device.
+fn staged(
+    compiled: &Verified<Program>,
+    stages: &[Vec<HandlerId>],
+    wanted: Wanted,
+) -> Result<RtlProgram, Failure> {
+    let area = synth::costs()?;
+    fits(compiled, &area, 1.0)?;
+    let design = RtlProgram::in_stages(compiled, stages, wanted).map_err(|e| failure(compiled, e))?;
+    checked(compiled, design, &area)
+}
+
+/// A pipe has more places for entries than engines.
+fn checked(
+    compiled: &Verified<Program>,
+    design: RtlProgram,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
+    if matches!(design.artifact().form, Form::Pipe { .. }) {
+        fits(compiled, area, area.slots)?;
+    }
+    Ok(design)
 }
 
 /// The design with so many engines, also of what could be a pipe.
@@ -118,10 +139,7 @@ fn sized(compiled: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Fail
     fits(compiled, &area, 1.0)?;
     let design =
         RtlProgram::replicated(compiled, Wanted::Best, replicas).map_err(|e| failure(compiled, e))?;
-    if matches!(design.artifact().form, Form::Pipe { .. }) {
-        fits(compiled, &area, area.slots)?;
-    }
-    Ok(design)
+    checked(compiled, design, &area)
 }
 
 /// How many engines are worth it: as many as leave nothing but turns, or reach the ports' rate of shortest frames, and fit on the device.
@@ -187,11 +205,17 @@ fn form_of(program: &Program, form: &Form) -> String {
                 why.reason
             )
         }
-        Form::Stages { stages } => {
+        Form::Stages { stages, why } => {
             let one =
                 |stage: &Stage| format!("`{}`, an engine of {} states", stage.name, stage.length.states);
             let list: Vec<String> = stages.iter().map(one).collect();
-            format!("{} stages, one behind the other: {}", stages.len(), list.join("; "))
+            let place = program.place(why.span);
+            format!(
+                "{} stages, one behind the other: {}; no pipe, since at {place}: {}",
+                stages.len(),
+                list.join("; "),
+                why.reason
+            )
         }
     }
 }
@@ -203,9 +227,12 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
         return Ok(());
     }
     let design = design(source, &Planned::default())?;
-    if let Form::Stages { stages } = &design.artifact().form {
+    if let Form::Stages { stages, .. } = &design.artifact().form {
         price_stages(plan, stages, target);
         return Ok(());
+    }
+    if matches!(design.artifact().form, Form::Pipe { .. }) {
+        join(plan);
     }
     let [stage] = &mut plan.stages[..] else { return Ok(()) };
     let group = target.units.iter().find(|group| group.name == stage.group);
@@ -252,6 +279,21 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
         predicted.limit = format!("`{}`: {what}", stage.name);
     }
     Ok(())
+}
+
+/// Makes stages one, which a pipe is.
+fn join(plan: &mut Plan) {
+    let others = plan.stages.split_off(1);
+    if others.is_empty() {
+        return;
+    }
+    for other in others {
+        plan.stages[0].handlers.extend(other.handlers);
+        plan.stages[0].tables.extend(other.tables);
+    }
+    plan.stages[0].tables.sort();
+    plan.stages[0].tables.dedup();
+    plan.edges.retain(|edge| edge.from.is_empty());
 }
 
 /// The same for stages that are engines, of which each has one event at a time.

@@ -205,7 +205,7 @@ impl<'a> Engine<'a, '_> {
             {
                 self.divide(inst);
             }
-            op if op.effects().is_pure() => {
+            op if op.effects().is_pure() && !matches!(op, Op::Extern { .. }) => {
                 for wire in self.low.wires(id) {
                     self.states.wire(wire);
                 }

@@ -76,8 +76,8 @@ pub enum Form {
     Pipe { stages: u32, interval: u32 },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
-    /// Several stages, one behind the other.
-    Stages { stages: Vec<Stage> },
+    /// Several stages, one behind the other, and why no pipe.
+    Stages { stages: Vec<Stage>, why: NoPipe },
 }
 
 /// A stage of several: an engine.
@@ -113,11 +113,7 @@ pub fn generate(
     let program: &Program = program;
     let bits = Bits::new(program);
     let (tables, room, names) = begin(program, &bits)?;
-    let made = match wanted {
-        Wanted::Engine => Err(NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() }),
-        Wanted::Best => pipe::pipe(program, &bits, &tables, names.clone()),
-    };
-    match made {
+    match pipe_of(program, &bits, &tables, &names, wanted) {
         Ok(made) => Ok(pipe_design(program, tables, &made)),
         Err(why) => {
             let engines = (replicas.clamp(1, MOST_ENGINES), why);
@@ -126,18 +122,36 @@ pub fn generate(
     }
 }
 
-/// The design of a program whose handlers stand in these stages.
+/// The pipe of a program, if one is wanted.
+fn pipe_of(
+    program: &Program,
+    bits: &Bits,
+    tables: &[TableForm],
+    names: &Names,
+    wanted: Wanted,
+) -> Result<pipe::schedule::Pipe, NoPipe> {
+    match wanted {
+        Wanted::Engine => Err(NoPipe { reason: "an engine is wanted".to_string(), span: Span::default() }),
+        Wanted::Best => pipe::pipe(program, bits, tables, names.clone()),
+    }
+}
+
+/// The design of a program with internal events. A pipe handles them where they are generated; if it is none, handlers stand in these stages.
 ///
 /// # Errors
 /// Everything that hardware cannot do, and stages that have to be one, with their places.
 pub fn in_stages(
     program: &Verified<Program>,
     stages: &[Vec<HandlerId>],
+    wanted: Wanted,
 ) -> Result<RtlArtifact, Vec<Unsupported>> {
     let program: &Program = program;
     let bits = Bits::new(program);
     let (tables, room, names) = begin(program, &bits)?;
-    engine::stages::design(program, &bits, tables, room, names, stages)
+    match pipe_of(program, &bits, &tables, &names, wanted) {
+        Ok(made) => Ok(pipe_design(program, tables, &made)),
+        Err(why) => engine::stages::design(program, &bits, tables, room, names, (stages, why)),
+    }
 }
 
 /// What every form of a design begins with: tables, room for headers, names that are taken.
@@ -252,6 +266,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         moves_payload: made.aligned == 0,
+        logs: made.logs.clone(),
         sums: made.sums.len() as u32,
         change_before_record: (0..tables.len()).map(before_record).collect(),
         ..artifact(

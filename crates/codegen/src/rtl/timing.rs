@@ -26,6 +26,11 @@ pub fn tree(inputs: u32) -> u32 {
     LEVEL * levels(inputs)
 }
 
+/// A number of whichever of many ways was taken, its bits joined: yosys takes a level more than a tree of so many would (4 for 48 ways, dns_cache).
+pub fn gathered(inputs: u32) -> u32 {
+    tree(inputs) + if inputs > 36 { LEVEL } else { 0 }
+}
+
 /// An adder of so many bits.
 pub fn carry(bits: u32) -> u32 {
     600 + 8 * bits

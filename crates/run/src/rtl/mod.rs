@@ -148,12 +148,16 @@ impl RtlProgram {
         Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
     }
 
-    /// Generates the design of a program whose handlers stand in these stages.
+    /// Generates the design of a program with internal events, whose handlers stand in these stages if they are no pipe.
     ///
     /// # Errors
     /// What hardware cannot do, and stages that have to be one.
-    pub fn in_stages(program: &Verified<Program>, stages: &[Vec<HandlerId>]) -> Result<RtlProgram, RtlError> {
-        let artifact = in_stages(program, stages).map_err(RtlError::Unsupported)?;
+    pub fn in_stages(
+        program: &Verified<Program>,
+        stages: &[Vec<HandlerId>],
+        wanted: Wanted,
+    ) -> Result<RtlProgram, RtlError> {
+        let artifact = in_stages(program, stages, wanted).map_err(RtlError::Unsupported)?;
         Ok(RtlProgram { artifact, program: (**program).clone(), pipeline: Pipeline::single(program) })
     }
 
@@ -171,7 +175,7 @@ impl RtlProgram {
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.
-            Form::Stages { stages } => Handlers::Engines(stages.len() as u32),
+            Form::Stages { stages, .. } => Handlers::Engines(stages.len() as u32),
         }
     }
 

@@ -102,7 +102,7 @@ fn stage_counts<'a>(design: &'a [Stage], stats: &RtlStats) -> Vec<StageCount<'a>
 /// The stages of a design, if it has several.
 pub fn stages_of(design: &RtlProgram) -> &[Stage] {
     match &design.artifact().form {
-        Form::Stages { stages } => stages,
+        Form::Stages { stages, .. } => stages,
         _ => &[],
     }
 }

@@ -9,7 +9,7 @@ use super::super::module::Port;
 use super::super::shape::Bits;
 use super::super::state::{Arm, StateId, States};
 use super::super::tables::TableForm;
-use super::super::{Form, RtlArtifact, Stage, artifact, limits, registers};
+use super::super::{Form, NoPipe, RtlArtifact, Stage, artifact, limits, registers};
 use super::design::{Source, Start, begin, bodies, head, library, outside, ports, print};
 use super::length::length;
 use super::row::Row;
@@ -50,7 +50,7 @@ pub fn design(
     tables: Vec<TableForm>,
     room: limits::Room,
     mut names: Names,
-    stages: &[Vec<HandlerId>],
+    (stages, why): (&[Vec<HandlerId>], NoPipe),
 ) -> Result<RtlArtifact, Vec<Unsupported>> {
     let row = Row::new(program, bits, stages, room.header)?;
     let mut logs = Vec::new();
@@ -81,7 +81,7 @@ pub fn design(
         &top::Around { room, replicas: row.stages.len() as u32, row: Some(&row) },
     );
     let library = library(&tables);
-    let form = Form::Stages { stages: forms };
+    let form = Form::Stages { stages: forms, why };
     Ok(RtlArtifact {
         logs,
         message_bytes,

@@ -10,7 +10,9 @@
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
-//! A packet may lead to several things one behind the other: messages to the host, writes into its memory, and what becomes of itself.
+//! Handlers of internal events are part of it (`events`).
+//!
+//! A packet may lead to several things one behind the other: logs, messages to the host, writes into its memory, and what becomes of itself.
 //!
 //! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with the place.
 
@@ -18,8 +20,10 @@ mod division;
 mod edits;
 mod elapsed;
 mod entries;
+mod events;
 mod flow;
 mod guards;
+mod logs;
 mod ops;
 mod packet;
 mod ragged;
@@ -27,11 +31,12 @@ pub mod range;
 pub mod strings;
 pub mod sums;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use nicforge_ir::interp::arith;
 use nicforge_ir::{
-    BlockId, Body, CommuteOp, Inst, InstId, Op, Program, Span, TableId, TableKind, ValueDef, ValueId,
+    BlockId, Body, CommuteOp, Direction, EventId, Inst, InstId, Op, Program, Span, TableId, TableKind, Type,
+    ValueDef, ValueId,
 };
 
 use super::super::cfg::only_computes;
@@ -40,7 +45,9 @@ use super::super::expr::{Lower, Wire, at_least, divides_by_wires, mark, used};
 use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
+use crate::artifact::LogFormat;
 use edits::Edited;
+use events::Waiting;
 use ragged::Ragged;
 use range::Range;
 use strings::Moved;
@@ -107,7 +114,7 @@ pub struct Exit {
     pub kind: u64,
     /// Port or number of the reason, 32 bits.
     pub number: String,
-    /// Of a write into the host's memory: where to, 64 bits.
+    /// Of a write into the host's memory: where to, of a log its number; 64 bits.
     pub addr: Option<String>,
     /// Bytes of strings in tables, in place of the packet's or to be put there.
     pub moved: Option<Moved>,
@@ -122,6 +129,13 @@ pub struct Exit {
     pub emitted: u32,
 }
 
+impl Exit {
+    /// Whether the packet is over.
+    pub fn ends_packet(&self) -> bool {
+        matches!(self.kind, kind::SEND | kind::STACK | kind::HOST_PACKET | kind::DROP)
+    }
+}
+
 /// Conditions that hold, `‹c›` or `!‹c›`.
 pub type Given = BTreeSet<String>;
 
@@ -133,8 +147,13 @@ struct Slot {
     changes: Vec<usize>,
 }
 
-/// Entries that a way has asked for, by table and key.
-type Slots = BTreeMap<(usize, usize), Slot>;
+/// What a way has made of state: entries that it has asked for, by table and key, and the stream of random numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Slots {
+    entries: BTreeMap<(usize, usize), Slot>,
+    /// The stream's signal, if a number was drawn.
+    stream: Option<String>,
+}
 
 /// A change of an entry.
 #[derive(Clone, Debug)]
@@ -188,7 +207,9 @@ pub struct Dag<'a, 'b> {
     pub tables: &'b [TableForm],
     pub wires: Vec<Wire>,
     pub access: Vec<Access>,
+    /// In the order of the interpreter.
     pub exits: Vec<Exit>,
+    pub logs: Vec<LogFormat>,
     pub sums: Vec<Sum>,
     /// Bytes of the frame that are looked at.
     pub window: u32,
@@ -228,6 +249,11 @@ pub struct Walk<'a, 'b, 'c> {
     /// What is known on a way, also where others joined it.
     given: HashMap<String, Given>,
     loops: Vec<LoopFrame>,
+    /// Internal events whose handlers have not run, in their order, and how many there were.
+    waiting: VecDeque<Waiting>,
+    received: u32,
+    /// The ways that handlers' ends are reached by, and what there is then; the first one that was taken counts, the last one is what remains.
+    ended: Vec<(Way, Slots)>,
     /// The greatest number that a value is here: each way gives it a constant, or a condition on the way says so.
     most: HashMap<ValueId, u64>,
     /// Where the op that is looked at comes from.
@@ -255,6 +281,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             wires: Vec::new(),
             access,
             exits: Vec::new(),
+            logs: Vec::new(),
             sums: Vec::new(),
             window: 1,
             notes: HashMap::new(),
@@ -265,7 +292,7 @@ impl<'a, 'b> Dag<'a, 'b> {
 }
 
 impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
-    /// Adds a handler; `message` says that it takes messages, whose bytes are in the window too.
+    /// Adds a handler of events from outside and what these lead to; `message` says that it takes messages, whose bytes are in the window too.
     pub fn handler(
         dag: &'c mut Dag<'a, 'b>,
         low: Lower<'a>,
@@ -278,10 +305,13 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             low,
             body,
             packet: None,
-            slots: Slots::new(),
+            slots: Slots::default(),
             conditions: HashMap::new(),
             given: HashMap::new(),
             loops: Vec::new(),
+            waiting: VecDeque::new(),
+            received: 0,
+            ended: Vec::new(),
             most: HashMap::new(),
             span,
         };
@@ -317,6 +347,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             });
         }
         walk.region(body.entry(), Some(way))?;
+        walk.receive_all()?;
         Ok(walk.low)
     }
 
@@ -387,12 +418,64 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         if let [one] = &texts[..] {
             return Some(one.clone());
         }
-        let wire = self.wire("way", 1, gate("|", &texts), timing::tree(texts.len() as u32));
+        let (common, apart) = self.told_apart(&texts);
+        if let Some(whole) = apart.iter().position(Vec::is_empty) {
+            // The others lie within it.
+            return Some(texts[whole].clone());
+        }
+        let any = match common.is_empty() {
+            true => self.wire("way", 1, gate("|", &texts), timing::tree(texts.len() as u32)),
+            false => {
+                let apart: Vec<String> = apart.into_iter().map(|own| self.joint(own)).collect();
+                self.wire("way", 1, gate("|", &apart), timing::tree(apart.len() as u32))
+            }
+        };
+        let wire = match common.is_empty() {
+            true => any,
+            false => {
+                let all: Vec<String> = common.into_iter().chain([any]).collect();
+                let wire = self.joint(all.clone());
+                self.conditions.insert(wire.clone(), all);
+                wire
+            }
+        };
         let sets: Vec<Given> = ways.iter().map(|way| self.given(way)).collect();
         let all = |atom: &&String| sets.iter().all(|given| given.contains(*atom));
         let given = sets[0].iter().filter(all).cloned().collect();
         self.given.insert(wire.clone(), given);
         Some(wire)
+    }
+
+    /// All of several conditions.
+    fn joint(&mut self, conditions: Vec<String>) -> String {
+        match &conditions[..] {
+            [one] => one.clone(),
+            all => self.wire("way", 1, gate("&", all), timing::tree(all.len() as u32)),
+        }
+    }
+
+    /// The conditions that ways have in common, and those of each besides.
+    fn told_apart(&self, ways: &[String]) -> (Vec<String>, Vec<Vec<String>>) {
+        let of = |way: &String| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
+        let mut lists: Vec<Vec<String>> = ways.iter().map(of).collect();
+        let sets: Vec<BTreeSet<String>> = lists.iter().map(|list| list.iter().cloned().collect()).collect();
+        let shared: BTreeSet<String> =
+            sets[0].iter().filter(|one| sets.iter().all(|set| set.contains(*one))).cloned().collect();
+        let common = lists[0].iter().filter(|one| shared.contains(*one)).cloned().collect();
+        lists.iter_mut().for_each(|list| list.retain(|one| !shared.contains(one)));
+        (common, lists)
+    }
+
+    /// What tells ways from each other: which of them was taken, if one was. What is chosen by that does not wait for what they have in
+    /// common, such as an entry that is there.
+    fn among(&mut self, ways: Vec<Way>) -> Vec<Way> {
+        let texts: Option<Vec<String>> = ways.iter().cloned().collect();
+        let Some(texts) = texts.filter(|texts| texts.len() > 1) else { return ways };
+        let (common, apart) = self.told_apart(&texts);
+        if common.is_empty() || apart.iter().any(Vec::is_empty) {
+            return ways;
+        }
+        apart.into_iter().map(|own| Some(self.joint(own))).collect()
     }
 
     fn known(&mut self, value: ValueId) -> Known {
@@ -424,7 +507,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             }
             return;
         }
-        let from: Vec<(&Way, &str)> = from.iter().map(|(way, known)| (way, known.text.as_str())).collect();
+        let ways = self.among(from.iter().map(|(way, _)| way.clone()).collect());
+        let from: Vec<(&Way, &str)> =
+            ways.iter().zip(from).map(|(way, (_, known))| (way, known.text.as_str())).collect();
         let (text, delay) = taken(self.low.width(target), &from);
         self.result(target, text, delay);
     }
@@ -445,9 +530,15 @@ const MANY: usize = 5;
 fn taken(width: u32, from: &[(&Way, &str)]) -> (String, u32) {
     let ways: Option<Vec<&String>> = from.iter().map(|(way, _)| way.as_ref()).collect();
     if let Some(ways) = ways.filter(|ways| ways.len() >= MANY) {
+        // Zero is what nobody says, and a number's bits are those of its way.
+        let terms = || ways.iter().zip(from).filter(|(_, (_, text))| *text != number(width, 0));
         let one = |(way, (_, text)): (&&String, &(&Way, &str))| format!("({{{width}{{{way}}}}} & {text})");
-        let text: Vec<String> = ways.iter().zip(from).map(one).collect();
-        return (text.join(" | "), timing::tree(2 * from.len() as u32));
+        let text: Vec<String> = terms().map(one).collect();
+        let inputs = terms().map(|(_, (_, text))| if text.contains('‹') { 2 } else { 1 }).sum();
+        return match text.is_empty() {
+            true => (number(width, 0), 0),
+            false => (text.join(" | "), timing::gathered(inputs)),
+        };
     }
     let mut text = String::new();
     for (way, value) in &from[..from.len() - 1] {

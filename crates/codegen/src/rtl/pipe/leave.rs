@@ -139,6 +139,8 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
 pub struct Command {
     pub fields: BTreeMap<&'static str, String>,
     pub header_bytes: u32,
+    /// Whether it may be one beside what becomes of the packet.
+    pub beside: bool,
 }
 
 /// The command of whichever of these exits is taken.
@@ -201,7 +203,7 @@ pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit]) -> Command {
         let line = |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
         fields.insert("line", choose("x_line", 20, &line, number(20, 0)));
     }
-    Command { fields, header_bytes }
+    Command { fields, header_bytes, beside: exits.iter().any(Exit::beside) }
 }
 
 /// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in
@@ -219,7 +221,7 @@ pub fn aligned(exits: &[Exit]) -> u32 {
         least = least.min(match () {
             () if exit.moved.is_some() => 0,
             // Nothing of the packet.
-            () if exit.kind == kind::HOST_MESSAGE => 1,
+            () if matches!(exit.kind, kind::HOST_MESSAGE | kind::LOG) => 1,
             () if edited && beside => 0,
             () if whole && (header == 0 || beside) => 2,
             () if beside && header > 0 && !fits(0) => 0,

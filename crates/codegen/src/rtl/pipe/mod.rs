@@ -18,7 +18,7 @@ mod tables;
 pub mod top;
 mod tournament;
 
-use nicforge_ir::Program;
+use nicforge_ir::{Direction, Handler, Program};
 
 use self::dag::{Dag, NoPipe, Walk};
 use self::schedule::{Pipe, schedule};
@@ -33,17 +33,10 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Nam
     let mut dag = Dag::new(program, bits, &tables);
     let mut message_bytes = None;
     let mut constants = Vec::new();
-    for handler in program.handlers.values() {
-        let message = match program.events[handler.event].name.as_str() {
-            "net_recv" => false,
-            "host_send" => true,
-            name => {
-                return Err(NoPipe {
-                    reason: format!("an event `{name}` between handlers"),
-                    span: handler.span,
-                });
-            }
-        };
+    // Internal events are handled with those that lead to them.
+    let outside = |handler: &&Handler| program.events[handler.event].direction != Direction::Internal;
+    for handler in program.handlers.values().filter(outside) {
+        let message = program.events[handler.event].name == "host_send";
         if message {
             let params = &program.events[handler.event].params;
             message_bytes = Some(params.iter().map(|param| bits.bytes(param.ty)).sum::<u32>());

@@ -46,6 +46,9 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         output("rec_kind", 5),
         output("rec_data", 64),
     ];
+    if pipe.random {
+        list.push(input("d_seed", 64));
+    }
     if has_strings(&pipe.commands) {
         list.extend([
             output("c_store", 1),
@@ -230,6 +233,9 @@ fn entry(out: &mut String, pipe: &Pipe) {
         out,
         "  always_ff @(posedge clk) begin\n    if (rst) inside_now <= '0;\n    else if (d_take != {left}) inside_now <= d_take ? inside_now + 1'b1 : inside_now - 1'b1;\n  end\n"
     );
+    if pipe.random {
+        out.push_str("  logic [63:0] seed;\n  assign seed = d_seed;\n");
+    }
     let _ = writeln!(out, "  logic [4:0] slot_s0;\n  assign slot_s0 = d_slot;");
     for stage in 1..=exit {
         let _ = writeln!(out, "  logic [4:0] slot_s{stage};");
@@ -282,6 +288,7 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
         ("length", 16),
         ("port", 8),
         ("now", 64),
+        ("seed", 64),
         ("for_frame", 1),
         ("for_message", 1),
     ];
@@ -358,7 +365,7 @@ fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
     if is_needed(&pipe.commands) {
         let here = |command: &Command| {
             let fields = command.fields.iter().map(|(name, text)| (*name, lives.text(text, exit)));
-            Command { fields: fields.collect(), header_bytes: command.header_bytes }
+            Command { fields: fields.collect(), ..*command }
         };
         return several::print(out, exit, &pipe.commands.iter().map(here).collect::<Vec<_>>());
     }

@@ -19,6 +19,7 @@ use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::print::MOST_STAGES;
 use super::several::positions;
+use crate::artifact::LogFormat;
 use crate::c::names::Names;
 
 /// What a hash function takes of the stage in which a key is given.
@@ -28,7 +29,7 @@ const FROM_REGISTER: u32 = 0;
 /// When a packet's description is there in the first stage: it comes from a queue in distributed memory.
 const FROM_QUEUE: u32 = 400;
 /// What comes from there.
-const DESCRIPTION: [&str; 6] = ["for_frame", "for_message", "length", "now", "port", "window"];
+const DESCRIPTION: [&str; 7] = ["for_frame", "for_message", "length", "now", "port", "seed", "window"];
 
 /// Handlers with a stage for everything.
 #[derive(Clone, Debug)]
@@ -45,6 +46,7 @@ pub struct Pipe {
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
     pub commands: Vec<Command>,
+    pub logs: Vec<LogFormat>,
     /// Sums of payload that are asked for.
     pub sums: Vec<Sum>,
     pub header_bytes: u32,
@@ -52,6 +54,8 @@ pub struct Pipe {
     pub aligned: u32,
     pub window_bytes: u32,
     pub message_bytes: Option<u32>,
+    /// Whether random numbers are drawn.
+    pub random: bool,
     pub notes: HashMap<String, String>,
 }
 
@@ -116,6 +120,7 @@ pub fn schedule(
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
     let sums = dag.sums.iter().filter(|sum| live.contains(sum.name.as_str())).cloned().collect();
+    let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
         port.valued = valued;
@@ -134,6 +139,8 @@ pub fn schedule(
         aligned,
         window_bytes: dag.window.next_multiple_of(64),
         message_bytes,
+        random,
+        logs: dag.logs,
         notes: dag.notes,
         wires: kept,
     })

@@ -1,4 +1,4 @@
-//! What one packet leads to, one behind the other: messages to the host, writes into its memory, and what becomes of the packet.
+//! What one packet leads to, one behind the other: logs, messages to the host, writes into its memory, and what becomes of the packet.
 //!
 //! Exits have positions: two that may both be taken have different ones, the earlier the first. So a packet has at most one command for each
 //! position. All of them go into one word of the queue in front of the deparser, which is given them one a cycle.
@@ -42,8 +42,8 @@ pub fn positions(exits: &[Exit], span: Span) -> Result<Vec<Vec<Exit>>, NoPipe> {
 
 impl Exit {
     /// Whether it comes beside what becomes of the packet.
-    fn beside(&self) -> bool {
-        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE) || self.moved.is_some()
+    pub fn beside(&self) -> bool {
+        matches!(self.kind, kind::HOST_MESSAGE | kind::DMA_WRITE | kind::LOG) || self.moved.is_some()
     }
 }
 
@@ -54,7 +54,7 @@ pub fn has_strings(commands: &[Command]) -> bool {
 
 /// Whether commands go through this queue.
 pub fn is_needed(commands: &[Command]) -> bool {
-    commands.len() > 1 || has_strings(commands)
+    commands.len() > 1 || has_strings(commands) || commands.iter().any(|command| command.beside)
 }
 
 /// The commands' queue, and what gives them to the deparser and records them one by one; `commands` have signals of the last stage, `exit`.
@@ -126,7 +126,8 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
         out,
         "  assign rec_valid = q_step && (kind[3] || !q_more);\n  assign rec_kind = {{!q_more, kind[3] ? kind : 4'd15}};\n  assign rec_data = {}{{32'd0, number}};\n",
         if addressed {
-            format!("kind == 4'd{} ? {} : ", kind::DMA_WRITE + 8, chosen("addr", 64))
+            let (write, log) = (kind::DMA_WRITE + 8, kind::LOG + 8);
+            format!("kind == 4'd{write} || kind == 4'd{log} ? {} : ", chosen("addr", 64))
         } else {
             String::new()
         }

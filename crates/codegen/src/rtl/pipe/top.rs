@@ -36,6 +36,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
         "d_port",
         "d_host",
         "d_time",
+        "d_seed",
         "d_window",
         "rec_valid",
         "rec_kind",

@@ -59,14 +59,14 @@ impl<'a> Walk<'a, '_, '_> {
         }
         let keys = &access.keys;
         let same = |other: usize| other != key && meet(keys[other].range, keys[key].range);
-        let others = self.slots.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
+        let others = self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
         if others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
             let name = &self.dag.tables[at].name;
             return self
                 .no(&format!("an entry of table `{name}` is asked for after another one may have changed"));
         }
-        let slot = self.slots.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
-        self.slots.insert((at, key), slot.clone());
+        let slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
+        self.slots.entries.insert((at, key), slot.clone());
         Ok((key, slot.hit, slot.value))
     }
 
@@ -86,7 +86,7 @@ impl<'a> Walk<'a, '_, '_> {
         value: Option<String>,
     ) {
         let at = table.as_u32() as usize;
-        let mut slot = self.slots.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
+        let mut slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
         slot.hit = hit;
         let width = self.dag.tables[at].value_bits;
         let value = value.map(|value| self.wire("entry", width, value, 0));
@@ -100,7 +100,7 @@ impl<'a> Walk<'a, '_, '_> {
         }
         slot.changes.push(changes.len());
         changes.push(Change { key, when, unless: Vec::new(), value, given });
-        self.slots.insert((at, key), slot);
+        self.slots.entries.insert((at, key), slot);
     }
 
     /// The entry under a key that is there or may be made: whether it can be, and the condition of doing so, refusals noted.
@@ -138,7 +138,7 @@ impl<'a> Walk<'a, '_, '_> {
                 let low = self.value_of(*table, &value);
                 let value = self.low.of_bytes(ty, &low);
                 // In tables an entry that is not there is zero.
-                let fresh = self.slots.get(&(at, key)).is_none_or(|slot| slot.changes.is_empty());
+                let fresh = self.slots.entries.get(&(at, key)).is_none_or(|slot| slot.changes.is_empty());
                 let (value, delay) = match fresh {
                     true => (value, 0),
                     false => (format!("{hit} ? {value} : {}", number(width, 0)), timing::CHOOSE),

@@ -13,7 +13,10 @@ impl Walk<'_, '_, '_> {
                     let values = values.iter().map(|value| self.known(*value)).collect();
                     return Ok(Some((way, values)));
                 }
-                Op::Return(_) => return Ok(None),
+                Op::Return(_) => {
+                    self.ended.push((way, self.slots.clone()));
+                    return Ok(None);
+                }
                 Op::Break { depth, values } | Op::Continue { depth, values } => {
                     let values = values.iter().map(|value| self.known(*value)).collect();
                     let at = self.loops.len() - 1 - *depth as usize;
@@ -139,16 +142,18 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Entries where ways join, each with its condition; the last one is what remains.
-    fn join_slots(&mut self, ways: Vec<(Way, Slots)>) -> Slots {
+    pub(super) fn join_slots(&mut self, ways: Vec<(Way, Slots)>) -> Slots {
         let all: BTreeSet<(usize, usize)> =
-            ways.iter().flat_map(|(_, slots)| slots.keys().copied()).collect();
-        let mut joined = Slots::new();
+            ways.iter().flat_map(|(_, slots)| slots.entries.keys().copied()).collect();
+        let (apart, states): (Vec<Way>, Vec<Slots>) = ways.into_iter().unzip();
+        let ways: Vec<(Way, Slots)> = self.among(apart).into_iter().zip(states).collect();
+        let mut joined = Slots { stream: self.join_streams(&ways), ..Slots::default() };
         for (table, key) in all {
             let untouched = self.untouched(table, key);
             // Asked for on some ways only: on others it is as it was.
             let list: Vec<(&Way, &Slot)> = ways
                 .iter()
-                .map(|(way, slots)| (way, slots.get(&(table, key)).unwrap_or(&untouched)))
+                .map(|(way, slots)| (way, slots.entries.get(&(table, key)).unwrap_or(&untouched)))
                 .collect();
             let width = self.dag.tables[table].value_bits;
             let mut pick = |wanted: &str, width: u32, part: &dyn Fn(&Slot) -> String| {
@@ -169,7 +174,7 @@ impl Walk<'_, '_, '_> {
                 list.iter().flat_map(|(_, slot)| slot.changes.iter().copied()).collect();
             changes.sort_unstable();
             changes.dedup();
-            joined.insert((table, key), Slot { hit, value, changes });
+            joined.entries.insert((table, key), Slot { hit, value, changes });
         }
         joined
     }
@@ -293,7 +298,7 @@ impl Walk<'_, '_, '_> {
             let op = &self.body.insts[*inst].op;
             let effects = op.effects();
             (effects.packet_write.is_some() && !matches!(op, Op::Emit { .. }))
-                || effects.ordered
+                || (effects.ordered && !matches!(op, Op::Random) && !self.waits_alone(op))
                 || op.regions().any(|inner| self.moves_packet(inner))
         })
     }

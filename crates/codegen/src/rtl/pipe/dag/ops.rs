@@ -7,6 +7,7 @@ impl Walk<'_, '_, '_> {
         let inst = &self.body.insts[id];
         match &inst.op {
             Op::Int(_) | Op::Zero => Ok(()),
+            Op::Extern { .. } => self.no("a function of C"),
             Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, a, b)
                 if !divides_by_wires(self.low.ty(*a), self.low.constant(*b)) =>
             {
@@ -33,8 +34,9 @@ impl Walk<'_, '_, '_> {
                 if let Some(last) = wires.last_mut() {
                     last.name = name;
                 }
+                // What another handler has made of the same bits may be a key, which is to be the same one here.
                 if let [wire] = &wires[..]
-                    && wire.delay > 0
+                    && (wire.delay > 0 || self.received > 0)
                     && let Some(known) = self.dag.made.get(&(wire.width, wire.value.clone()))
                 {
                     let known = known.clone();
@@ -60,6 +62,11 @@ impl Walk<'_, '_, '_> {
                 self.payload_sum(way, inst.results[0], *sum, *len)
             }
             Op::Drop { reason, .. } => self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32()))),
+            Op::Generate { event, args }
+                if self.dag.program.events[*event].direction == Direction::Internal =>
+            {
+                self.enqueue(*event, args, way)
+            }
             Op::Generate { event, args } => {
                 let name = self.dag.program.events[*event].name.clone();
                 self.settle();
@@ -81,9 +88,14 @@ impl Walk<'_, '_, '_> {
             | Op::Update { .. }
             | Op::Delete { .. }
             | Op::Commute { .. } => self.table_op(id, way),
-            Op::Random => self.no("random numbers"),
-            Op::Extern { .. } => self.no("a function of C"),
-            Op::Log { .. } => self.no("a message to the developer"),
+            Op::Random => {
+                self.draw(inst.results[0]);
+                Ok(())
+            }
+            Op::Log { format, args } => {
+                self.log(format, args, way);
+                Ok(())
+            }
             Op::BufAppend { .. }
             | Op::BufLen { .. }
             | Op::BufRead { .. }

@@ -56,7 +56,9 @@ impl Walk<'_, '_, '_> {
 
     /// As many bytes as there are on whichever way was taken.
     fn ragged<'w>(&mut self, ways: impl Iterator<Item = (&'w Way, &'w u32)>, parts: usize) -> Ragged {
-        let ways: Vec<(&Way, u32)> = ways.map(|(way, length)| (way, *length)).collect();
+        let (ways, lengths): (Vec<Way>, Vec<u32>) = ways.map(|(way, length)| (way.clone(), *length)).unzip();
+        let ways = self.among(ways);
+        let ways: Vec<(&Way, u32)> = ways.iter().zip(lengths).collect();
         let lengths = ways.iter().map(|(_, length)| *length);
         let (least, most) = (lengths.clone().min().unwrap_or(0), lengths.clone().max().unwrap_or(0));
         let texts: Vec<String> = lengths.map(|length| number(16, u64::from(length))).collect();

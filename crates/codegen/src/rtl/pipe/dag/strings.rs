@@ -70,7 +70,7 @@ impl Walk<'_, '_, '_> {
     fn change_string(&mut self, (table, key): (TableId, usize), when: String, hit: String, value: String) {
         let at = table.as_u32() as usize;
         let width = self.dag.tables[at].value_bits;
-        let last = self.slots.get(&(at, key)).and_then(|slot| slot.changes.last().copied());
+        let last = self.slots.entries.get(&(at, key)).and_then(|slot| slot.changes.last().copied());
         let before = last.map(|last| (last, self.dag.access[at].changes[last].clone()));
         let Some((last, Change { when: first, value: Some(old), unless, .. })) = before else {
             return self.change((table, key), when, hit, Some(value));
@@ -85,7 +85,7 @@ impl Walk<'_, '_, '_> {
             chosen = self.wire("entry", width, format!("{added} ? {value} : {old}"), timing::CHOOSE);
         }
         self.dag.access[at].changes[last].value = Some(chosen);
-        if let Some(slot) = self.slots.get_mut(&(at, key)) {
+        if let Some(slot) = self.slots.entries.get_mut(&(at, key)) {
             (slot.hit, slot.value) = (hit, value);
         }
     }
