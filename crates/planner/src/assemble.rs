@@ -240,7 +240,11 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
             } else if steer.by.is_empty() || candidate.mapping.locked[s] {
                 Steering::RoundRobin
             } else if inside {
-                Steering::Key { param: steer::by_param(program, event, &steer.by) }
+                let param = match steer.instances {
+                    Some(_) => steer::number_param(program, event, &steer.by),
+                    None => steer::by_param(program, event, &steer.by),
+                };
+                Steering::Key { param, instances: steer.instances }
             } else {
                 spread(program, &steer.by, target.spread.kind)
             };

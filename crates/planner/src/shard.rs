@@ -206,7 +206,9 @@ pub struct Steer {
     pub ability: Ability,
     /// What its events are steered by, in terms of its own event; empty: any replica will do.
     pub by: BTreeSet<Origin>,
-    /// The same in terms of the packet that entered, where it can be said so.
+    /// `by` is the number of an instance, of so many, and replicas have ranges of them.
+    pub instances: Option<u32>,
+    /// `by` in terms of the packet that entered, where it can be said so.
     pub entry: BTreeSet<Origin>,
     /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
     pub reorder: bool,
@@ -252,11 +254,16 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             Ability::Free if entry => (Ability::Free, shared.clone()),
             other => (other.clone(), BTreeSet::new()),
         };
+        let mut instances = None;
         if !entry {
             by.retain(crate::steer::computable);
             if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
                 ability =
                     Ability::Single("what its tables are keyed by is computed here, not before".to_string());
+            }
+            let numbered = crate::number::of_stage(program, &stages[s], &ability);
+            if let Some((number, count)) = numbered.filter(|(number, _)| crate::steer::computable(number)) {
+                (by, instances) = (BTreeSet::from([number]), Some(count));
             }
         }
         if entry {
@@ -278,6 +285,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             ability =
                 Ability::Single(format!("`{name}` hands packets to AF_XDP sockets, which take one sender"));
             by.clear();
+            instances = None;
         }
         let state = !matches!(ability, Ability::Free);
         let keys: BTreeSet<Origin> = match &ability {
@@ -306,10 +314,10 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         let ordered = ordered || (one_way && !reorder);
         let most = match &ability {
             Ability::Single(_) => 1,
-            _ => limit(s),
+            _ => limit(s).min(instances.unwrap_or(u32::MAX)),
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
-        list.push(Steer { ability, by, entry: entry_terms, reorder: !ordered, most });
+        list.push(Steer { ability, by, instances, entry: entry_terms, reorder: !ordered, most });
     }
     // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
     // several senders give it has to sort it too.

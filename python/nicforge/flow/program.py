@@ -46,6 +46,7 @@ class Program:
         self._collect()
         self._check()
         self._flow()
+        queues.check_numbers(self)
         self._name()
 
     def _collect(self) -> None:

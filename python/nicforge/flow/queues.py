@@ -5,7 +5,8 @@ much of a byte string goes along; the handler gets what they found and calls the
 
 **Instances.** The number of an entry's instance goes along, and the handler counts in a table by that number. Accesses of one
 entry of a table happen in order and on one core at a time, on all targets and in all plans; so are, by that, the entries
-of an instance handled.
+of an instance handled. The table is one by number (`NF_BY_NUMBER`): where the queue has as many cores as instances, each has
+the one of its own number, else ranges of them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Queues:
         """Entries handled by each instance, and entries of no instance that have no packet to drop."""
         if queue.instance is None:
             return []
-        tables = [Table(f"{queue.name}_handled", "array", u32, u64, queue.instances, queue.place)]
+        tables = [Table(f"{queue.name}_handled", "array", u32, u64, queue.instances, queue.place, by_number=True)]
         if packet not in queue.to.inp.types:
             tables.append(Table(f"{queue.name}_refused", "array", u32, u64, 1, queue.place))
         return tables
@@ -158,6 +159,8 @@ class Queues:
                 table = f"{queue.name}_handled"
                 add("    uint64_t handled;", f"    nf_lookup(&{table}, nf_instance, &handled);")
                 add(f"    nf_update(&{table}, nf_instance, handled + 1);")
+            if queue.number is not None:
+                add(f"    {parameter(_numbered(queue, self._states(queue)), None)}.{queue.number} = nf_instance;")
             for at, ((state, name, _), part) in enumerate(zip(self._by_size(queue), of, strict=True)):
                 add(f"    for (uint32_t i = 0; i < {_length(part)}; i++)")
                 add(f"        {parameter(state, None)}.{name}.b[i] = {_part(at)}.b[i];")
@@ -177,6 +180,26 @@ def _part(at: int) -> str:
 def where(side: str | None, replicas: int | None) -> list[str]:
     """Annotations of a handler."""
     return [*([f"NF_ON({side});"] if side else []), *([f"NF_MAX_REPLICAS({replicas});"] if replicas else [])]
+
+
+def check_numbers(program) -> None:
+    """Raises FlowError where the number of an instance has no field to go to."""
+    for queue in program.queues:
+        if queue.number is not None:
+            _numbered(queue, program.states[queue.to])
+
+
+def _numbered(queue: Queue, states: list[type[State]]) -> type[State]:
+    """The state whose field gets the number of the instance."""
+    for state in states:
+        field = state.fields.get(queue.number)
+        if field is not None and not field.type.count and not isinstance(field.type, Struct):
+            return state
+    raise FlowError(
+        f"{queue} gives the number of its instance to `{queue.number}`, which is no integer field of a state behind it",
+        queue.place,
+        "name a field of an element behind the queue",
+    )
 
 
 def check_waiting(program) -> None:

@@ -52,6 +52,8 @@ pub enum SteerBy {
     RoundRobin,
     /// Parameters, or members of them: number of the parameter, then of the members.
     Params(Vec<(usize, Vec<u32>)>),
+    /// A parameter that is a number below so many instances, which replicas have in ranges.
+    Number(usize, u32),
     /// Bytes of the frame, for `net_recv`: offset and length. Bytes behind its end count as zero.
     Frame(Vec<(u32, u32)>),
     /// The same, other ones for every port.
@@ -181,6 +183,7 @@ fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
             SteerBy::Params(paths) => {
                 paths.iter().all(|(at, path)| param_type(program, event, *at, path).is_some())
             }
+            SteerBy::Number(at, _) => param_type(program, event, *at, &[]).is_some_and(|ty| ty.is_int()),
             SteerBy::Frame(bytes) => event.name == "net_recv" && inside_frame(bytes),
             SteerBy::FrameByPort(ports) => {
                 event.name == "net_recv" && ports.iter().all(|bytes| inside_frame(bytes))
@@ -450,6 +453,17 @@ fn steer(program: &Program, pipeline: &Pipeline) -> String {
                     .map(|(at, path)| param_bytes(program, pipeline, steering.event, *at, path))
                     .collect();
                 hash_of(&mut out, &parts, false);
+            }
+            SteerBy::Number(at, instances) => {
+                let (at, size) = param_bytes(program, pipeline, steering.event, *at, &[]);
+                out.push_str("        u32 number = 0;\n");
+                let _ = writeln!(out, "        memcpy(&number, (const u8 *)params + {at}, {});", size.min(4));
+                // Rounded up, so that the product with the replicas is of the right one.
+                let _ = writeln!(
+                    out,
+                    "        return (u32)((((u64)(number % {instances}) << 32) + {}) / {instances});",
+                    instances - 1
+                );
             }
         }
         out.push_str("    }\n");
