@@ -138,7 +138,9 @@ def test_an_instance_of_a_queue_knows_its_number(capture):
     for target in ("dpdk", "liquidio"):
         assert "5 of 5 events" in found.verify(target, "--pcap", path)
     here = line_of_here(__file__, "# chooses")
-    refused(lambda: program(number="most"), "gives the number of its instance to `most`, which is no integer field", line=here)
+    refused(
+        lambda: program(number="most"), "gives the number of its instance to `most`, which is no integer field", line=here
+    )
 
 
 def test_instances_out_of_range_are_given_up_and_counted(capture):
