@@ -28,10 +28,13 @@ class Queues:
     def _states(self, queue: Queue) -> list[type[State]]:
         return self.program.states[queue.to]
 
+    def _strings(self, queue: Queue) -> list[tuple[type[State], str, Field]]:
+        """The byte strings that have sizes, with their states."""
+        return [(state, name, field) for state in self._states(queue) for name, field in variable(state)]
+
     def _by_size(self, queue: Queue) -> list[tuple[type[State], str, Field]]:
-        """The byte strings that the queue carries by their sizes, with their states."""
-        every = [(state, name, field) for state in self._states(queue) for name, field in variable(state)]
-        return every[:BY_SIZE]
+        """Those of them of which each length has a handler."""
+        return self._strings(queue)[:BY_SIZE]
 
     def _handlers(self, queue: Queue) -> list[tuple[str, tuple[Struct, ...]]]:
         """The handlers behind a queue: one, or one for each length of its byte strings, the shortest first."""
@@ -118,10 +121,14 @@ class Queues:
         chosen = [] if queue.instance is None else ["nf_instance"]
         words = [*self._given(queue), *(f"uint32_t {each}" for each in chosen)]
         add("", f"static void {queue.name}({', '.join(words)})", "{")
-        rest = {state: f"rest_{state.struct.name}" for state, _, _ in strings}
+        rest = {state: f"rest_{state.struct.name}" for state, _, _ in self._strings(queue)}
         add(*(f"    {state.struct.c} {name} = *{parameter(state, None)};" for state, name in rest.items()))
         for state, name, field in strings:
             add(f"    {rest[state]}.{name} = ({field.type.c}){{0}};")
+        for state, name, field in self._strings(queue)[BY_SIZE:]:
+            own = parameter(state, None)
+            add(f"    for (uint32_t i = 0; i < {field.type.members['b'].count}; i++)")
+            add(f"        {rest[state]}.{name}.b[i] = i < {own}->{field.size} ? {own}->{name}.b[i] : 0;")
         states = [rest.get(each, f"*{parameter(each, None)}") for each in self._states(queue)]
         handlers = self._handlers(queue)
         for number, (handler, of) in enumerate(handlers):

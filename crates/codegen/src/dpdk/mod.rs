@@ -295,6 +295,12 @@ fn file(program: &Program, pipeline: &Pipeline, host: &HostArtifact, sharded: &[
             words.join(", ")
         );
     }
+    let sizes: Vec<String> = host.event_sizes.iter().map(u32::to_string).collect();
+    let _ = writeln!(
+        out,
+        "static const u32 nf_event_bytes[NF_EVENTS] __attribute__((unused)) = {{{}}};\n",
+        sizes.join(", ")
+    );
     let entry = input(program, "net_recv").and_then(|event| host.handlers.iter().find(|h| h.event == event));
     let entry = entry.map_or("", |handler| handler.name.as_str());
     let _ = writeln!(out, "#define nf_enter(env, params) {entry}((env), (const void *)(params))\n");
