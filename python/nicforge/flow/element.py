@@ -388,7 +388,7 @@ class Queue:
             raise FlowError(
                 f"{self} leads to {target}",
                 caller(),
-                "inputs meet at a fork on their side of a queue: put an element between",
+                "behind a queue is an element: put one between",
             )
         if not isinstance(target, Element):
             raise FlowError(f"{self} can be connected to an element only", caller())

@@ -15,6 +15,7 @@ import itertools
 
 from .element import Queue
 from .errors import FlowError
+from .joins import Join
 from .state import BY_SIZE, Field, State, arrows, parameter, parts, variable
 from .types import Struct, Table, packet, u32, u64
 
@@ -49,6 +50,7 @@ class Queues:
     def names(self, queue: Queue) -> list[str]:
         """Names of functions that are the queue's."""
         more = [f"{queue.name}_choose"] if queue.instance is not None else []
+        more += [self.entrance(queue)] if self._counted(queue) else []
         return [queue.name, *(name for name, _ in self._handlers(queue)), *more]
 
     def tables(self, queue: Queue) -> list[Table]:
@@ -60,16 +62,26 @@ class Queues:
             tables.append(Table(f"{queue.name}_refused", "array", u32, u64, 1, queue.place))
         return tables
 
+    def joins(self, queue: Queue) -> list[Join]:
+        """Joins behind the queue whose values wait before it: its entries carry them."""
+        return [join for join in self.program.joins if queue in join.queues and join.struct is not None]
+
+    def entrance(self, queue: Queue) -> str:
+        """The function that enqueues, where somebody counts how often."""
+        return f"{queue.name}_enter"
+
     def _given(self, queue: Queue, own: bool = False) -> list[str]:
         """The parameters of functions before the queue."""
         words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
         name = queue.to.state if own else None
-        return [*words, *(f"{state.struct.c} *{parameter(state, name)}" for state in self._states(queue))]
+        words += [f"{state.struct.c} *{parameter(state, name)}" for state in self._states(queue)]
+        return [*words, *(f"{join.struct.c} *{join.variable}" for join in self.joins(queue))]
 
     def _handed(self, queue: Queue, of: tuple[Struct, ...]) -> str:
         """The parameters of a handler."""
         words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
         words += [f"{state.struct.c} {parameter(state, None)}" for state in self._states(queue)]
+        words += [f"{join.struct.c} {join.variable}" for join in self.joins(queue)]
         words += ["uint32_t nf_instance"] if queue.instance is not None else []
         return ", ".join([*words, *(f"{part.c} {_part(at)}" for at, part in enumerate(of))]) or "void"
 
@@ -81,8 +93,17 @@ class Queues:
     # -- before the queue ------------------------------------------------------------------------------------------------
 
     def call(self, queue: Queue, values: list[str]) -> str:
-        """The statement by which an output hands something on; it has states by their address."""
+        """The statement by which an output hands something on; it has states and joins by their address."""
         states = [parameter(state, None) for state in self._states(queue)]
+        joins = [join.variable for join in self.joins(queue)]
+        if self._counted(queue):
+            return f"{self.entrance(queue)}({', '.join([*values, *states, *joins])});"
+        return self._hand(queue, values, [*states, *joins])
+
+    def _counted(self, queue: Queue) -> bool:
+        return any(join.queues[:1] == [queue] for join in self.program.joins)
+
+    def _hand(self, queue: Queue, values: list[str], states: list[str]) -> str:
         if queue.instance is not None:
             return f"{queue.name}_choose({', '.join([*values, *states])});"
         return self._onward(queue, values, states, [])
@@ -96,6 +117,12 @@ class Queues:
         """Functions between outputs and the queue."""
         self._by_length(queue)
         self._choose(queue)
+        if self._counted(queue):
+            states = [parameter(state, None) for state in self._states(queue)]
+            states += [join.variable for join in self.joins(queue)]
+            call = self._hand(queue, list(queue.to.inp.values), states)
+            self.writer.add("", f"static void {self.entrance(queue)}({', '.join(self._given(queue))})", "{")
+            self.writer.add(f"    {call}", "}", place=queue.place)
 
     def _choose(self, queue: Queue) -> None:
         """Checks the number of the instance."""
@@ -110,6 +137,7 @@ class Queues:
         add(f"    uint32_t nf_instance = {arrows(queue.instance)};", place=queue.place)
         add(f"    if (nf_instance >= {queue.instances}) {{", f"        {give_up}", "        return;", "    }")
         states = [parameter(state, queue.to.state) for state in self._states(queue)]
+        states += [join.variable for join in self.joins(queue)]
         add(f"    {self._onward(queue, list(queue.to.inp.values), states, ['nf_instance'])}", "}", place=queue.place)
 
     def _by_length(self, queue: Queue) -> None:
@@ -130,6 +158,7 @@ class Queues:
             add(f"    for (uint32_t i = 0; i < {field.type.members['b'].count}; i++)")
             add(f"        {rest[state]}.{name}.b[i] = i < {own}->{field.size} ? {own}->{name}.b[i] : 0;")
         states = [rest.get(each, f"*{parameter(each, None)}") for each in self._states(queue)]
+        states += [f"*{join.variable}" for join in self.joins(queue)]
         handlers = self._handlers(queue)
         for number, (handler, of) in enumerate(handlers):
             fits = [
@@ -172,6 +201,7 @@ class Queues:
                 add(f"    for (uint32_t i = 0; i < {_length(part)}; i++)")
                 add(f"        {parameter(state, None)}.{name}.b[i] = {_part(at)}.b[i];")
             words = [*queue.to.inp.values, *(f"&{parameter(each, None)}" for each in self._states(queue))]
+            words += [f"&{join.variable}" for join in self.joins(queue)]
             add(f"    {self.writer.name_of(queue.to)}({', '.join(words)});", "}")
 
 
