@@ -243,7 +243,7 @@ def test_values_wait_in_the_entry_of_a_queue(capture, needs_root):
     program = across()
     assert program.carried() == {"far": {"decide_join": 8}}
     for target in ("dpdk", "liquidio"):
-        assert "of 350 events" in program.verify(target, "--pcap", str(TRAFFIC))
+        assert "1259 of 1259 events" in program.verify(target, "--pcap", str(TRAFFIC))
     assert across(side="host").verify("xdp", "--pcap", str(TRAFFIC))
 
 
