@@ -15,8 +15,8 @@ are counted in the C of the fork and of everything between (`NF_FIRES` with `tog
 none of them.
 
 **Across a queue.** One input may be fed behind a queue: an entry carries what waits for it, and that input starts the join
-there. So all other inputs are fed before the packet enters the queue. If two inputs are behind queues there are two entries of
-one packet, and nothing says which belong together: that is refused.
+there. So all other inputs are fed before the packet enters the queue. If two inputs are behind queues there are two entries
+of one packet, and nothing says which belong together: that is refused.
 
 **Orders.** An output that leads to several elements runs them in the order of their connection, and
 `run_order(first, second)` puts one way before another. Outputs of one element run when its body calls them.
