@@ -321,6 +321,54 @@ def test_two_byte_strings_cross_by_their_sizes(capture):
         assert "24 of 24 events" in program.verify(target, "--pcap", path)
 
 
+class Question(State):
+    key = Field(u32)
+    answer = Field(bytes_(64))
+    before = Field(u8[32], initial=0)
+    tries = Field(u16, initial=0)
+
+
+def test_queues_of_the_kernel_carry_what_lives(capture, needs_root):
+    """Behind the queue the state is one struct again; what is only read before it, or written behind it, does not cross."""
+
+    class Ask(Element):
+        inp, out, state = In(pkt=packet), Out(packet), Question
+        body = """
+            uint8_t b = 0;
+            nf_load(pkt, 0, &b);
+            state->before[0] = b;
+            state->key = state->before[0] + 1;
+            state->tries = b & 1;
+            out(pkt);
+        """
+
+    class Answer(Element):
+        inp, out, state = In(pkt=packet), Out(packet), Question
+        body = """
+            if (state->key > 4)
+                state->tries = state->tries + 2;
+            struct bytes_64 answer;
+            for (uint32_t i = 0; i < 64; i++)
+                answer.b[i] = state->key + i;
+            state->answer = answer;
+            out(pkt);
+        """
+
+    class Send(Element):
+        inp, state = In(pkt=packet), Question
+        body = "nf_store(pkt, 16, &state->answer);\nnf_send(pkt, state->tries & 1);"
+
+    network = FromNet()
+    network >> Ask() >> Queue("ask", side="host") >> Answer() >> Queue("tell", side="nic") >> Send()
+    program = Program("questions", network)
+    plan = json.loads(program.tool().run("plan", "--target", "xdp", "--json"))
+    carried = {edge["event"]: {each["name"]: each["bytes"] for each in edge["values"]} for edge in plan["edges"]}
+    assert carried["ask"] == {"key": 4, "tries": 2}, carried
+    assert sum(carried["tell"].values()) <= 66, carried
+    path = capture([bytes([number]) * 90 for number in range(10)])
+    assert "10 of 10 events" in program.verify("xdp", "--pcap", path)
+
+
 class Three(State):
     length = Field(u32, initial=0)
     few = Field(u8, initial=0)
