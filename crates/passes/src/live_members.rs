@@ -93,7 +93,7 @@ fn living(
         return None;
     }
     let passes: [&dyn Pass; 4] = [&Fold, &SimplifyControl, &Cse, &Dce];
-    while passes.into_iter().fold(false, |changed, pass| pass.run(&mut trial) || changed) {}
+    while passes.into_iter().any(|pass| pass.run(&mut trial)) {}
     let all = users(&trial, handler);
     Some(all[all.len() - count..].iter().map(|users| !users.is_empty()).collect())
 }
