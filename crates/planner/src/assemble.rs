@@ -10,12 +10,13 @@ use nicforge_plan::{
 };
 use nicforge_target::{Device, Scope, SpreadKind, Target};
 
+use crate::ability::Ability;
 use crate::context;
 use crate::instance::{Config, ContextUse};
 use crate::mapping::{self, Limit};
 use crate::origin::Origin;
 use crate::search::{Candidate, Found, limit_words};
-use crate::shard::{self, Ability};
+use crate::shard;
 use crate::steer;
 use crate::toeplitz;
 
@@ -132,6 +133,14 @@ fn stages(candidate: &Candidate, target: &Target) -> Vec<Stage> {
                 Ability::Sharded(_) => Replication::Sharded {
                     by: steer.by.iter().map(|leaf| shard::describe(program, handlers, leaf)).collect(),
                 },
+                Ability::Meeting(parts) => {
+                    let mut by: Vec<String> = parts
+                        .iter()
+                        .map(|(handler, part)| shard::describe(program, &[*handler], part))
+                        .collect();
+                    by.dedup();
+                    Replication::Sharded { by: vec![by.join(" = ")] }
+                }
                 Ability::Single(reason) => Replication::Single { reason: reason.clone() },
             };
             let cycles = mapping.cycles[s];
@@ -240,9 +249,10 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
             } else if steer.by.is_empty() || candidate.mapping.locked[s] {
                 Steering::RoundRobin
             } else if inside {
+                let by = steer.of(*handler);
                 let param = match steer.instances {
-                    Some(_) => steer::number_param(program, event, &steer.by),
-                    None => steer::by_param(program, event, &steer.by),
+                    Some(_) => steer::number_param(program, event, by),
+                    None => steer::by_param(program, event, by, steer.hashed(*handler) > 0),
                 };
                 Steering::Key { param, instances: steer.instances }
             } else {

@@ -8,8 +8,9 @@ use nicforge_target::accelerate;
 use nicforge_target::cost::{self, HandlerCost, Traffic};
 use nicforge_target::{Device, Generator, OpCosts, TableLayout, Target, UnitGroup};
 
+use crate::ability::Ability;
 use crate::mapping::{Edge, Instance, LinkCost, StageNeed, TableNeed, UnitCost};
-use crate::shard::{self, Ability, Steer};
+use crate::shard::{self, Steer};
 use crate::stages::calls_c;
 use crate::{skew, steer};
 
@@ -188,8 +189,10 @@ pub fn instance(
                             }
                         }
                         for (event, rate) in &costs[of(*handler)][g].generates {
-                            let to = program.handler_of(*event).and_then(stage_of);
-                            own += to.map_or(0.0, |to| rate * steering_cycles(&steers[to], prices));
+                            let to = program.handler_of(*event).and_then(|to| Some((to, stage_of(to)?)));
+                            own += to.map_or(0.0, |(handler, to)| {
+                                rate * steering_cycles(&steers[to], handler, prices)
+                            });
                         }
                         cycles += own * share(*handler);
                         wait_ns += costs[of(*handler)][g].wait_ns * share(*handler);
@@ -218,7 +221,7 @@ pub fn instance(
                 handlers.iter().filter_map(|h| config.pin_replicas.get(&program.handlers[*h].name)).min();
             // A flow stays with one replica.
             let by_flows = match steer.ability {
-                Ability::Sharded(_) => flows,
+                Ability::Sharded(_) | Ability::Meeting(_) => flows,
                 _ => u32::MAX,
             };
             // Threads of the host are what a program asks for; units of a NIC are what it may use.
@@ -278,8 +281,8 @@ pub fn instance(
 }
 
 /// Cycles of a sender for the number that steers one event to a replica. A receiver that may have several is taken to have them.
-fn steering_cycles(steer: &Steer, prices: &OpCosts) -> f64 {
-    let parts = if steer.most > 1 { steer::hashed(&steer.by) } else { 0 };
+fn steering_cycles(steer: &Steer, handler: HandlerId, prices: &OpCosts) -> f64 {
+    let parts = if steer.most > 1 { steer.hashed(handler) } else { 0 };
     parts as f64 * (prices.field + prices.hash + prices.hash_byte * 8.0)
 }
 
@@ -385,7 +388,7 @@ fn edges(
             let rate: f64 = cost.generates.iter().filter(|(e, _)| *e == data.event).map(|(_, r)| r).sum();
             let Some(from) = stage_of(sender).filter(|from| *from != to && rate > 0.0) else { continue };
             let by = &steers[to];
-            let steered = if by.most > 1 && steer::hashed(&by.by) > 0 { steer::BYTES } else { 0 };
+            let steered = if by.most > 1 && by.hashed(handler) > 0 { steer::BYTES } else { 0 };
             let bytes = event.params.iter().map(|param| program.size_of(param.ty)).sum::<u32>() + steered;
             let has_packet = event.params.iter().any(|param| param.ty == nicforge_ir::Type::Packet);
             let sends = costs[handler.as_u32() as usize][0].sends;

@@ -5,6 +5,7 @@
 //!
 //! Architecture invariant: the planner never reads source text and generates no code.
 
+pub mod ability;
 pub mod assemble;
 pub mod context;
 pub mod cut;

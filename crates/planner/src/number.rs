@@ -2,8 +2,9 @@
 
 use nicforge_ir::{HandlerId, Program, Type};
 
+use crate::ability::Ability;
 use crate::origin::{Origin, Shape, sites};
-use crate::shard::{Ability, table_of};
+use crate::shard::table_of;
 
 /// What a stage's events have as their number, in terms of its own event, and how many numbers there are. None if no table of the
 /// stage asks for it, if two that ask are of different sizes or ask for different numbers, or if the number is no parameter that it

@@ -15,11 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nicforge_ir::{Body, Direction, EventId, HandlerId, InstId, Op, Program, TableId, Type};
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, TableId};
 use nicforge_target::{LinkKind, Reorder, SpreadKind, Target};
 
+use crate::ability::{Ability, ability};
 use crate::origin::{Origin, Shape, Site, sites};
-use crate::stages::{calls_c, gives_to_host, senders, sends_to, takes_packets};
+use crate::stages::{gives_to_host, senders, sends_to, takes_packets};
 
 /// Tables that handlers write other than by commutative ops, per program.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
@@ -66,140 +67,6 @@ pub fn table_of(op: &Op) -> Option<TableId> {
     effects.table_write.or(effects.table_read)
 }
 
-/// How a stage may be replicated.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ability {
-    /// No state that must not be divided.
-    Free,
-    /// Parts of the event that are in every key, in terms of the stage's own event.
-    Sharded(BTreeSet<Origin>),
-    /// One replica, and why.
-    Single(String),
-}
-
-/// Decides by the keys of all accesses.
-pub fn ability(program: &Program, handlers: &[HandlerId]) -> Ability {
-    let mutable = mutable(program);
-    let touched = |handler: HandlerId| {
-        sites(program, handler, &|op| table_of(op).is_some_and(|table| mutable.contains(&table)))
-    };
-    if let Some(name) = handlers.iter().find_map(|handler| calls_c(program, *handler)) {
-        return Ability::Single(format!(
-            "`{name}` is a function of C that may have state (its declaration has no __attribute__((const)))"
-        ));
-    }
-    let with_state: Vec<HandlerId> = handlers.iter().copied().filter(|h| !touched(*h).is_empty()).collect();
-    let [handler] = with_state[..] else {
-        let [first, second, ..] = with_state[..] else { return Ability::Free };
-        let name = |h: HandlerId| &program.handlers[h].name;
-        return Ability::Single(format!("`{}` and `{}` share tables", name(first), name(second)));
-    };
-    let body = &program.handlers[handler].body;
-    // Two events meet in an entry if their keys are equal member by member. So what decides the replica must be the same member of
-    // every key of one table; between tables it only has to be the same value.
-    let mut of_table: BTreeMap<TableId, (BTreeSet<(usize, Origin)>, InstId)> = BTreeMap::new();
-    for site in touched(handler) {
-        let Some(table) = table_of(&body.insts[site.inst].op) else { continue };
-        let key = site.operands.first().cloned().unwrap_or(Shape::Other);
-        let leaves: BTreeSet<(usize, Origin)> = key
-            .leaves()
-            .into_iter()
-            .enumerate()
-            .filter(|(_, leaf)| !matches!(leaf, Origin::Const(_)) && leaf.is_pure() && site.trusts(leaf))
-            .map(|(at, leaf)| (at, leaf.clone()))
-            .collect();
-        if leaves.is_empty() {
-            let constant = key.leaves().iter().all(|leaf| matches!(leaf, Origin::Const(_)));
-            let why = if constant && !key.leaves().is_empty() {
-                "always the same entry"
-            } else {
-                "by a key that is not a function of the event"
-            };
-            let name = &program.tables[table].name;
-            return Ability::Single(format!(
-                "`{name}` is accessed {why} ({})",
-                place(program, body, site.inst)
-            ));
-        }
-        let known = of_table.remove(&table);
-        let (both, first) = match known {
-            None => (leaves, site.inst),
-            Some((known, first)) => (known.intersection(&leaves).cloned().collect(), first),
-        };
-        if both.is_empty() {
-            let name = &program.tables[table].name;
-            return Ability::Single(format!(
-                "`{name}` is accessed by keys that have no member in common ({} and {})",
-                place(program, body, first),
-                place(program, body, site.inst)
-            ));
-        }
-        of_table.insert(table, (both, first));
-    }
-    let mut common: Option<(BTreeSet<Origin>, TableId, InstId)> = None;
-    for (table, (leaves, inst)) in of_table {
-        let leaves: BTreeSet<Origin> = leaves.into_iter().map(|(_, leaf)| leaf.undressed().clone()).collect();
-        common = Some(match common {
-            None => (leaves, table, inst),
-            Some((known, other, first)) => {
-                let both: BTreeSet<Origin> = known.intersection(&leaves).cloned().collect();
-                if both.is_empty() {
-                    return Ability::Single(format!(
-                        "the keys of `{}` ({}) and `{}` ({}) have nothing in common",
-                        program.tables[other].name,
-                        place(program, body, first),
-                        program.tables[table].name,
-                        place(program, body, inst)
-                    ));
-                }
-                (both, other, first)
-            }
-        });
-    }
-    let Some((leaves, ..)) = common else { return Ability::Free };
-    if !leaves.iter().any(|leaf| varied(program, handler, leaf)) {
-        let names: Vec<String> = leaves.iter().map(|leaf| describe(program, handlers, leaf)).collect();
-        return Ability::Single(format!(
-            "all that its keys have in common is {}, which has few values",
-            names.join(", ")
-        ));
-    }
-    Ability::Sharded(leaves)
-}
-
-/// Whether a part of events is different enough between flows to spread them: types of protocols are not.
-fn varied(program: &Program, handler: HandlerId, leaf: &Origin) -> bool {
-    match leaf {
-        Origin::Frame { offset, bits, .. } => *bits >= 16 && *offset != 12,
-        Origin::Const(_) | Origin::Port => false,
-        Origin::Op {
-            name: "eq" | "ne" | "ult" | "ule" | "ugt" | "uge" | "slt" | "sle" | "sgt" | "sge",
-            ..
-        } => false,
-        Origin::Op { name: "select", of, .. } => of[1..].iter().any(|part| varied(program, handler, part)),
-        Origin::Op { bits, .. } => *bits >= 16,
-        Origin::Param { index, path } => {
-            let event = &program.events[program.handlers[handler].event];
-            let mut ty = event.params.get(*index as usize).map(|param| param.ty);
-            for step in path {
-                ty = match ty {
-                    Some(Type::Struct(id)) => {
-                        program.structs[id].fields.get(*step as usize).map(|field| field.ty)
-                    }
-                    Some(Type::Array(id)) => Some(program.arrays[id].elem),
-                    other => other,
-                };
-            }
-            ty.is_some_and(|ty| program.size_of(ty) >= 2)
-        }
-        Origin::Value { .. } => true,
-    }
-}
-
-fn place(program: &Program, body: &Body, inst: InstId) -> String {
-    program.place(body.insts[inst].span)
-}
-
 /// What steering decided for a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steer {
@@ -208,12 +75,26 @@ pub struct Steer {
     pub by: BTreeSet<Origin>,
     /// `by` is the number of an instance, of so many, and replicas have ranges of them.
     pub instances: Option<u32>,
+    /// Where handlers have events of their own: what those of each are steered by, always by a hash.
+    pub each: BTreeMap<HandlerId, BTreeSet<Origin>>,
     /// `by` in terms of the packet that entered, where it can be said so.
     pub entry: BTreeSet<Origin>,
     /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
     pub reorder: bool,
     /// Replicas it may have.
     pub most: u32,
+}
+
+impl Steer {
+    /// What the events of one of its handlers are steered by.
+    pub fn of(&self, handler: HandlerId) -> &BTreeSet<Origin> {
+        self.each.get(&handler).unwrap_or(&self.by)
+    }
+
+    /// Parts that a sender hashes for each event of a handler; none where a whole parameter steers as it is.
+    pub fn hashed(&self, handler: HandlerId) -> usize {
+        if self.each.is_empty() { crate::steer::hashed(&self.by) } else { self.of(handler).len() }
+    }
 }
 
 /// Decides steering for all stages of a program on a target.
@@ -244,6 +125,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     let mut list: Vec<Steer> = Vec::new();
     for (s, ability) in abilities.iter().enumerate() {
         let entry = takes_packets(program, &stages[s]);
+        let mut each = BTreeMap::new();
         let (mut ability, mut by) = match ability {
             Ability::Sharded(leaves) => {
                 let chosen: BTreeSet<Origin> =
@@ -252,6 +134,11 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             }
             // Without state of its own it may as well keep together what later stages want together.
             Ability::Free if entry => (Ability::Free, shared.clone()),
+            Ability::Meeting(parts) => {
+                each =
+                    parts.iter().map(|(handler, part)| (*handler, BTreeSet::from([part.clone()]))).collect();
+                (ability.clone(), each.values().next().cloned().unwrap_or_default())
+            }
             other => (other.clone(), BTreeSet::new()),
         };
         let mut instances = None;
@@ -286,10 +173,12 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
                 Ability::Single(format!("`{name}` hands packets to AF_XDP sockets, which take one sender"));
             by.clear();
             instances = None;
+            each.clear();
         }
         let state = !matches!(ability, Ability::Free);
         let keys: BTreeSet<Origin> = match &ability {
             Ability::Sharded(leaves) => leaves.iter().map(|leaf| global(s, leaf)).collect(),
+            // Meeting: its handlers want no order.
             _ => BTreeSet::new(),
         };
         let together =
@@ -304,6 +193,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
                 if !single {
                     before.most = 1;
                     before.by.clear();
+                    before.each.clear();
                     before.ability = Ability::Single(format!(
                         "replicas would overtake one another before `{}`, and this target cannot restore order",
                         program.handlers[stages[s][0]].name
@@ -317,7 +207,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             _ => limit(s).min(instances.unwrap_or(u32::MAX)),
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
-        list.push(Steer { ability, by, instances, entry: entry_terms, reorder: !ordered, most });
+        list.push(Steer { ability, by, instances, each, entry: entry_terms, reorder: !ordered, most });
     }
     // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
     // several senders give it has to sort it too.

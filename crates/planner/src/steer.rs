@@ -30,6 +30,13 @@ pub fn computable(origin: &Origin) -> bool {
             of,
             ..
         } => of.iter().all(|part| computable(part)),
+        Origin::Op { name: "urem", of, .. } => {
+            computable(&of[0]) && matches!(&*of[1], Origin::Const(by) if *by > 0)
+        }
+        // Of a value that the event has as a whole.
+        Origin::Op { name: "hash", of, .. } => {
+            matches!(&of[..], [seed, _, value] if matches!(**seed, Origin::Const(_)) && matches!(**value, Origin::Param { .. }))
+        }
         _ => false,
     }
 }
@@ -45,9 +52,9 @@ pub fn hashed(by: &BTreeSet<Origin>) -> usize {
     }
 }
 
-/// Makes `event` say by one integer parameter what its receiver is steered by; the parameter's name.
-pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>) -> String {
-    if let (0, Some(Origin::Param { index, .. })) = (hashed(by), by.first()) {
+/// Makes `event` say by one integer parameter what its receiver is steered by; the parameter's name. With `hash` it is always a hash.
+pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>, hash: bool) -> String {
+    if let (false, Some(Origin::Param { index, .. })) = (hash, by.first()) {
         return program.events[event].params[*index as usize].name.clone();
     }
     let hash = |builder: &mut Builder<'_>, span| {
@@ -147,26 +154,9 @@ impl Builder<'_> {
     fn value(&mut self, origin: &Origin, span: Span) -> ValueId {
         match origin {
             Origin::Const(value) => self.add(Op::Int(*value), U64, span),
-            Origin::Param { index, path } => {
-                let (agg, mut ty) = (self.args[*index as usize], self.params[*index as usize]);
-                let mut steps = Vec::new();
-                for step in path {
-                    match ty {
-                        Type::Struct(id) => {
-                            ty = self.program.structs[id].fields[*step as usize].ty;
-                            steps.push(Proj::Field(*step));
-                        }
-                        Type::Array(id) => {
-                            ty = self.program.arrays[id].elem;
-                            let index = self.add(Op::Int(u64::from(*step)), U32, span);
-                            steps.push(Proj::Index(index));
-                        }
-                        Type::Int { .. } | Type::Packet => break,
-                    }
-                }
-                let part =
-                    if steps.is_empty() { agg } else { self.add(Op::Get { agg, path: steps }, ty, span) };
-                if ty.is_int() {
+            Origin::Param { .. } => {
+                let part = self.exact(origin, span);
+                if self.body.ty(part).is_int() {
                     // Equal values of one type stay equal however they are widened.
                     self.add(Op::Cast(part), U64, span)
                 } else {
@@ -185,6 +175,12 @@ impl Builder<'_> {
                 let holds = self.add(Op::Cmp(op, a, b), U1, span);
                 self.add(Op::Cast(holds), U64, span)
             }
+            Origin::Op { name: "hash", of, .. } => {
+                let seed = self.value(&of[0], span);
+                let seed = self.add(Op::Cast(seed), U32, span);
+                let value = self.exact(&of[2], span);
+                self.add(Op::Hash { seed, value }, U32, span)
+            }
             Origin::Op { name: "bswap", bits, of } => {
                 let value = self.value(&of[0], span);
                 let narrow = Type::Int { bits: *bits, signed: false };
@@ -200,6 +196,7 @@ impl Builder<'_> {
                     "xor" => Some(BinOp::Xor),
                     "and" => Some(BinOp::And),
                     "or" => Some(BinOp::Or),
+                    "urem" => Some(BinOp::Rem),
                     _ => None,
                 };
                 let value = match (op, of.get(1)) {
@@ -219,5 +216,27 @@ impl Builder<'_> {
             }
             Origin::Frame { .. } | Origin::Port | Origin::Value { .. } => self.add(Op::Int(0), U64, span),
         }
+    }
+
+    /// A part of a parameter, of its own type.
+    fn exact(&mut self, origin: &Origin, span: Span) -> ValueId {
+        let Origin::Param { index, path } = origin else { return self.add(Op::Int(0), U64, span) };
+        let (agg, mut ty) = (self.args[*index as usize], self.params[*index as usize]);
+        let mut steps = Vec::new();
+        for step in path {
+            match ty {
+                Type::Struct(id) => {
+                    ty = self.program.structs[id].fields[*step as usize].ty;
+                    steps.push(Proj::Field(*step));
+                }
+                Type::Array(id) => {
+                    ty = self.program.arrays[id].elem;
+                    let index = self.add(Op::Int(u64::from(*step)), U32, span);
+                    steps.push(Proj::Index(index));
+                }
+                Type::Int { .. } | Type::Packet => break,
+            }
+        }
+        if steps.is_empty() { agg } else { self.add(Op::Get { agg, path: steps }, ty, span) }
     }
 }

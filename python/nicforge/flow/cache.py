@@ -16,9 +16,9 @@
 `near.displaced` to `written`, an entry that had to make room. `regions.py` checks the graph: what leaves a region anywhere
 else, or takes another way to the state than the region's, would break the rules below.
 
-**Places.** A bucket (chosen by a hash of the key) has `ways` places, and the least recently used one makes room. An index (a
-hash table) says which place a key has; it never holds more than there are places. What is evicted is thus the program's and
-the same on every target, which it is not for tables of kind `lru`, and what is evicted can be handed on.
+**Places.** A bucket (chosen by a hash of the key) has `ways` places, and the least recently used one makes room. Each place
+has a tag, the key's hash. All of it is in arrays by the bucket's number, so that cores can have buckets of their own. What is
+evicted is the program's and the same on every target, which it is not for tables of kind `lru`, and can be handed on.
 
 **Write-through.** Writes go to the host like all else that is not a hit, and end in `update`. `on_miss` says whether an
 update of a key that is not in the cache brings it there. Everything the host answers goes through one queue to one handler of
@@ -93,13 +93,12 @@ class Cache:
             raise FlowError(f"{self} needs at least 1 bucket", self.place)
         self.allocates, self.back = on_miss == "allocate", policy == "write-back"
         counts = ("clock", "last", "dirty", "written", "stored")
-        head = {"used": u32[ways], **dict.fromkeys(counts, u32)}
+        head = {"used": u32[ways], "tag": u32[ways], **dict.fromkeys(counts, u32)}
         self.head = Struct(f"{name}_head", **head)
         self.heads = Table(name, "array", u32, self.head, buckets, self.place)
         keys = Table(f"{name}_keys", "array", u32, key, buckets * ways, self.place)
         values = Table(f"{name}_values", "array", u32, value, buckets * ways, self.place)
-        index = Table(f"{name}_index", "hash", key, u32, buckets * ways, self.place)
-        self.own = (self.heads, index, keys, values)
+        self.own = (self.heads, keys, values)
         self._made = 0
         channels = ("answers", "stored") if self.back else ("answers",)
         self.answers = Queue(f"{name}_back", side="nic", ordered=False, channels=channels)

@@ -1,10 +1,17 @@
 """What a cache's elements do, in C. `cache.py` says why.
 
 In these texts `@` stands for the cache's name, with which all names begin, so that they meet none of those the user carries
-along; `$key` and `$value` for what the user wrote. `used` is the bucket's clock when a place was used last, 0 if it is free.
+along; `$key` and `$value` for what the user wrote. `used` is the bucket's clock when a place was used last, 0 if it is free;
+`tag` the hash of the key there, with a lowest bit that free places do not have. No two places of a bucket have the same tag: a
+key whose tag another key has takes the place of that one. So a key is in one place or nowhere, and one comparison tells.
+
+A bucket's place is the remainder by `ways`, and its number comes from the hash everywhere: so the planner sees that two
+requests that meet in a table have the same bucket, and can give the buckets to several cores.
+
 What the kernel's verifier has to follow decides the form: keys and values are in tables of their own and not copied together,
-since BPF has 512 bytes of stack; which place makes room is the least of one number a place (place, use, and above that
-whether it may not go now), since a way through a chain of conditions for each would be walked each time.
+since BPF has 512 bytes of stack; which place is the key's, or makes room, is the least of one number a place (whether the tag
+is another one, whether it may not go now, its use, the place), since a way through a chain of conditions for each would be
+walked each time.
 """
 
 from __future__ import annotations
@@ -16,11 +23,8 @@ def get(cache, key: str, carried: list[str]) -> str:
     """Hit or miss; a hit makes its place the last one used."""
     values = ", ".join(["pkt", *carried])
     lines = [
-        "uint32_t @place = 0;",
-        f"if (!nf_lookup(&@_index, $key, &@place)) {{ miss({values}); return; }}",
-        f"uint32_t @at = @place / {cache.ways}, @way = @place % {cache.ways};",
-        "struct @head @head;",
-        "nf_lookup(&@, @at, &@head);",
+        *_find(cache),
+        f"if (!@here) {{ miss({values}); return; }}",
         "if (@head.last != @way) {",
         *_touch(cache),
         "}",
@@ -34,9 +38,8 @@ def get(cache, key: str, carried: list[str]) -> str:
 def set(cache, key: str, value: str, carried: list[str]) -> str:
     """Writes in place, or where there is room, or where room can be made."""
     lines = [
-        *_find(cache),
-        *_choose(cache, "@head.written != @head.stored"),
-        "if (@least >> 63) { busy(pkt); return; }",
+        *_find(cache, busy="@head.written != @head.stored"),
+        "if (!@here && (@least >> 62 & 1) != 0) { busy(pkt); return; }",
         *_put(cache, dirty=True),
         f"done({', '.join(['pkt', *carried])});",
     ]
@@ -54,7 +57,6 @@ def settle(cache) -> str:
         *_find(cache),
         *(_learn() if cache.back else []),
         f"if ({fill}) {{",
-        *_choose(cache, "0"),
         *_put(cache, dirty=False),
         "}",
         "out(pkt);",
@@ -64,7 +66,8 @@ def settle(cache) -> str:
 
 def note(cache) -> str:
     """The host has stored so many of a bucket's entries."""
-    return _text(cache, ["struct @head @head;", "nf_lookup(&@, at, &@head);", *_learn("at")])
+    lines = [f"uint32_t @at = at % {cache.buckets};", "struct @head @head;", "nf_lookup(&@, @at, &@head);"]
+    return _text(cache, [*lines, *_learn()])
 
 
 def change(cache, key: str, value: str, what: int) -> str:
@@ -92,77 +95,85 @@ def _text(cache, lines: list[str], key: str = "", value: str = "") -> str:
     return text.replace("$key", key).replace("$value", value)
 
 
-def _bucket(cache) -> list[str]:
-    return [f"uint32_t @at = nf_hash(0, $key) % {cache.buckets};"]
-
-
 def _stored(cache) -> list[str]:
-    return [*_bucket(cache), "uint32_t @stored;", "nf_lookup(&@_stored, @at, &@stored);"]
+    bucket = f"uint32_t @at = nf_hash(0, $key) % {cache.buckets};"
+    return [bucket, "uint32_t @stored;", "nf_lookup(&@_stored, @at, &@stored);"]
 
 
-def _find(cache) -> list[str]:
-    """The key's bucket with its head, and whether the key has a place."""
-    return [
-        *_bucket(cache),
-        "uint32_t @place = 0;",
-        "bool @here = nf_lookup(&@_index, $key, &@place);",
+def _find(cache, busy: str = "") -> list[str]:
+    """The key's bucket with its head, the place that it has or would get, and whether it is there.
+
+    `busy`: when dirty entries cannot go now. The least number is that of the place: bit 63, another tag; bit 62, cannot go; the
+    use; the place.
+    """
+    lines = [
+        "uint32_t @hash = nf_hash(0, $key);",
+        f"uint32_t @at = @hash % {cache.buckets}, @tag = @hash | 1;",
         "struct @head @head;",
         "nf_lookup(&@, @at, &@head);",
     ]
-
-
-def _choose(cache, busy: str) -> list[str]:
-    """A place for a key that has none: the one of the least number. `busy`: dirty entries cannot go now (bit 63)."""
-    lines = ["uint64_t @least = 0;", "if (!@here) {", f"uint32_t @busy = {busy};"]
+    if busy:
+        lines.append(f"uint32_t @busy = {busy};")
     for way in range(cache.ways):
-        kept = f" | (uint64_t)(@head.dirty >> {way} & @busy) << 63" if cache.back and busy != "0" else ""
-        number = f"(uint64_t)@head.used[{way}] << 4 | {way}{kept}"
-        lines += [f"uint64_t @n{way} = {number};", f"if (@n{way} < @least) @least = @n{way};" if way else "@least = @n0;"]
-    return [*lines, f"@place = @at * {cache.ways} + (uint32_t)(@least & 15);", "}"]
+        other = f"((uint64_t)(@head.tag[{way}] ^ @tag) + 0xffffffff) >> 32 << 63"
+        kept = f" | (uint64_t)(@head.dirty >> {way} & @busy) << 62" if busy else ""
+        number = f"{other}{kept} | (uint64_t)@head.used[{way}] << 4 | {way}"
+        lines += [f"uint64_t @n{way} = {number};"]
+    lines.append("uint64_t @least = @n0;")
+    lines += [f"if (@n{way} < @least) @least = @n{way};" for way in range(1, cache.ways)]
+    return [
+        *lines,
+        f"uint32_t @way = (uint32_t)(@least & 15) % {cache.ways}, @place = @at * {cache.ways} + @way;",
+        "bool @here = false;",
+        "if (@least >> 63 == 0) {",
+        f"{cache.key.declare('@known')};",
+        "nf_lookup(&@_keys, @place, &@known);",
+        "uint64_t @differs = 0;",
+        *cache.key.differ("@differs", "@known", "$key"),
+        "@here = @differs == 0;",
+        "}",
+    ]
 
 
 def _put(cache, dirty: bool) -> list[str]:
     """The key with its value goes to its place; what was there is forgotten, if it is dirty by way of the host."""
-    lines = [
-        f"uint32_t @way = @place % {cache.ways};",
-        "if (@least >> 4) {",
-        f"{cache.key.declare('@old_key')};",
-        "nf_lookup(&@_keys, @place, &@old_key);",
-    ]
+    lines = ["if (!@here) {"]
     if cache.back:
+        # Not a member of the head here, which would make two heads of it in a kernel's little stack.
+        lines = ["uint32_t @written = @head.written;", *lines]
         lines += [
             "if (@head.dirty >> @way & 1) {",
+            f"{cache.key.declare('@old_key')};",
+            "nf_lookup(&@_keys, @place, &@old_key);",
             f"{cache.value.declare('@old_value')};",
             "nf_lookup(&@_values, @place, &@old_value);",
-            "@head.written = @head.written + 1;",
+            "@written = @written + 1;",
             "displaced(@old_key, @old_value);",
             "}",
         ]
+    dirty = f"@head.dirty {'| 1u << @way' if dirty else '& ~(1u << @way)'}"
+    also = (f"uint32_t @dirty = {dirty};", "@head.dirty = @dirty;", *(("@head.written = @written;",) if cache.back else ()), *(f"if (@way == {way}) @head.tag[{way}] = @tag;" for way in range(cache.ways)))
     return [
         *lines,
-        "nf_delete(&@_index, @old_key);",
-        "}",
-        "if (!@here) {",
         "nf_update(&@_keys, @place, $key);",
-        "nf_update(&@_index, $key, @place);",
         "}",
         "nf_update(&@_values, @place, $value);",
-        f"@head.dirty = @head.dirty {'| 1u << @way' if dirty else '& ~(1u << @way)'};",
-        *_touch(cache),
+        *_touch(cache, also),
     ]
 
 
-def _touch(cache) -> list[str]:
-    """A place becomes the last one used; the head is written."""
-    used = [f"if (@way == {way}) @head.used[{way}] = @head.clock;" for way in range(cache.ways)]
-    return ["@head.last = @way;", "@head.clock = @head.clock + 1;", *used, "nf_update(&@, @at, @head);"]
+def _touch(cache, also: tuple = ()) -> list[str]:
+    """A place becomes the last one used; the head is written. `also`: what else changes in it."""
+    lines = ["uint32_t @clock = @head.clock + 1;", *also, "@head.last = @way;", "@head.clock = @clock;"]
+    used = [f"if (@way == {way}) @head.used[{way}] = @clock;" for way in range(cache.ways)]
+    return [*lines, *used, "nf_update(&@, @at, @head);"]
 
 
-def _learn(at: str = "@at") -> list[str]:
+def _learn() -> list[str]:
     """A later count of what the host has stored (counts wrap)."""
     return [
         "if ((int32_t)(stored - @head.stored) > 0) {",
         "@head.stored = stored;",
-        f"nf_update(&@, {at}, @head);",
+        "nf_update(&@, @at, @head);",
         "}",
     ]

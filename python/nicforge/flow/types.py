@@ -10,20 +10,29 @@ from .errors import FlowError, Place, caller
 
 @dataclasses.dataclass(frozen=True)
 class Type:
-    """A type by its C name; `count` elements if it is an array."""
+    """A type by its C name; `count` elements of type `element` if it is an array."""
 
     c: str
     count: int = 0
+    element: Type | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __getitem__(self, count: int) -> Type:
         """An array of so many."""
         if not isinstance(count, int) or count < 1 or self.count or self is packet:
             raise FlowError(f"`{self.c}[{count}]` is no array: a length of at least 1, of integers or structs", caller())
-        return Type(self.c, count)
+        return Type(self.c, count, self)
 
     def declare(self, name: str) -> str:
         """The C declaration of a variable of this type."""
         return f"{self.c} {name}[{self.count}]" if self.count else f"{self.c} {name}"
+
+    def differ(self, to: str, a: str, b: str, depth: int = 0) -> list[str]:
+        """C statements that make the integer `to` other than 0 if values `a` and `b` of this type differ."""
+        if not self.count:
+            return [f"{to} |= {a} ^ {b};"]
+        at = f"i{depth}"
+        inner = self.element.differ(to, f"{a}[{at}]", f"{b}[{at}]", depth + 1)
+        return [f"for (uint32_t {at} = 0; {at} < {self.count}; {at}++) {{", *inner, "}"]
 
 
 bool_ = Type("bool")
@@ -77,6 +86,11 @@ class Struct(Type):
         """Its C definition."""
         lines = [f"    {ty.declare(name)};" for name, ty in self.members.items()]
         return "\n".join([f"struct {self.name} {{", *lines, "};"])
+
+    def differ(self, to: str, a: str, b: str, depth: int = 0) -> list[str]:
+        """See Type.differ."""
+        members = self.members.items()
+        return [line for name, ty in members for line in ty.differ(to, f"{a}.{name}", f"{b}.{name}", depth)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,9 @@
 //! A value is followed backward through member updates and through the arms of `if`s to the instruction that read it.
 //! Values are few and the walk is memoised per leaf, so the cost is the size of the update chain.
 
-use nicforge_ir::{Body, InstId, Op, Program, Proj, Type, ValueId};
+use std::collections::HashMap;
+
+use nicforge_ir::{Body, InstId, Op, Program, Proj, Type, ValueDef, ValueId};
 
 /// A part that is written as one: a member that is an integer or array, or a run of bit-fields that share bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,26 +50,48 @@ fn collect(program: &Program, ty: Type, base: u32, path: &mut Vec<u32>, found: &
 
 /// Whether `value`'s leaf is for certain what instruction `origin` (for which `is_origin` holds) produced there.
 pub fn unchanged(body: &Body, value: ValueId, leaf: &Leaf, is_origin: &dyn Fn(InstId, u32) -> bool) -> bool {
-    let nicforge_ir::ValueDef::Result(inst, index) = body.values[value].def else { return false };
-    if is_origin(inst, index) {
-        return true;
+    Walk { body, leaf, is_origin, known: HashMap::new() }.value(value)
+}
+
+struct Walk<'a> {
+    body: &'a Body,
+    leaf: &'a Leaf,
+    is_origin: &'a dyn Fn(InstId, u32) -> bool,
+    /// Both arms of every `if` lead to the value before it: without this a chain of them would take twice as long for each.
+    known: HashMap<ValueId, bool>,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, value: ValueId) -> bool {
+        if let Some(known) = self.known.get(&value) {
+            return *known;
+        }
+        let found = self.follow(value);
+        self.known.insert(value, found);
+        found
     }
-    match &body.insts[inst].op {
-        Op::Set { agg, path, .. } => {
-            let touches = leaf.paths.iter().any(|leaf_path| overlaps(path, leaf_path));
-            !touches && unchanged(body, *agg, leaf, is_origin)
+
+    fn follow(&mut self, value: ValueId) -> bool {
+        let body = self.body;
+        let ValueDef::Result(inst, index) = body.values[value].def else { return false };
+        if (self.is_origin)(inst, index) {
+            return true;
         }
-        Op::Select { then, other, .. } => {
-            unchanged(body, *then, leaf, is_origin) && unchanged(body, *other, leaf, is_origin)
-        }
-        Op::If { then, other, .. } => [*then, *other].into_iter().all(|region| {
-            match body.terminator(region).map(|t| &t.op) {
-                Some(Op::Yield(values)) => unchanged(body, values[index as usize], leaf, is_origin),
-                // An arm that leaves never produces the value.
-                _ => true,
+        match &body.insts[inst].op {
+            Op::Set { agg, path, .. } => {
+                let touches = self.leaf.paths.iter().any(|leaf_path| overlaps(path, leaf_path));
+                !touches && self.value(*agg)
             }
-        }),
-        _ => false,
+            Op::Select { then, other, .. } => self.value(*then) && self.value(*other),
+            Op::If { then, other, .. } => [*then, *other].into_iter().all(|region| {
+                match body.terminator(region).map(|t| &t.op) {
+                    Some(Op::Yield(values)) => self.value(values[index as usize]),
+                    // An arm that leaves never produces the value.
+                    _ => true,
+                }
+            }),
+            _ => false,
+        }
     }
 }
 

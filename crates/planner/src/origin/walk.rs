@@ -267,6 +267,7 @@ impl Walk<'_> {
                 let (a, b) = (self.shape(*then), self.shape(*other));
                 self.origin(*cond).map(|cond| self.choose(&cond, &a, &b))
             }
+            Op::Hash { seed, value } => self.hash(*seed, *value),
             Op::Get { agg, path } => self.part(&self.shape(*agg), path),
             Op::Set { agg, path, value } => {
                 let mut shape = self.shape(*agg);
@@ -317,6 +318,42 @@ impl Walk<'_> {
             let shape = shape.clone().filter(|_| n == 0).unwrap_or_else(|| self.opaque(*value));
             self.shapes.insert(*value, shape);
         }
+    }
+
+    /// A hash: of its seed, of how many bytes, and of the value, as a whole if the event has it as a whole.
+    fn hash(&self, seed: ValueId, value: ValueId) -> Option<Shape> {
+        let (ty, shape) = (self.body.ty(value), self.shape(value));
+        let size = Origin::Const(u64::from(self.program.size_of(ty)));
+        let mut of = vec![self.origin(seed)?, Rc::new(size)];
+        match self.whole(ty, &shape) {
+            Some(origin) => of.push(Rc::new(origin)),
+            None if matches!(shape, Shape::Other) => return None,
+            None => {
+                // Of parts; how they lie is the type's, which makes this never look like a whole.
+                let ty = match ty {
+                    Type::Struct(id) => u64::from(id.as_u32()),
+                    Type::Array(id) => u64::from(id.as_u32()) << 32,
+                    Type::Int { .. } | Type::Packet => u64::MAX,
+                };
+                of.push(Rc::new(Origin::Const(ty)));
+                of.extend(shape.leaves().into_iter().map(|leaf| Rc::new(leaf.clone())));
+            }
+        }
+        Some(Shape::Int(make("hash", 32, of)))
+    }
+
+    /// The parameter, or the part of one, that a value of a type is.
+    fn whole(&self, ty: Type, shape: &Shape) -> Option<Origin> {
+        let first = shape.leaves().into_iter().next()?;
+        let Origin::Param { index, path } = first else { return None };
+        (0..=path.len()).find_map(|long| {
+            let prefix = &path[..long];
+            let same = shape_of(self.program, ty, &mut prefix.to_vec(), &mut |path| Origin::Param {
+                index: *index,
+                path: path.to_vec(),
+            });
+            (same == *shape).then(|| Origin::Param { index: *index, path: prefix.to_vec() })
+        })
     }
 
     fn frame(&self, ty: Type, at: u32, by: u32) -> Shape {
