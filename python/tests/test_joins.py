@@ -224,6 +224,42 @@ def joined(connect, kind="joined"):
     return Program(kind, network)
 
 
+def across(**more):
+    """A packet goes through a queue, and values wait for it in its entry."""
+    network, parts, decide, twice = FromNet(), Parts(), Decide(), Twice()
+    network >> parts
+    parts.size >> twice >> decide.left
+    parts.port >> decide.right
+    parts.out >> Queue("far", **more) >> Keep() >> decide.whole
+    return Program("across", network)
+
+
+class Keep(Element):
+    inp, out = In(pkt=packet), Out(packet)
+    body = "out(pkt);"
+
+
+def test_values_wait_in_the_entry_of_a_queue(capture, needs_root):
+    program = across()
+    assert program.carried() == {"far": {"decide_join": 8}}
+    for target in ("dpdk", "liquidio"):
+        assert "1259 of 1259 events" in program.verify(target, "--pcap", str(TRAFFIC))
+    assert across(side="host").verify("xdp", "--pcap", str(TRAFFIC))
+
+
+def test_joins_are_found_behind_several_queues(capture):
+    """Of values only, with a queue behind the queue and a byte string's handlers on the way."""
+    network, parts, total = FromNet(), Parts(), Sum()
+    network >> parts
+    parts.size >> total.left
+    parts.port >> Queue("one", instances=2, instance="value") >> Twice() >> Queue("two") >> Twice() >> total.right
+    total >> Mark(AT=0)
+    parts.out >> Reply()
+    program = Program("several", network)
+    assert program.verify("dpdk", "--pcap", str(TRAFFIC))
+    assert program.run(str(TRAFFIC))["tables"]
+
+
 def test_joins_that_cannot_be_are_refused():
     def unconnected(parts, total):
         parts.size >> total.left
@@ -245,14 +281,45 @@ def test_joins_that_cannot_be_are_refused():
         parts.size >> total.left
         parts.port >> Queue("late") >> total.right  # through a queue
 
-    refused(lambda: joined(queue), "inputs meet at a fork on their side of a queue", line=here("# through a queue"))
+    refused(lambda: joined(queue), "behind a queue is an element: put one between", line=here("# through a queue"))
 
     def apart(parts, total):
-        late = Twice()
-        parts.size >> total.left
-        parts.port >> Queue("late") >> late >> total.right
+        parts.size >> Queue("early") >> Twice() >> total.left
+        parts.port >> Queue("late") >> Twice() >> total.right
 
-    refused(lambda: joined(apart), "the inputs of element `sum` (`left`, `right`) meet at no fork")
+    words = ("inputs `left` and `right` of element `sum` are both behind queues", "let one entry carry both")
+    refused(lambda: joined(apart), *words)
+
+    def some(parts, total):
+        parts.size >> total.left
+        parts.port >> total.right
+        parts.port >> Queue("late") >> Twice() >> total.right
+
+    refused(lambda: joined(some), "some ways to input `right` of element `sum` go through a queue, and some do not")
+
+    def after(parts, total):
+        parts.size >> Queue("late") >> Twice() >> total.left  # enters before `right` is fed
+        parts.port >> total.right
+
+    refused(joined(after).check, "`late_enter`", "`sum_right`")
+
+    def waits():
+        network, parts, decide = FromNet(), Parts(), Decide()
+        network >> parts
+        parts.size >> Queue("late") >> Twice() >> decide.left
+        parts.port >> decide.right
+        parts.out >> decide.whole
+        Program("waits", network)
+
+    refused(
+        waits, "input `whole` of element `decide` has a packet, and input `left` of element `decide` is fed behind a queue"
+    )
+
+    def late(parts, total):
+        parts.size >> total.left
+        parts.port >> Queue("late") >> Each() >> total.right
+
+    refused(joined(late).check, "calls `sum_right` more than once")
 
     def twice(parts, total):
         parts.size >> total.left

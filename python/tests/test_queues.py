@@ -7,6 +7,7 @@ import pytest
 from nicforge.flow import (
     Drop,
     Element,
+    External,
     Field,
     FlowError,
     FromNet,
@@ -60,11 +61,86 @@ def test_the_program_chooses_the_instance(capture):
     program = sharded()
     plan = json.loads(program.tool().run("plan", "--target", "dpdk", "--json"))
     steering = {edge["event"]: edge["steering"] for edge in plan["edges"]}["work"]
-    assert steering == {"kind": "key", "param": "shard"}, steering
+    assert steering == {"kind": "key", "param": "shard", "instances": 8}, steering
     path = capture(frames([0, 1, 2, 3, 4, 5, 6, 7] * 5))
     assert program.run(path)["sent"] == [20, 20]
     for target in ("dpdk", "agilio-cx"):
         assert "40 of 40 events, 1 of 1 table" in program.verify(target, "--pcap", path)
+
+
+WHERE = """
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+uint32_t served(uint32_t shard);
+uint32_t served(uint32_t shard)
+{
+    FILE *file = fopen("%s", "a");
+    if (file) {
+        fprintf(file, "%%d %%d %%u\\n", getpid(), gettid(), shard);
+        fclose(file);
+    }
+    return shard & 1;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "side", "instances", "cores"), [("dpdk", "host", 6, 6), ("dpdk", None, 4, 2), ("xdp", "host", 3, 3)]
+)
+def test_each_core_serves_the_instances_of_its_number(capture, needs_root, tmp_path, target, side, instances, cores):
+    """A function of C, said to have no state, notes which thread of which process calls it with which number."""
+    notes = tmp_path / "served"
+    (tmp_path / "served.c").write_text("#define _GNU_SOURCE" + WHERE % notes)
+    served = External("uint32_t served(uint32_t shard)", str(tmp_path / "served.c"), pure=True)
+
+    class Serve(Element):
+        inp = In(pkt=packet, shard=u32)
+        externals = (served,)
+        body = "nf_send(pkt, served(shard));"
+
+    network = FromNet()
+    network >> Read() >> Queue("work", side=side, instances=instances, instance="shard") >> Serve()
+    path = capture(frames([number % instances for number in range(60)]))
+    assert "60 of 60 events" in Program("served", network).verify(target, "--pcap", path)
+    found: dict[str, dict[str, set[int]]] = {}
+    for line in notes.read_text().split("\n")[:-1]:
+        process, thread, shard = line.split()
+        if thread != process:  # the interpreter's
+            found.setdefault(process, {}).setdefault(thread, set()).add(int(shard))
+    each = instances // cores
+    ranges = [set(range(core * each, (core + 1) * each)) for core in range(cores)]
+    assert any(sorted(of.values(), key=min) == ranges for of in found.values()), found
+
+
+def test_an_instance_of_a_queue_knows_its_number(capture):
+    class Item(State):
+        key = Field(u32)
+        own = Field(u32, initial=9)
+
+    class Fill(Element):
+        inp, out, state = In(pkt=packet, shard=u32), Out(packet), Item
+        body = "state->key = shard;\nout(pkt);"
+
+    class Serve(Element):
+        inp, state = In(pkt=packet), Item
+        body = "nf_send(pkt, state->own);"
+
+    def program(**more):
+        network = FromNet()
+        network >> Read() >> Fill() >> Queue("items", instances=2, instance="state->key >> 2", **more) >> Serve()  # chooses
+        return Program("items", network)
+
+    path = capture(frames([0, 3, 4, 7, 5]))
+    found = program(number="own")
+    assert found.run(path)["sent"] == [2, 3]
+    for target in ("dpdk", "liquidio"):
+        assert "5 of 5 events" in found.verify(target, "--pcap", path)
+    here = line_of_here(__file__, "# chooses")
+    refused(
+        lambda: program(number="most"), "gives the number of its instance to `most`, which is no integer field", line=here
+    )
 
 
 def test_instances_out_of_range_are_given_up_and_counted(capture):
@@ -201,6 +277,9 @@ def test_the_interpreter_shows_queues_that_wait_for_one_another(capture):
 
 def test_mistakes_in_queues_are_named():
     refused(lambda: Queue("q", instance="key"), "queue `q` chooses an instance and does not say among how many")
+    refused(lambda: Queue("q", instances=4, instance=4), "queue `q` has 4 instances and always chooses 4")
+    refused(lambda: Queue("q", instances=4, instance="0x7"), "queue `q` has 4 instances and always chooses 7")
+    refused(lambda: Queue("q", instances=4, number="own"), "queue `q` has a number for `own` and chooses no instance")
     refused(lambda: Queue("q", entries=0), "queue `q` has room for 0 entries")
     refused(lambda: Queue("q", channels=["a"], lossy=("b",)), "queue `q` has no channel `b` that could lose")
     refused(lambda: Queue("q", channels=["a"], lossy="a"), "queue `q` has no channel `a` that could lose")

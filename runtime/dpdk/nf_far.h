@@ -19,6 +19,7 @@
 #define NF_DPDK_FAR_H
 
 #include "nf_dma.h"
+#include "nf_link_words.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -34,13 +35,28 @@ struct nf_far_shared {
     struct nf_stats stats[NF_WORKERS];
 };
 
+/* What crosses: this, an event's parameters and what its packet has in its context without their zeros, headers that
+ * wait in front of the packet, the packet. */
 struct nf_far_message {
-    struct nf_carried carried;
-    u32 to;
-    u32 size;
-    u32 packet;
-    u32 spare;
+    u64 now, seed, draws, sequence;
+    u32 event, fate, port, to;
+    /* Bytes of the packet, and whether there is one. */
+    u32 size, packet;
+    /* Of its nf_packet. */
+    u32 cursor, staged, in_port, spare;
 };
+
+/* Most bytes of a message without its packet. */
+#define NF_FAR_MOST                                                                                                    \
+    ((u32)sizeof(struct nf_far_message) + nf_words_most(NF_PARAM_BYTES) + nf_words_most(NF_FAR_CONTEXT) +              \
+     NF_STAGED_BYTES)
+#ifdef NF_CONTEXT_BYTES
+#define NF_FAR_CONTEXT NF_CONTEXT_BYTES
+#define nf_far_context(carried) ((carried)->pkt.context)
+#else
+#define NF_FAR_CONTEXT 0u
+#define nf_far_context(carried) NULL
+#endif
 
 /* Queues of a worker: those of the host's process, or of the NIC's. */
 struct nf_far_ends {
@@ -80,7 +96,7 @@ static bool nf_far_far(struct nf_far_ends *ends, u8 *at, size_t link, u32 entry)
 /* Maps the file and takes this process's ends of all queues. The NIC's process makes it, the host's waits for it. */
 static bool nf_far_open(u32 longest)
 {
-    u32 entry = NF_LINK_LINE * nf_link_lines((u32)sizeof(struct nf_far_message) + longest + NF_ROOM);
+    u32 entry = NF_LINK_LINE * nf_link_lines(NF_FAR_MOST + longest + NF_ROOM);
     entry = entry > 65536 ? 65536 : entry;
     size_t head = RTE_ALIGN(sizeof(struct nf_far_shared), 64);
     size_t link = RTE_ALIGN(nf_link_bytes(NF_FAR_ENTRIES, entry, NF_LINK_LINES), 64);
@@ -121,58 +137,100 @@ static bool nf_far_open(u32 longest)
 }
 
 /* Writes an event for worker `to` down as a message; its bytes, or 0 if they are more than `room`. The mbuf goes. */
-static u32 nf_far_message(struct nf_worker *w, u8 *to_bytes, u32 room, u32 to, struct rte_mbuf *m)
+static u32 nf_far_message(struct nf_worker *w, u8 *bytes, u32 room, u32 to, struct rte_mbuf *m)
 {
-    struct nf_far_message *message = (struct nf_far_message *)to_bytes;
-    u32 size = m->pool == nf_pool ? rte_pktmbuf_data_len(m) : 0;
-    if (sizeof(*message) + size > room) {
+    struct nf_carried *carried = rte_mbuf_to_priv(m);
+    bool event = carried->fate == NF_EVENT, packet = m->pool == nf_pool;
+    struct nf_far_message message = {carried->now,
+                                     carried->seed,
+                                     carried->draws,
+                                     carried->sequence,
+                                     carried->event,
+                                     carried->fate,
+                                     carried->port,
+                                     to,
+                                     0,
+                                     packet,
+                                     0,
+                                     0,
+                                     0,
+                                     0};
+    const u8 *data = rte_pktmbuf_mtod(m, const u8 *);
+    message.size = packet ? rte_pktmbuf_data_len(m) : 0;
+    if (event && packet) {
+        data = carried->pkt.data;
+        message.size = (u32)(carried->pkt.end - carried->pkt.data);
+        message.cursor = carried->pkt.cursor;
+        message.staged = carried->pkt.staged_len;
+        message.in_port = carried->pkt.in_port;
+        /* Where the packet is among the parameters is a place of this process. */
+        memset(carried->params + nf_packet_at[carried->event], 0, sizeof(struct nf_packet *));
+    }
+    if (NF_FAR_MOST + message.size > room) {
         w->stats.lost++;
         rte_pktmbuf_free(m);
         return 0;
     }
-    struct nf_carried *carried = rte_mbuf_to_priv(m);
-    message->carried = *carried;
-    message->to = to;
-    message->packet = m->pool == nf_pool;
-    /* Where the packet is among the parameters is a place of this process. */
-    const u8 *data = rte_pktmbuf_mtod(m, const u8 *);
-    if (carried->fate == NF_EVENT && message->packet) {
-        data = carried->pkt.data;
-        size = (u32)(carried->pkt.end - carried->pkt.data);
+    u8 *at = bytes + sizeof(message);
+    memcpy(bytes, &message, sizeof(message));
+    if (event)
+        at += nf_words_put(at, carried->params, nf_event_bytes[carried->event]);
+    if (event && packet) {
+        at += nf_words_put(at, nf_far_context(carried), NF_FAR_CONTEXT);
+        memcpy(at, carried->staged, message.staged);
+        at += message.staged;
     }
-    message->size = size;
-    memcpy(message + 1, data, size);
+    memcpy(at, data, message.size);
     rte_pktmbuf_free(m);
-    return (u32)sizeof(*message) + size;
+    return (u32)(at - bytes) + message.size;
 }
 
-/* Makes an event of a message; null if there is no memory. */
-static struct rte_mbuf *nf_far_get(const u8 *bytes, u32 *to)
+/* Makes an event of a message; null if there is no memory, or it is none. */
+static struct rte_mbuf *nf_far_get(const u8 *bytes, u32 length, u32 *to)
 {
-    const struct nf_far_message *message = (const struct nf_far_message *)bytes;
-    struct rte_mbuf *m = rte_pktmbuf_alloc(message->packet ? nf_pool : nf_event_pool);
+    struct nf_far_message message;
+    memcpy(&message, bytes, sizeof(message));
+    struct rte_mbuf *m = rte_pktmbuf_alloc(message.packet ? nf_pool : nf_event_pool);
     if (!m)
         return NULL;
     struct nf_carried *carried = rte_mbuf_to_priv(m);
-    *carried = message->carried;
-    *to = message->to;
-    if (!message->packet)
+    bool event = message.fate == NF_EVENT;
+    u32 at = sizeof(message);
+    carried->now = message.now;
+    carried->seed = message.seed;
+    carried->draws = message.draws;
+    carried->sequence = message.sequence;
+    carried->event = message.event;
+    carried->fate = message.fate;
+    carried->port = message.port;
+    *to = message.to;
+    if (event)
+        at += nf_words_get(carried->params, nf_event_bytes[message.event], bytes + at, length - at);
+    if (event && message.packet) {
+        at += nf_words_get(nf_far_context(carried), NF_FAR_CONTEXT, bytes + at, length - at);
+        memcpy(carried->staged, bytes + at, message.staged);
+        at += message.staged;
+    }
+    if (at > length || message.size > length - at) {
+        rte_pktmbuf_free(m);
+        return NULL;
+    }
+    if (!message.packet)
         return m;
     /* Room in front for headers that the handler puts there. */
     rte_pktmbuf_reset(m);
-    void *data = rte_pktmbuf_append(m, (u16)message->size);
+    void *data = rte_pktmbuf_append(m, (u16)message.size);
     if (!data) {
         rte_pktmbuf_free(m);
         return NULL;
     }
-    memcpy(data, message + 1, message->size);
-    if (carried->fate != NF_EVENT)
+    memcpy(data, bytes + at, message.size);
+    if (!event)
         return m;
     struct nf_packet *pkt = &carried->pkt;
-    u32 cursor = pkt->cursor, staged = pkt->staged_len;
-    nf_packet_from(pkt, m, pkt->in_port);
-    pkt->cursor = cursor;
-    pkt->staged_len = staged;
+    nf_packet_from(pkt, m, message.in_port);
+    pkt->cursor = message.cursor;
+    pkt->staged_len = message.staged;
     memcpy(carried->params + nf_packet_at[carried->event], &pkt, sizeof(pkt));
     return m;
 }
@@ -202,7 +260,7 @@ static u32 nf_far_down(struct nf_worker *w, struct nf_far_ends *ends)
     u32 count = 0, to = 0, length;
     u8 channel;
     while (count < NF_FAR_ENTRIES && nf_link_far_get(&ends->down, &channel, ends->scratch, &length)) {
-        struct rte_mbuf *m = nf_far_get(ends->scratch, &to);
+        struct rte_mbuf *m = nf_far_get(ends->scratch, length, &to);
         if (m && to <= NF_WORKERS && nf_rings[w->number][to])
             nf_admit(w, to, m);
         else
@@ -270,7 +328,7 @@ static int nf_far_work(void *argument)
         const u8 *entry;
         for (; count < NF_BURST && (entry = nf_link_take(up, &head)); count++) {
             nf_link_gather(up, entry, head.length, ends->scratch);
-            struct rte_mbuf *m = nf_far_get(ends->scratch, &to);
+            struct rte_mbuf *m = nf_far_get(ends->scratch, head.length, &to);
             if (m)
                 nf_run_event(w, m);
             else
@@ -308,13 +366,15 @@ static void nf_far_stats(void)
 /* What crossed, in how many transfers. */
 static void nf_far_moved(FILE *file)
 {
-    u64 moved = 0, commands = 0;
+    u64 moved = 0, commands = 0, bytes = 0;
     for (u32 i = 0; i < NF_WORKERS; i++)
         if (nf_is_far(i)) {
             moved += nf_far_ends[i].up.moved;
             commands += nf_far_ends[i].up.commands;
+            bytes += nf_far_ends[i].up.bytes;
         }
-    fprintf(file, "link_moved %lu\nlink_commands %lu\nlink_device %u\n", moved, commands, nf_dma_engine.device >= 0);
+    fprintf(file, "link_moved %lu\nlink_commands %lu\nlink_bytes %lu\nlink_device %u\n", moved, commands, bytes,
+            nf_dma_engine.device >= 0);
 }
 
 /* The run is over: what is still handed over and not done is stranded. */

@@ -131,9 +131,9 @@ static __rte_noinline void nf_make(struct nf_worker *w, u32 fate, u32 port, cons
     nf_leave(w, &pkt, fate, port);
 }
 
-/* ---- Queues that lose ------------------------------------------------------------------------------------------- */
+/* ---- Room in queues --------------------------------------------------------------------------------------------- */
 
-#if NF_LOSSY
+#if NF_ROOMS
 /* Events that wait for a worker, of those for which nf_room says how many may; bursts that are being gathered for it
  * wait, too. */
 static u32 nf_waiting[NF_WORKERS + 1][NF_EVENTS];
@@ -151,17 +151,36 @@ static inline u32 nf_room_of(const struct nf_carried *carried)
 #endif
 
 #if !NF_FUSED
-/* Hands an event over, unless its queue is full and loses it. */
+#if NF_ROOMS
+static inline void nf_flush_all(struct nf_worker *w);
+
+/* Takes a place in the queue of a worker; false if there is none. */
+static inline bool nf_place(u32 to, u32 event, u32 room)
+{
+    if (__atomic_fetch_add(&nf_waiting[to][event], 1, __ATOMIC_RELAXED) < room)
+        return true;
+    __atomic_fetch_sub(&nf_waiting[to][event], 1, __ATOMIC_RELAXED);
+    return false;
+}
+#endif
+
+/* Hands an event over, unless its queue is full and loses it, or when it has room. Stages send forward only, so nobody
+ * waits in a circle. What was gathered waits, too, so it must go. */
 static inline void nf_admit(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 {
-#if NF_LOSSY
+#if NF_ROOMS
     const struct nf_carried *carried = rte_mbuf_to_priv(m);
     u32 room = nf_room_of(carried);
-    if (room && __atomic_fetch_add(&nf_waiting[to][carried->event], 1, __ATOMIC_RELAXED) >= room) {
-        __atomic_fetch_sub(&nf_waiting[to][carried->event], 1, __ATOMIC_RELAXED);
-        w->stats.overrun++;
-        rte_pktmbuf_free(m);
-        return;
+    while (room && !nf_place(to, carried->event, room)) {
+        if (nf_loses[carried->event] || nf_gone[to] || nf_done) {
+            w->stats.overrun += nf_loses[carried->event];
+            w->stats.lost += !nf_loses[carried->event];
+            rte_pktmbuf_free(m);
+            return;
+        }
+        w->stats.full++;
+        nf_flush_all(w);
+        sched_yield();
     }
 #endif
     nf_queue_to(w, to, m);
@@ -171,7 +190,7 @@ static inline void nf_admit(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 /* A worker has taken an event out of its queue. */
 static inline void nf_taken(const struct nf_worker *w, const struct nf_carried *carried)
 {
-#if NF_LOSSY
+#if NF_ROOMS
     if (nf_room_of(carried))
         __atomic_fetch_sub(&nf_waiting[w->number][carried->event], 1, __ATOMIC_RELAXED);
 #else

@@ -13,6 +13,9 @@
  * gathered; or when the oldest has waited `deadline_ns`, whether or not anything comes after it. So the slower the
  * engine, the longer the runs.
  *
+ * Of an entry a write takes the lines that its payload has, and a run of long entries that are mostly empty is as many
+ * commands (NF_LINK_GAP). Reads ahead cannot know, and take whole entries.
+ *
  * A run ends where the circle does. An entry is never under way twice: it is written again only after the other end has
  * freed it, and that it knows from a credit.
  */
@@ -28,7 +31,10 @@ struct nf_dma {
     bool (*start)(struct nf_dma *dma, void *to, const void *from, uint32_t length, bool *done);
 };
 
-#define NF_LINK_COMMANDS 8
+#define NF_LINK_COMMANDS 32
+/* Bytes between what two entries have to say that one command takes along: about what a command of its own costs, 40 ns
+ * at 50 Gbit/s. */
+#define NF_LINK_GAP 256
 
 struct nf_link_far {
     /* On the copy; its `shared` is the copy of the head. */
@@ -60,8 +66,8 @@ struct nf_link_far {
     uint32_t first, running;
     bool credit_running, credit_done;
     uint64_t credit;
-    /* Commands that were started, and entries in them. */
-    uint64_t commands, moved;
+    /* Commands that were started, and entries and bytes in them. */
+    uint64_t commands, moved, bytes;
 };
 
 /* A far end of the queue at host_memory, with zeroed memory of its own of the same size (nf_link_bytes) for the copy.
@@ -91,9 +97,9 @@ static inline uint32_t nf_link_run(const struct nf_link_far *far, uint64_t at, u
     return (uint32_t)(count < most ? count : most);
 }
 
-static inline bool nf_link_start(struct nf_link_far *far, uint64_t at, uint32_t entries)
+static inline bool nf_link_start(struct nf_link_far *far, uint64_t at, uint32_t entries, uint32_t bytes)
 {
-    uint32_t slot = (far->first + far->running) % NF_LINK_COMMANDS, bytes = entries * far->link.entry_bytes;
+    uint32_t slot = (far->first + far->running) % NF_LINK_COMMANDS;
     uint8_t *here = nf_link_entry(&far->link, at), *there = far->host_entries + (here - far->link.entries);
     if (far->running == NF_LINK_COMMANDS)
         return false;
@@ -104,6 +110,7 @@ static inline bool nf_link_start(struct nf_link_far *far, uint64_t at, uint32_t 
     far->running++;
     far->commands++;
     far->moved += entries;
+    far->bytes += bytes;
     return true;
 }
 
@@ -141,6 +148,23 @@ static inline bool nf_link_far_put(struct nf_link_far *far, uint8_t channel, con
     return true;
 }
 
+/* Bytes of a command for the first entries of a run, and how many these are. */
+static inline uint32_t nf_link_used(const struct nf_link_far *far, uint64_t at, uint32_t *run)
+{
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < *run; i++) {
+        uint32_t begin = i * far->link.entry_bytes;
+        if (begin > end + NF_LINK_GAP) {
+            *run = i;
+            break;
+        }
+        struct nf_link_head head;
+        memcpy(&head, nf_link_entry(&far->link, at + i), sizeof(head));
+        end = begin + nf_link_lines(head.length) * NF_LINK_LINE;
+    }
+    return end;
+}
+
 static inline void nf_link_far_send(struct nf_link_far *far, uint64_t now_ns)
 {
     while (far->running && nf_link_arrived(&far->done[far->first])) {
@@ -151,7 +175,8 @@ static inline void nf_link_far_send(struct nf_link_far *far, uint64_t now_ns)
     bool due = waiting >= far->batch || now_ns - far->since_ns >= far->deadline_ns || !far->running;
     while (waiting && due) {
         uint32_t run = nf_link_run(far, far->through, far->link.at, far->link.count);
-        if (!nf_link_start(far, far->through, run))
+        uint32_t bytes = nf_link_used(far, far->through, &run);
+        if (!nf_link_start(far, far->through, run, bytes))
             break;
         far->through += run;
         waiting -= run;
@@ -218,7 +243,7 @@ static inline void nf_link_far_fetch(struct nf_link_far *far)
         far->ahead = far->through < end ? 1 : far->ahead * 2 < far->batch ? far->ahead * 2 : far->batch;
     }
     uint32_t run = nf_link_run(far, far->through, far->freed + far->link.count, far->ahead);
-    if (!far->running && run && nf_link_start(far, far->through, run))
+    if (!far->running && run && nf_link_start(far, far->through, run, run * far->link.entry_bytes))
         far->asked++;
     if (far->credit_running && nf_link_arrived(&far->credit_done)) {
         far->credit_running = false;

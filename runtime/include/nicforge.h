@@ -237,6 +237,10 @@ void __nf_bound(uint32_t trips);
 #define NF_UNORDERED _Static_assert(1, "nf.unordered");
 #define NF_ON(side) _Static_assert(1, "nf.on." #side);
 
+/* Before an array: where replicas have parts of it, those are ranges of its entries, and events go where their entry
+ * is. With as many replicas as entries each has the one of its own number. Without, a hash of the number decides. */
+#define NF_BY_NUMBER _Static_assert(1, "nf.by_number");
+
 /* Before the handler of a queue: how many entries may wait for it, and what becomes of one more: whoever enqueues it
  * waits (waits), or it is lost and counted (loses). Without, both are the target's. */
 #define NF_QUEUE(entries, full) _Static_assert((entries) > 0, "nf.queue." #full);

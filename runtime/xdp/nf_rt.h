@@ -410,6 +410,7 @@ NF_INLINE int nf_no_room(u32 reason)
 
 struct nf_staged {
     u8 bytes[4 * NF_STAGED_BYTES];
+    u32 used;
 };
 
 struct {
@@ -431,7 +432,11 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
     u64 at = *used;
     asm volatile("%0 &= 0xff" : "+r"(at));
     __builtin_memcpy(staged + at, bytes, size);
-    *used += size;
+    /* Through memory, so that the verifier forgets how many there are: else loops that stage would be walked once for
+     * each number of bytes that any of them may leave. */
+    volatile u32 *known = &((struct nf_staged *)staged)->used;
+    *known = *used + size;
+    *used = *known;
 }
 
 NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)

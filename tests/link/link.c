@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "nf_dma_model.h"
+#include "nf_link_words.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -120,6 +121,29 @@ static void threads(uint32_t count, uint32_t entry_bytes, uint64_t entries)
     munmap(plain.memory, nf_link_bytes(count, entry_bytes, NF_LINK_PLAIN));
 }
 
+/* ---- Values without their zeros ----------------------------------------------------------------------------- */
+
+static void words(void)
+{
+    uint8_t bytes[1200], packed[1400], back[1200];
+    uint32_t length = (uint32_t)below(sizeof(bytes)), counts = (uint32_t)below(length + 1);
+    memset(bytes, 0, sizeof(bytes));
+    for (uint32_t i = 0; i < counts; i++)
+        bytes[i] = 1 + (uint8_t)below(255);
+    /* And a hole. */
+    for (uint32_t i = (uint32_t)below(counts + 1); i < counts && below(40); i++)
+        bytes[i] = 0;
+    uint32_t size = nf_words_put(packed, bytes, length), masks = (length + 511) / 512 * 8;
+    if (size > nf_words_most(length) || size > masks + (counts + 7) / 8 * 8)
+        wrong("zeros take room", counts, size);
+    memset(back, 255, sizeof(back));
+    if (nf_words_get(back, length, packed, size) != size || memcmp(back, bytes, length) || back[length] != 255)
+        wrong("words do not come back", counts, size);
+    uint32_t few = size ? (uint32_t)below(size) : 0;
+    if (size && nf_words_get(back, length, packed, few) <= few)
+        wrong("too few words are enough", counts, size);
+}
+
 /* ---- One thread and a bad engine ---------------------------------------------------------------------------- */
 
 static struct nf_dma_model *new_model(void)
@@ -139,6 +163,31 @@ static void free_model(struct nf_dma_model *model)
     for (uint32_t i = 0; i < NF_DMA_COMMANDS; i++)
         free(model->commands[i]);
     free(model);
+}
+
+/* A write takes what entries have, with what lies between them if that is little. */
+static void bytes_of_runs(void)
+{
+    for (uint32_t lines = 1; lines <= 8; lines++) {
+        uint32_t entry_bytes = lines * NF_LINK_LINE;
+        size_t bytes = nf_link_bytes(64, entry_bytes, NF_LINK_LINES);
+        void *host = memory(bytes), *own = memory(bytes);
+        struct nf_dma_model *model = new_model();
+        struct nf_link_far far;
+        uint8_t data[MOST];
+        nf_link_far_attach(&far, own, host, 64, entry_bytes, false, &model->dma);
+        fill(data, 0, 8);
+        for (int i = 0; i < 10; i++)
+            nf_link_far_put(&far, 0, data, 8, 0);
+        nf_link_far_poll(&far, 0);
+        bool apart = entry_bytes - NF_LINK_LINE > NF_LINK_GAP;
+        uint64_t want = apart ? 10 * NF_LINK_LINE : 9 * entry_bytes + NF_LINK_LINE;
+        if (far.bytes != want || far.commands != (apart ? 10 : 1) || far.moved != 10)
+            wrong("bytes and commands of a run", far.bytes, far.commands);
+        free_model(model);
+        munmap(host, bytes);
+        munmap(own, bytes);
+    }
 }
 
 /* Entries across a link in one direction. The near end may die and come again: then some that it had taken are gone,
@@ -388,8 +437,11 @@ int main(int argc, char **argv)
         across(true, true, 3000);
         across(false, true, 3000);
         round_trips(3000);
+        for (int i = 0; i < 200; i++)
+            words();
     }
     deadline();
+    bytes_of_runs();
     threads(2, 64, 200000);
     threads(1024, 72, 1000000);
     threads(64, 1024, 200000);

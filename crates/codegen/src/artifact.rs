@@ -119,12 +119,23 @@ pub struct XdpEdge {
     /// Bytes of emitted headers that wait in front of the frame.
     pub staged: Option<u32>,
     pub cursor: XdpCursor,
-    /// The parameter that chooses the replica of its stage, and whether it is an integer; none: in turn.
-    pub steer: Option<(usize, bool)>,
+    /// The parameter that chooses the replica of its stage, and how; none: in turn.
+    pub steer: Option<(usize, XdpSteer)>,
     /// Bytes of the values.
     pub size: u32,
     /// Whether a packet goes with it.
     pub packet: bool,
+}
+
+/// How a parameter chooses a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpSteer {
+    /// By the hash of an integer.
+    Integer,
+    /// By the hash of other values.
+    Bytes,
+    /// By a number, of so many, which replicas have in ranges.
+    Number(u32),
 }
 
 /// How far a packet was read when its event is made.

@@ -30,11 +30,12 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
         };
         let by = match &edge.steering {
             Planned::One | Planned::RoundRobin => SteerBy::RoundRobin,
-            Planned::Key { param } => {
+            Planned::Key { param, instances } => {
                 let params = &program.events[event].params;
                 let at = params.iter().position(|p| &p.name == param);
                 let at = at.ok_or_else(|| format!("event `{}` has no parameter `{param}`", edge.event))?;
-                SteerBy::Params(vec![(at, vec![])])
+                instances
+                    .map_or_else(|| SteerBy::Params(vec![(at, vec![])]), |n| SteerBy::Number(at, n.max(1)))
             }
             Planned::Header { fields } | Planned::Rss { fields, .. } => SteerBy::FrameByPort(by_port(fields)),
         };

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use nicforge_ir::{ConstArray, Diagnostic, Direction, Handler, Room, Side, Span, Table, TableKind, Type};
+use nicforge_ir::{
+    ConstArray, Diagnostic, Direction, Handler, Room, Side, Span, Table, TableId, TableKind, Type,
+};
 
 use crate::ast::Node;
 use crate::ctypes::CType;
@@ -23,6 +25,7 @@ struct Pending {
     unordered: Option<Span>,
     side: Option<(Side, Span)>,
     room: Option<(Room, Span)>,
+    by_number: Option<Span>,
 }
 
 impl Pending {
@@ -33,6 +36,7 @@ impl Pending {
             .chain(self.unordered)
             .chain(self.side.map(|(_, span)| span))
             .chain(self.room.map(|(_, span)| span))
+            .chain(self.by_number)
             .collect()
     }
 }
@@ -134,6 +138,7 @@ impl<'a> Unit<'a> {
             "ports" => self.prog.ports = count as u32,
             "max_replicas" => pending.max_replicas = Some((count as u32, span)),
             "unordered" => pending.unordered = Some(span),
+            "by_number" => pending.by_number = Some(span),
             "on.nic" => pending.side = Some((Side::Nic, span)),
             "queue.waits" | "queue.loses" => {
                 let room = Room { entries: count as u32, loses: name == "queue.loses" };
@@ -163,6 +168,7 @@ impl<'a> Unit<'a> {
             (Some(Global::Table(id)), _) => {
                 let id = *id;
                 self.prog.tables[id].max_replicas = annotations.max_replicas.map(|(n, _)| n);
+                self.by_number(id, annotations.by_number);
                 for span in annotations
                     .unordered
                     .into_iter()
@@ -223,7 +229,9 @@ impl<'a> Unit<'a> {
             return Err(self.refuse(codes::TABLE_KEY, span, message, "write uint32_t as the key's type"));
         }
         let name = node.name.clone();
-        let table = Table { name, kind, key, key_big_endian, value, capacity, buf, max_replicas: None, span };
+        let (max_replicas, by_number) = (None, false);
+        let table =
+            Table { name, kind, key, key_big_endian, value, capacity, buf, max_replicas, by_number, span };
         Ok(Global::Table(self.prog.tables.push(table)))
     }
 
@@ -287,7 +295,22 @@ impl<'a> Unit<'a> {
         Ok(if ir == elem { Global::ConstStruct(id) } else { Global::ConstArray(id) })
     }
 
+    /// The entries of arrays have numbers.
+    fn by_number(&mut self, table: TableId, said: Option<Span>) {
+        let Some(span) = said else { return };
+        let table = &mut self.prog.tables[table];
+        table.by_number = table.kind == TableKind::Array;
+        if !table.by_number {
+            let message = format!("the entries of {} tables have no numbers", table.kind.name());
+            self.refuse(codes::ANNOTATION, span, message, "put it before an array");
+        }
+    }
+
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
+        if let Some(span) = annotations.by_number {
+            let help = "put it before the array whose entries it is about";
+            self.refuse(codes::ANNOTATION, span, "this annotation is for tables, not handlers", help);
+        }
         let signature = signature(self, node)?;
         let event = self.handler_event(node, &signature)?;
         if let (Some((_, span)), false) = (annotations.room, self.queues.contains(&node.name)) {

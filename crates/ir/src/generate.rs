@@ -228,6 +228,7 @@ fn declare(program: &mut Program, options: Options) {
             capacity: 4,
             buf,
             max_replicas: None,
+            by_number: false,
             span: Span::default(),
         });
     };

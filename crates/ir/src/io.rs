@@ -63,6 +63,11 @@ pub fn hash(seed: u32, bytes: &[u8]) -> u32 {
     h ^ (h >> 16)
 }
 
+/// The first four bytes, the least first, as a number.
+pub fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
 /// Byte-wise table of CRC-32C, reflected polynomial 0x82F63B78.
 pub const CRC32C: [u32; 256] = {
     let mut table = [0u32; 256];

@@ -104,6 +104,8 @@ pub struct Table {
     /// Capacity in bytes of the byte string (`nf_buf(N)`) each entry carries beside its value.
     pub buf: Option<u32>,
     pub max_replicas: Option<u32>,
+    /// Of arrays: events find the replica that has their entry by its number, in ranges, instead of by a hash (`NF_BY_NUMBER`).
+    pub by_number: bool,
     pub span: Span,
 }
 

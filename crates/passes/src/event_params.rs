@@ -347,7 +347,7 @@ fn remove_inst(body: &mut Body, block: BlockId, inst: InstId) {
 }
 
 /// Takes a parameter that is not used any more out of the event, its handler and all places.
-fn remove(program: &mut Program, event: EventId, handler: HandlerId, sites: &[Site], at: usize) {
+pub(crate) fn remove(program: &mut Program, event: EventId, handler: HandlerId, sites: &[Site], at: usize) {
     program.events[event].params.remove(at);
     let body = &mut program.handlers[handler].body;
     let entry = body.entry();

@@ -15,6 +15,7 @@ mod event_params;
 mod fold;
 pub mod fuse;
 mod inline;
+mod live_members;
 mod manager;
 mod merge_checksums;
 pub mod rewrite;

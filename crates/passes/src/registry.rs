@@ -6,6 +6,7 @@ use crate::dce::Dce;
 use crate::event_params::EventParams;
 use crate::fold::Fold;
 use crate::inline::Inline;
+use crate::live_members::LiveMembers;
 use crate::merge_checksums::MergeChecksums;
 use crate::simplify_control::SimplifyControl;
 use crate::split_paths::SplitPaths;
@@ -13,9 +14,9 @@ use crate::split_structs::SplitStructs;
 use crate::thread_branches::ThreadBranches;
 use crate::unroll::{Unroll, UnrollShort};
 
-/// All passes, in the order in which they are listed to users. `split-structs` and `event-params` are for programs with several
-/// stages; the planner runs them behind each cut.
-pub const PASSES: [&dyn Pass; 12] = [
+/// All passes, in the order in which they are listed to users. `split-structs`, `live-members` and `event-params` are for
+/// programs with several stages; the planner runs them behind each cut, or before all.
+pub const PASSES: [&dyn Pass; 13] = [
     &Inline,
     &Fold,
     &MergeChecksums,
@@ -27,6 +28,7 @@ pub const PASSES: [&dyn Pass; 12] = [
     &SplitPaths,
     &Unroll,
     &SplitStructs,
+    &LiveMembers,
     &EventParams,
 ];
 

@@ -46,7 +46,7 @@ impl Pass for SplitStructs {
 }
 
 /// Splits a parameter; whether it is worth while and can be.
-fn split(program: &mut Program, event: EventId, handler: HandlerId, at: usize) -> bool {
+pub(crate) fn split(program: &mut Program, event: EventId, handler: HandlerId, at: usize) -> bool {
     let Type::Struct(of) = program.events[event].params[at].ty else { return false };
     let body = &program.handlers[handler].body;
     let reads = |inst: &InstId| matches!(body.insts[*inst].op, Op::Get { .. });
@@ -57,7 +57,8 @@ fn split(program: &mut Program, event: EventId, handler: HandlerId, at: usize) -
     let Some(values) = component(body, param) else { return false };
     let members: Vec<(String, Type)> =
         program.structs[of].fields.iter().map(|field| (field.name.clone(), field.ty)).collect();
-    carry_members(program, event, at, &members);
+    let numbered: Vec<(u32, (String, Type))> = (0..).zip(members.clone()).collect();
+    carry_members(program, event, at, &numbered);
     let body = &mut program.handlers[handler].body;
     let entry = body.entry();
     let mut fields = Vec::new();
@@ -114,15 +115,20 @@ fn hand_on(body: &mut Body) {
     }
 }
 
-/// Every place that generates the event gives the members of the struct too.
-fn carry_members(program: &mut Program, event: EventId, at: usize, members: &[(String, Type)]) {
+/// Every place that generates the event gives these members of the struct too.
+pub(crate) fn carry_members(
+    program: &mut Program,
+    event: EventId,
+    at: usize,
+    members: &[(u32, (String, Type))],
+) {
     for site in sites(program, event) {
         let arg = args(program, &site)[at];
         let body = body_mut(program, site.owner);
         let span = body.insts[site.inst].span;
         let mut gets = Vec::new();
-        for (number, (_, ty)) in (0..).zip(members) {
-            gets.push(new_inst(body, Op::Get { agg: arg, path: vec![Proj::Field(number)] }, &[*ty], span));
+        for (number, (_, ty)) in members {
+            gets.push(new_inst(body, Op::Get { agg: arg, path: vec![Proj::Field(*number)] }, &[*ty], span));
         }
         let values: Vec<ValueId> = gets.iter().map(|inst| body.insts[*inst].results[0]).collect();
         let insts = &mut body.blocks[site.block].insts;
@@ -132,7 +138,7 @@ fn carry_members(program: &mut Program, event: EventId, at: usize, members: &[(S
             args.extend(values);
         }
     }
-    for (name, ty) in members {
+    for (_, (name, ty)) in members {
         let params = &program.events[event].params;
         let free = |word: &String| !params.iter().any(|param| param.name == *word);
         let numbered = (2..).map(|number| format!("{name}_{number}"));

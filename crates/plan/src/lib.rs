@@ -150,8 +150,13 @@ pub enum Steering {
     One,
     /// Any replica will do; in turn.
     RoundRobin,
-    /// By a parameter of the event.
-    Key { param: String },
+    /// By a parameter of the event: by its hash, or, where it is a number below `instances`, by that. Instance `i` is then on replica
+    /// `i * replicas / instances`.
+    Key {
+        param: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instances: Option<u32>,
+    },
     /// By fields of the packet, found by generated code or logic: byte offset and length of each, per port.
     Header { fields: Vec<PortFields> },
     /// By the NIC's receive-side scaling: these fields are its input set, and these its Toeplitz keys (hexadecimal), one per port.

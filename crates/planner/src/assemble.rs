@@ -250,7 +250,11 @@ fn edges(program: &mut Program, candidate: &Candidate, target: &Target) -> Vec<E
                 Steering::RoundRobin
             } else if inside {
                 let by = steer.of(*handler);
-                Steering::Key { param: steer::by_param(program, event, by, steer.hashed(*handler) > 0) }
+                let param = match steer.instances {
+                    Some(_) => steer::number_param(program, event, by),
+                    None => steer::by_param(program, event, by, steer.hashed(*handler) > 0),
+                };
+                Steering::Key { param, instances: steer.instances }
             } else {
                 spread(program, &steer.by, target.spread.kind)
             };

@@ -77,7 +77,7 @@ impl Value {
             let data = &program.events[*event];
             edges.iter().any(|edge| {
                 edge.event == data.name
-                    && matches!(&edge.steering, Steering::Key { param: by } if *by == data.params[*param].name)
+                    && matches!(&edge.steering, Steering::Key { param: by, .. } if *by == data.params[*param].name)
             })
         };
         let carried = |(event, _): &Place| {
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(assign(&program, &mut list, 0, true), 0);
         assert!(list.iter().all(|edge| edge.bytes > 0));
         let mut list = edges(&program);
-        list[0].steering = Steering::Key { param: list[0].values[0].name.clone() };
+        list[0].steering = Steering::Key { param: list[0].values[0].name.clone(), instances: None };
         assign(&program, &mut list, 64, true);
         assert_eq!(list[0].values[0].context, None);
         assert_eq!(list[0].bytes, 2);

@@ -150,6 +150,15 @@ pub fn prepare(program: &Verified<Program>) -> Result<Verified<Program>, PassErr
     manager.simplify(program)
 }
 
+/// As [`prepare`], and queues carry the members of structs that live behind them; there they are structs again.
+///
+/// # Errors
+///
+/// If a pass is broken.
+pub fn narrowed(program: &Verified<Program>) -> Result<Verified<Program>, PassError> {
+    cutter::narrow(prepare(program)?)
+}
+
 /// As [`prepare`], and queues carry what lives behind them only.
 ///
 /// # Errors

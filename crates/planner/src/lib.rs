@@ -11,6 +11,7 @@ pub mod context;
 pub mod cut;
 pub mod instance;
 pub mod mapping;
+pub mod number;
 pub mod origin;
 pub mod profile;
 pub mod search;

@@ -79,9 +79,10 @@ pub fn search(
     limits: Limits,
     stop: &dyn Fn() -> bool,
 ) -> Result<Found, NoPlan> {
-    // Members of large structs apart take more of BPF's stack than the structs, which go through a map.
+    // Members of large structs apart take more of BPF's stack than the structs.
     let small_stack = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
-    let mut prepared = if small_stack { cut::prepare(program)? } else { cut::trimmed(program)? }.into_inner();
+    let mut prepared =
+        if small_stack { cut::narrowed(program)? } else { cut::trimmed(program)? }.into_inner();
     cost::annotate(&mut prepared);
     let prepared = verify(prepared).map_err(|errors| NoPlan::DoesNotFit {
         program: program.name.clone(),

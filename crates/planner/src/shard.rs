@@ -73,9 +73,11 @@ pub struct Steer {
     pub ability: Ability,
     /// What its events are steered by, in terms of its own event; empty: any replica will do.
     pub by: BTreeSet<Origin>,
+    /// `by` is the number of an instance, of so many, and replicas have ranges of them.
+    pub instances: Option<u32>,
     /// Where handlers have events of their own: what those of each are steered by, always by a hash.
     pub each: BTreeMap<HandlerId, BTreeSet<Origin>>,
-    /// The same in terms of the packet that entered, where it can be said so.
+    /// `by` in terms of the packet that entered, where it can be said so.
     pub entry: BTreeSet<Origin>,
     /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
     pub reorder: bool,
@@ -139,11 +141,16 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             }
             other => (other.clone(), BTreeSet::new()),
         };
+        let mut instances = None;
         if !entry {
             by.retain(crate::steer::computable);
             if by.is_empty() && matches!(ability, Ability::Sharded(_)) {
                 ability =
                     Ability::Single("what its tables are keyed by is computed here, not before".to_string());
+            }
+            let numbered = crate::number::of_stage(program, &stages[s], &ability);
+            if let Some((number, count)) = numbered.filter(|(number, _)| crate::steer::computable(number)) {
+                (by, instances) = (BTreeSet::from([number]), Some(count));
             }
         }
         if entry {
@@ -165,6 +172,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             ability =
                 Ability::Single(format!("`{name}` hands packets to AF_XDP sockets, which take one sender"));
             by.clear();
+            instances = None;
             each.clear();
         }
         let state = !matches!(ability, Ability::Free);
@@ -196,10 +204,10 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         let ordered = ordered || (one_way && !reorder);
         let most = match &ability {
             Ability::Single(_) => 1,
-            _ => limit(s),
+            _ => limit(s).min(instances.unwrap_or(u32::MAX)),
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
-        list.push(Steer { ability, by, each, entry: entry_terms, reorder: !ordered, most });
+        list.push(Steer { ability, by, instances, each, entry: entry_terms, reorder: !ordered, most });
     }
     // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
     // several senders give it has to sort it too.

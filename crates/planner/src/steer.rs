@@ -1,7 +1,8 @@
 //! Steering parameters: an internal event whose receiver is sharded by something gets that something as a parameter.
 //!
 //! Where the receiver is steered by one whole parameter nothing is added. Otherwise every place that generates the event computes a hash
-//! of the parts, from the event's own arguments, and sends it along as `steer`: code generators then only look at one integer.
+//! of the parts, from the event's own arguments, and sends it along as `steer`: code generators then only look at one integer. Numbers
+//! of instances go along as they are.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -56,6 +57,38 @@ pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>, ha
     if let (false, Some(Origin::Param { index, .. })) = (hash, by.first()) {
         return program.events[event].params[*index as usize].name.clone();
     }
+    let hash = |builder: &mut Builder<'_>, span| {
+        let mut hash = builder.add(Op::Int(0), U32, span);
+        for part in by {
+            let value = builder.value(part, span);
+            hash = builder.add(Op::Hash { seed: hash, value }, U32, span);
+        }
+        hash
+    };
+    add_param(program, event, &hash)
+}
+
+/// The same where the one part of `by` is a number: it goes along as it is.
+pub fn number_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>) -> String {
+    if let Some(number @ Origin::Param { index, .. }) = by.first()
+        && crate::number::is_whole(program, event, number)
+    {
+        return program.events[event].params[*index as usize].name.clone();
+    }
+    let number = |builder: &mut Builder<'_>, span| {
+        let value = by.first().map(|number| builder.value(number, span));
+        let value = value.unwrap_or_else(|| builder.add(Op::Int(0), U64, span));
+        builder.add(Op::Cast(value), U32, span)
+    };
+    add_param(program, event, &number)
+}
+
+/// Gives an event a parameter that every place which generates it computes.
+fn add_param(
+    program: &mut Program,
+    event: EventId,
+    make: &dyn Fn(&mut Builder<'_>, Span) -> ValueId,
+) -> String {
     let params: Vec<Type> = program.events[event].params.iter().map(|param| param.ty).collect();
     let handlers: Vec<_> = program.handlers.keys().collect();
     for handler in handlers {
@@ -65,17 +98,13 @@ pub fn by_param(program: &mut Program, event: EventId, by: &BTreeSet<Origin>, ha
             let mut builder =
                 Builder { program, args: args.clone(), params: &params, body: &mut body, insts: vec![] };
             let span = builder.body.insts[inst].span;
-            let mut hash = builder.add(Op::Int(0), U32, span);
-            for part in by {
-                let value = builder.value(part, span);
-                hash = builder.add(Op::Hash { seed: hash, value }, U32, span);
-            }
+            let made = make(&mut builder, span);
             let insts = builder.insts;
             let shift = insts.len();
             body.blocks[block].insts.splice(at..at, insts);
             debug_assert_eq!(body.blocks[block].insts[at + shift], inst);
             if let Op::Generate { args, .. } = &mut body.insts[inst].op {
-                args.push(hash);
+                args.push(made);
             }
         }
         if program.handlers[handler].event == event {

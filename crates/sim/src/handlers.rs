@@ -30,7 +30,7 @@ pub enum Step {
 /// What left a handler. Lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// An internal event. `steer` is a hash of the parameter named by [`Handlers::steer_by`]; `bytes` the length of the packet it
+    /// An internal event. `steer` is what [`Handlers::steer_by`] asked for; `bytes` the length of the packet it
     /// carries, if it carries one.
     Generate { event: EventId, message: Message, steer: u32, bytes: Option<u32> },
     /// The packet was sent.
@@ -72,8 +72,8 @@ pub struct HandlerError(pub String);
 pub trait Handlers {
     /// What [`Step::Line`] numbers, of the program that is simulated.
     fn lines(&self) -> Vec<Line>;
-    /// From now on [`Effect::Generate`] of this event hashes this parameter.
-    fn steer_by(&mut self, event: EventId, param: usize);
+    /// From now on [`Effect::Generate`] of this event has a hash of this parameter, or its value if it is a number.
+    fn steer_by(&mut self, event: EventId, param: usize, number: bool);
     /// A frame that came in by a port. `time_ns` and `seed` are what its handlers read as time and random stream.
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message;
     /// Runs the handler of a message, which is then no more, and appends what it did to an empty trace.

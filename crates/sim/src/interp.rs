@@ -13,7 +13,7 @@ pub struct InterpHandlers<'p> {
     net_recv: Option<EventId>,
     slots: Vec<Option<Waiting>>,
     free: Vec<u32>,
-    steer: HashMap<EventId, usize>,
+    steer: HashMap<EventId, (usize, bool)>,
     /// Number of the line that holds an instruction: every instruction has one of its own.
     first_line: Vec<u32>,
     /// Outputs in the order handlers made them, if they are kept.
@@ -122,8 +122,8 @@ impl Handlers for InterpHandlers<'_> {
         handlers.flat_map(one).collect()
     }
 
-    fn steer_by(&mut self, event: EventId, param: usize) {
-        self.steer.insert(event, param);
+    fn steer_by(&mut self, event: EventId, param: usize, number: bool) {
+        self.steer.insert(event, (param, number));
     }
 
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message {
@@ -163,7 +163,10 @@ impl Handlers for InterpHandlers<'_> {
         for pending in done.generated {
             let event = pending.event;
             let steer = self.steer.get(&event);
-            let steer = steer.map_or(0, |param| io::hash(0, &self.interp.argument_bytes(&pending, *param)));
+            let steer = steer.map_or(0, |(param, number)| {
+                let bytes = self.interp.argument_bytes(&pending, *param);
+                if *number { io::number(&bytes) } else { io::hash(0, &bytes) }
+            });
             let bytes = pending.packets.first().map(|packet| packet.size() as u32);
             let message = self.store(Waiting { pending, time_ns, seed });
             trace.effects.push(Effect::Generate { event, message, steer, bytes });

@@ -88,13 +88,15 @@ pub fn run(
 ) -> Result<Report, SimError> {
     let model = model::Model::new(target, plan, program, &handlers.lines(), options.receive_depth)?;
     for edge in &plan.edges {
-        if let (Steering::Key { param }, Some(event)) = (&edge.steering, program.event_named(&edge.event)) {
+        if let (Steering::Key { param, instances }, Some(event)) =
+            (&edge.steering, program.event_named(&edge.event))
+        {
             let at = program.events[event].params.iter().position(|p| &p.name == param);
             let at = at.ok_or_else(|| SimError::Steering {
                 event: edge.event.clone(),
                 reason: format!("it has no parameter `{param}`"),
             })?;
-            handlers.steer_by(event, at);
+            handlers.steer_by(event, at, instances.is_some());
         }
     }
     let started = Instant::now();

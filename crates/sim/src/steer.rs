@@ -20,6 +20,8 @@ pub enum Steer {
     RoundRobin,
     /// By the hash that came with the event.
     Key,
+    /// By the number that came with it, of so many.
+    Number(u32),
     /// By bytes of the frame, per port.
     Header(Vec<PortFields>),
     /// By receive-side scaling, per port: the key, and the fields that are hashed.
@@ -61,7 +63,7 @@ impl Steer {
         Ok(match steering {
             Steering::One => Steer::One,
             Steering::RoundRobin => Steer::RoundRobin,
-            Steering::Key { .. } => Steer::Key,
+            Steering::Key { instances, .. } => instances.map_or(Steer::Key, |n| Steer::Number(n.max(1))),
             Steering::Header { fields } => Steer::Header(fields.clone()),
             Steering::Rss { keys, fields } => {
                 let ports = keys.iter().zip(fields);
@@ -79,7 +81,7 @@ impl Steer {
     /// The replica of a frame that came in, of `replicas`.
     pub fn frame(&self, port: u32, frame: &[u8], replicas: u32, turns: &mut Turns) -> u32 {
         match self {
-            Steer::One | Steer::Key => 0,
+            Steer::One | Steer::Key | Steer::Number(_) => 0,
             Steer::RoundRobin => turns.next(replicas),
             Steer::Header(ports) => {
                 let Some(of_port) = ports.iter().find(|fields| fields.port == port) else { return 0 };
@@ -102,11 +104,14 @@ impl Steer {
         }
     }
 
-    /// The replica of an internal event whose steering hash is `hash`.
+    /// The replica of an internal event whose steering hash, or number, is `hash`.
     pub fn event(&self, hash: u32, replicas: u32, turns: &mut Turns) -> u32 {
         match self {
             Steer::One => 0,
             Steer::RoundRobin => turns.next(replicas),
+            Steer::Number(count) => {
+                (u64::from(hash % count) * u64::from(replicas) / u64::from(*count)) as u32
+            }
             Steer::Key | Steer::Header(_) | Steer::Rss(_) => {
                 turns.of_key(hash, spread(mix(u64::from(hash)) as u32, replicas), replicas)
             }
@@ -213,6 +218,17 @@ mod tests {
             count[first as usize] += 1;
         }
         assert!(count.iter().all(|c| (900..1100).contains(c)), "{count:?}");
+    }
+
+    #[test]
+    fn replicas_have_ranges_of_numbers() {
+        let steer = Steer::new(&Steering::Key { param: "shard".into(), instances: Some(6) }).unwrap();
+        let of = |replicas| -> Vec<u32> {
+            (0..7).map(|number| steer.event(number, replicas, &mut Turns::default())).collect()
+        };
+        assert_eq!(of(6), [0, 1, 2, 3, 4, 5, 0]);
+        assert_eq!(of(4), [0, 0, 1, 2, 2, 3, 0]);
+        assert_eq!(of(1), [0; 7]);
     }
 
     #[test]

@@ -78,16 +78,16 @@ class Again(Element):
 class Requests:
     """Reads requests of both protocols: GETs of the binary one first, the rest in two steps; `gets`, `sets` come out."""
 
-    def __init__(self, steps: Queue | None = None):
-        """`steps`: a queue with channels `keys` and `values`, so that the kernel's verifier follows one step at a time."""
+    def __init__(self, values: Queue | None = None):
+        """`values`: a queue before what SETs hold is read, since BPF's stack has no room for both steps."""
         self.first, self.key, self.value = ReadGet(), ReadKey(), ReadValue()
         self.gets, self.sets = (self.first.get, self.key.get), (self.value.set,)
         unknown = Drop("not a request for this store", name="unknown")
         self.key.other >> unknown
         self.value.other >> unknown
-        if steps:
-            self.first.rest >> steps["keys"] >> self.key
-            self.key.set >> steps["values"] >> self.value
+        if values:
+            self.first.rest >> self.key
+            self.key.set >> values >> self.value
         else:
             self.key.set >> self.value
 
@@ -173,12 +173,12 @@ def write_through(classify: Classify, buckets: int, ways: int, stage: bool) -> N
 
 
 def write_back(classify: Classify, buckets: int, ways: int) -> None:
-    """Requests of both protocols pass the cache. The host writes texts that hold a value, which is much for the verifier."""
+    """Requests of both protocols pass the cache, which answers hits in either and all SETs."""
     near = Cache("cache", Key, Item, buckets, ways, policy="write-back")
-    steps = Queue("steps", side="nic", ordered=False, channels=["keys", "values"])
+    values = Queue("values", side="nic", ordered=False)
     cached = Queue("cached", side="nic", ordered=False, channels=["gets", "sets"])
-    up = Queue("up", side="host", ordered=False, channels=["gets", "displaced", "texts"])
-    requests, find, ways = Requests(steps=steps), Find(), IsAscii(name="near_ways")
+    up = Queue("up", side="host", ordered=False, channels=["gets", "displaced"])
+    requests, find, ways = Requests(values=values), Find(), IsAscii(name="near_ways")
     get, set_ = near.get("request.key", request=Request), near.set("request.key", "item", **CARRIED)
     classify.kv >> requests.first
     for each in requests.gets:
@@ -188,10 +188,10 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
     cached["sets"] >> set_
     get.hit >> ways
     ways.binary >> BinaryValue(name="near_value") >> Leave(name="near_leave")
-    ways.ascii >> up["texts"] >> AsciiValue(name="near_text") >> Leave(name="text_leave")
+    ways.ascii >> AsciiValue(name="near_text") >> Leave(name="text_leave")
     get.miss >> up["gets"] >> find
-    values, _, absent = store(find, None)
-    for value in values:
+    found, _, absent = store(find, None)
+    for value in found:
         value >> near.fill("request.key", "item", **CARRIED)
     absent >> near.nothing(**CARRIED)
     near.settled >> Reply()

@@ -278,8 +278,10 @@ class Queue:
     entry_bytes  most bytes of values an entry may have, beside its packet; more is an error.
     lossy      what a full queue does: True loses the entry, counted; False makes the sender wait; or names of the channels
                that lose, and all others wait. None leaves it to the target (docs/flow.md).
-    instance   C over the values that go in: the instance of an entry, below `instances`. Entries of one instance are
-               handled by one core at a time, in order; entries whose number is out of range are given up, counted.
+    instance   C over the values that go in, or a number: the instance of an entry, below `instances`. Entries of one
+               instance are handled by one core at a time, in order; entries whose number is out of range are given up,
+               counted. Core `i * cores / instances` has instance `i`: with as many cores as instances, core `i`.
+    number     field of the state behind the queue that has the number of the instance there.
     """
 
     def __init__(
@@ -293,7 +295,8 @@ class Queue:
         entries: int | None = None,
         entry_bytes: int | None = None,
         lossy: bool | tuple[str, ...] | list[str] | None = None,
-        instance: str | None = None,
+        instance: str | int | None = None,
+        number: str | None = None,
     ):
         self.place = caller()
         self.composites = list(building)
@@ -310,13 +313,20 @@ class Queue:
         if instances is not None and (not isinstance(instances, int) or instances < 1):
             raise FlowError(f"queue `{name}` needs at least 1 instance", self.place)
         self.side, self.instances, self.ordered = side, instances, ordered
-        if instance is not None and (instances is None or not isinstance(instance, str)):
+        if number is not None and instance is None:
+            raise FlowError(f"queue `{name}` has a number for `{number}` and chooses no instance", self.place)
+        if instance is not None and (instances is None or not isinstance(instance, (str, int))):
             raise FlowError(
                 f"queue `{name}` chooses an instance and does not say among how many",
                 self.place,
                 'write instances=4, instance="key"',
             )
-        self.instance = instance
+        always = _constant(instance)
+        if always is not None and not 0 <= always < instances:
+            raise FlowError(
+                f"queue `{name}` has {instances} instances and always chooses {always}", self.place, "count from 0"
+            )
+        self.instance, self.number = None if instance is None else str(instance), number
         if entries is not None and (not isinstance(entries, int) or not 1 <= entries <= 65536):
             raise FlowError(f"queue `{name}` has room for {entries} entries", self.place, "take 1 to 65536")
         listed = lossy if isinstance(lossy, (tuple, list)) else ()
@@ -351,6 +361,7 @@ class Queue:
                 entry_bytes=entry_bytes,
                 lossy=loses,
                 instance=instance,
+                number=number,
             )
             part.place, part.segment, part.whole = self.place, segment, self
             self.channels[channel] = part
@@ -377,7 +388,7 @@ class Queue:
             raise FlowError(
                 f"{self} leads to {target}",
                 caller(),
-                "inputs meet at a fork on their side of a queue: put an element between",
+                "behind a queue is an element: put one between",
             )
         if not isinstance(target, Element):
             raise FlowError(f"{self} can be connected to an element only", caller())
@@ -392,6 +403,14 @@ class Queue:
         if self.whole is not self:
             return f"channel `{self.name.removeprefix(self.whole.name + '_')}` of {self.whole}"
         return f"queue `{self.name}`"
+
+
+def _constant(instance: str | int | None) -> int | None:
+    """The number that is written there, if it is one."""
+    try:
+        return instance if instance is None or isinstance(instance, int) else int(instance, 0)
+    except ValueError:
+        return None
 
 
 def behind(to: Element | Queue | Input) -> Element:

@@ -14,6 +14,10 @@ and no memory is allocated. A packet cannot wait: if an input has one, that inpu
 are counted in the C of the fork and of everything between (`NF_FIRES` with `together`): each way feeds every input once, or
 none of them.
 
+**Across a queue.** One input may be fed behind a queue: an entry carries what waits for it, and that input starts the join
+there. So all other inputs are fed before the packet enters the queue. If two inputs are behind queues there are two entries
+of one packet, and nothing says which belong together: that is refused.
+
 **Orders.** An output that leads to several elements runs them in the order of their connection, and
 `run_order(first, second)` puts one way before another. Outputs of one element run when its body calls them.
 """
@@ -39,9 +43,11 @@ def run_order(*elements: Element | list[Element]) -> None:
 class Join:
     """An element with several inputs, and where they meet."""
 
-    def __init__(self, element: Element, fork: Element):
-        self.element, self.fork = element, fork
-        self.last = next((i for i in element.inputs.values() if packet in i.types), None)
+    def __init__(self, element: Element, fork: Element, late: Input | None = None):
+        self.element, self.fork, self.late = element, fork, late
+        #: Queues whose entries carry what waits, where an input is behind one: the first, then those behind it.
+        self.queues: list[Queue] = []
+        self.last = late or next((i for i in element.inputs.values() if packet in i.types), None)
         values = {name: ty for name, ty in element.inp.values.items() if ty is not packet}
         waits = {n: ty for n, ty in values.items() if self.last is None or n not in self.last.values}
         fed = {} if self.last is not None else {"fed": u32}
@@ -64,6 +70,12 @@ def successors(element: Element) -> list[Element]:
     return found
 
 
+def onward(element: Element) -> list[Element]:
+    """What runs with it, and what is behind its queues."""
+    queues = [to for port in element.outputs.values() for to in port.to if isinstance(to, Queue)]
+    return [*successors(element), *(queue.to for queue in queues)]
+
+
 def reached(element: Element, known: dict[Element, set[Element]]) -> set[Element]:
     """Everything that runs with an element, itself included."""
     if element not in known:
@@ -71,10 +83,15 @@ def reached(element: Element, known: dict[Element, set[Element]]) -> set[Element
     return known[element]
 
 
-def find(elements: list[Element], begins: list[Element]) -> list[Join]:
+def led_to(element: Element) -> set[Element]:
+    """Everything that it leads to, itself and what is behind queues included."""
+    return {element}.union(*(led_to(each) for each in onward(element)))
+
+
+def find(elements: list[Element], sources: list[Element], behind: list[Element]) -> list[Join]:
     """All joins of a program, with their forks.
 
-    begins: sources, and elements behind queues.
+    sources: where a program begins; behind: elements behind queues.
     Raises FlowError for inputs that nothing leads to, and for inputs that meet at no fork.
     """
     joins = [element for element in elements if element.inputs]
@@ -87,26 +104,74 @@ def find(elements: list[Element], begins: list[Element]) -> list[Join]:
                 raise FlowError(
                     f"nothing leads to {one}", element.place, "it runs when all of its inputs were fed: connect it"
                 )
-    over = _dominators(elements, begins)
+    over = _dominators(elements, [*sources, *behind], successors)
+    through = _dominators(elements, sources, onward)
     found = []
     for element in joins:
         common = set.intersection(*(over[each] for each in elements if element in successors(each)))
         if not common:
+            late = _across(element, elements, through)
+            if late is not None:
+                found.append(late)
+                continue
             names = ", ".join(f"`{name}`" for name in element.inputs)
             raise FlowError(
                 f"the inputs of {element} ({names}) meet at no fork",
                 element.place,
-                "let one element, on this side of all queues, lead to all of them",
+                "let one element lead to all of them",
             )
         found.append(Join(element, max(common, key=lambda each: len(over[each]))))
     return found
 
 
-def _dominators(elements: list[Element], begins: list[Element]) -> dict[Element, set[Element]]:
-    """For each element, those that all ways from where handlers begin pass, itself included."""
+def _across(element: Element, elements: list[Element], over: dict[Element, set[Element]]) -> Join | None:
+    """A join of which an input is behind a queue. None if its inputs have no fork at all.
+
+    Raises FlowError if what meets cannot be one entry of one queue.
+    """
+    feeding = {one: [each for each in elements if _feeds(each, one)] for one in element.inputs.values()}
+    common = set.intersection(*(over[each] for ways in feeding.values() for each in ways))
+    if not common:
+        return None
+    fork = max(common, key=lambda each: len(over[each]))
+    here = reached(fork, {})
+    late = [one for one, ways in feeding.items() if any(each not in here for each in ways)]
+    if len(late) > 1:
+        raise FlowError(
+            f"inputs `{late[0].name}` and `{late[1].name}` of {element} are both behind queues",
+            element.place,
+            "nothing says which of their entries belong together: join before the queue, or let one entry carry both",
+        )
+    if any(each in here for each in feeding[late[0]]):
+        raise FlowError(f"some ways to {late[0]} go through a queue, and some do not", element.place, "let all or none")
+    waits = next((one for one in element.inputs.values() if one is not late[0] and packet in one.types), None)
+    if waits is not None:
+        raise FlowError(
+            f"{waits} has a packet, and {late[0]} is fed behind a queue",
+            element.place,
+            "a packet cannot wait: let it go through the queue, and the values to the other inputs",
+        )
+    join = Join(element, fork, late[0])
+    ways = [(port, to) for each in led_to(fork) for port in each.outputs.values() for to in port.to if isinstance(to, Queue)]
+    on_way = [(port, to) for port, to in ways if any(each in led_to(to.to) for each in feeding[late[0]])]
+    join.queues = list(dict.fromkeys(to for _, to in on_way))
+    first = {to for port, to in on_way if port.element in here}
+    if len(first) > 1:
+        names = ", ".join(sorted(str(queue) for queue in first))
+        raise FlowError(f"{late[0]} is behind several queues ({names})", element.place, "let one lead to it")
+    join.queues.sort(key=lambda queue: queue not in first)
+    return join
+
+
+def _feeds(element: Element, one: Input) -> bool:
+    return any(to is one for port in element.outputs.values() for to in port.to)
+
+
+def _dominators(elements: list[Element], begins: list[Element], onward) -> dict[Element, set[Element]]:
+    """For each element, those that all ways from `begins` pass, itself included; `onward` is what an element leads to."""
     before: dict[Element, list[Element]] = {element: [] for element in elements}
     for element in elements:
-        for other in successors(element):
+        for other in onward(element):
             before[other].append(element)
     over: dict[Element, set[Element]] = {}
 

@@ -46,6 +46,7 @@ class Program:
         self._collect()
         self._check()
         self._flow()
+        queues.check_numbers(self)
         self._name()
 
     def _collect(self) -> None:
@@ -186,8 +187,7 @@ class Program:
 
     def _flow(self) -> None:
         """What elements get from those before them: the states that they and all behind them use, and waiting joins."""
-        begins = [*self.sources, *(queue.to for queue in self.queues)]
-        self.joins = joins.find(self.elements, begins)
+        self.joins = joins.find(self.elements, list(self.sources), [queue.to for queue in self.queues])
         self.orders = joins.orders(self.elements)
         self.states: dict[Element, list[type[State]]] = {}
         self.waiting: dict[Element, list[joins.Join]] = {}
@@ -209,9 +209,14 @@ class Program:
                 for join in self.joins
                 if join.struct is not None
                 and element not in (join.fork, join.element)
-                and element in joins.reached(join.fork, together)
-                and join.element in joins.reached(element, together)
+                and element in self._between(join.fork, join, together)
+                and join.element in self._between(element, join, together)
             ]
+
+    @staticmethod
+    def _between(element: Element, join: joins.Join, known: dict) -> set[Element]:
+        """What an element leads to, as far as a join's values go along."""
+        return joins.reached(element, known) if join.late is None else joins.led_to(element)
 
     def source(self, infer: bool = False) -> Source:
         """The program as C. `infer`: it asks for firing classes that are not declared."""

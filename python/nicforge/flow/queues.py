@@ -5,7 +5,8 @@ much of a byte string goes along; the handler gets what they found and calls the
 
 **Instances.** The number of an entry's instance goes along, and the handler counts in a table by that number. Accesses of one
 entry of a table happen in order and on one core at a time, on all targets and in all plans; so are, by that, the entries
-of an instance handled.
+of an instance handled. The table is one by number (`NF_BY_NUMBER`): where the queue has as many cores as instances, each has
+the one of its own number, else ranges of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import itertools
 
 from .element import Queue
 from .errors import FlowError
+from .joins import Join
 from .state import BY_SIZE, Field, State, arrows, parameter, parts, variable
 from .types import Struct, Table, packet, u32, u64
 
@@ -27,10 +29,13 @@ class Queues:
     def _states(self, queue: Queue) -> list[type[State]]:
         return self.program.states[queue.to]
 
+    def _strings(self, queue: Queue) -> list[tuple[type[State], str, Field]]:
+        """The byte strings that have sizes, with their states."""
+        return [(state, name, field) for state in self._states(queue) for name, field in variable(state)]
+
     def _by_size(self, queue: Queue) -> list[tuple[type[State], str, Field]]:
-        """The byte strings that the queue carries by their sizes, with their states."""
-        every = [(state, name, field) for state in self._states(queue) for name, field in variable(state)]
-        return every[:BY_SIZE]
+        """Those of them of which each length has a handler."""
+        return self._strings(queue)[:BY_SIZE]
 
     def _handlers(self, queue: Queue) -> list[tuple[str, tuple[Struct, ...]]]:
         """The handlers behind a queue: one, or one for each length of its byte strings, the shortest first."""
@@ -45,27 +50,38 @@ class Queues:
     def names(self, queue: Queue) -> list[str]:
         """Names of functions that are the queue's."""
         more = [f"{queue.name}_choose"] if queue.instance is not None else []
+        more += [self.entrance(queue)] if self._counted(queue) else []
         return [queue.name, *(name for name, _ in self._handlers(queue)), *more]
 
     def tables(self, queue: Queue) -> list[Table]:
         """Entries handled by each instance, and entries of no instance that have no packet to drop."""
         if queue.instance is None:
             return []
-        tables = [Table(f"{queue.name}_handled", "array", u32, u64, queue.instances, queue.place)]
+        tables = [Table(f"{queue.name}_handled", "array", u32, u64, queue.instances, queue.place, by_number=True)]
         if packet not in queue.to.inp.types:
             tables.append(Table(f"{queue.name}_refused", "array", u32, u64, 1, queue.place))
         return tables
+
+    def joins(self, queue: Queue) -> list[Join]:
+        """Joins behind the queue whose values wait before it: its entries carry them."""
+        return [join for join in self.program.joins if queue in join.queues and join.struct is not None]
+
+    def entrance(self, queue: Queue) -> str:
+        """The function that enqueues, where somebody counts how often."""
+        return f"{queue.name}_enter"
 
     def _given(self, queue: Queue, own: bool = False) -> list[str]:
         """The parameters of functions before the queue."""
         words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
         name = queue.to.state if own else None
-        return [*words, *(f"{state.struct.c} *{parameter(state, name)}" for state in self._states(queue))]
+        words += [f"{state.struct.c} *{parameter(state, name)}" for state in self._states(queue)]
+        return [*words, *(f"{join.struct.c} *{join.variable}" for join in self.joins(queue))]
 
     def _handed(self, queue: Queue, of: tuple[Struct, ...]) -> str:
         """The parameters of a handler."""
         words = [ty.declare(name) for name, ty in queue.to.inp.values.items()]
         words += [f"{state.struct.c} {parameter(state, None)}" for state in self._states(queue)]
+        words += [f"{join.struct.c} {join.variable}" for join in self.joins(queue)]
         words += ["uint32_t nf_instance"] if queue.instance is not None else []
         return ", ".join([*words, *(f"{part.c} {_part(at)}" for at, part in enumerate(of))]) or "void"
 
@@ -77,8 +93,17 @@ class Queues:
     # -- before the queue ------------------------------------------------------------------------------------------------
 
     def call(self, queue: Queue, values: list[str]) -> str:
-        """The statement by which an output hands something on; it has states by their address."""
+        """The statement by which an output hands something on; it has states and joins by their address."""
         states = [parameter(state, None) for state in self._states(queue)]
+        joins = [join.variable for join in self.joins(queue)]
+        if self._counted(queue):
+            return f"{self.entrance(queue)}({', '.join([*values, *states, *joins])});"
+        return self._hand(queue, values, [*states, *joins])
+
+    def _counted(self, queue: Queue) -> bool:
+        return any(join.queues[:1] == [queue] for join in self.program.joins)
+
+    def _hand(self, queue: Queue, values: list[str], states: list[str]) -> str:
         if queue.instance is not None:
             return f"{queue.name}_choose({', '.join([*values, *states])});"
         return self._onward(queue, values, states, [])
@@ -92,6 +117,12 @@ class Queues:
         """Functions between outputs and the queue."""
         self._by_length(queue)
         self._choose(queue)
+        if self._counted(queue):
+            states = [parameter(state, None) for state in self._states(queue)]
+            states += [join.variable for join in self.joins(queue)]
+            call = self._hand(queue, list(queue.to.inp.values), states)
+            self.writer.add("", f"static void {self.entrance(queue)}({', '.join(self._given(queue))})", "{")
+            self.writer.add(f"    {call}", "}", place=queue.place)
 
     def _choose(self, queue: Queue) -> None:
         """Checks the number of the instance."""
@@ -106,6 +137,7 @@ class Queues:
         add(f"    uint32_t nf_instance = {arrows(queue.instance)};", place=queue.place)
         add(f"    if (nf_instance >= {queue.instances}) {{", f"        {give_up}", "        return;", "    }")
         states = [parameter(state, queue.to.state) for state in self._states(queue)]
+        states += [join.variable for join in self.joins(queue)]
         add(f"    {self._onward(queue, list(queue.to.inp.values), states, ['nf_instance'])}", "}", place=queue.place)
 
     def _by_length(self, queue: Queue) -> None:
@@ -117,11 +149,16 @@ class Queues:
         chosen = [] if queue.instance is None else ["nf_instance"]
         words = [*self._given(queue), *(f"uint32_t {each}" for each in chosen)]
         add("", f"static void {queue.name}({', '.join(words)})", "{")
-        rest = {state: f"rest_{state.struct.name}" for state, _, _ in strings}
+        rest = {state: f"rest_{state.struct.name}" for state, _, _ in self._strings(queue)}
         add(*(f"    {state.struct.c} {name} = *{parameter(state, None)};" for state, name in rest.items()))
         for state, name, field in strings:
             add(f"    {rest[state]}.{name} = ({field.type.c}){{0}};")
+        for state, name, field in self._strings(queue)[BY_SIZE:]:
+            own = parameter(state, None)
+            add(f"    for (uint32_t i = 0; i < {field.type.members['b'].count}; i++)")
+            add(f"        {rest[state]}.{name}.b[i] = i < {own}->{field.size} ? {own}->{name}.b[i] : 0;")
         states = [rest.get(each, f"*{parameter(each, None)}") for each in self._states(queue)]
+        states += [f"*{join.variable}" for join in self.joins(queue)]
         handlers = self._handlers(queue)
         for number, (handler, of) in enumerate(handlers):
             fits = [
@@ -158,10 +195,13 @@ class Queues:
                 table = f"{queue.name}_handled"
                 add("    uint64_t handled;", f"    nf_lookup(&{table}, nf_instance, &handled);")
                 add(f"    nf_update(&{table}, nf_instance, handled + 1);")
+            if queue.number is not None:
+                add(f"    {parameter(_numbered(queue, self._states(queue)), None)}.{queue.number} = nf_instance;")
             for at, ((state, name, _), part) in enumerate(zip(self._by_size(queue), of, strict=True)):
                 add(f"    for (uint32_t i = 0; i < {_length(part)}; i++)")
                 add(f"        {parameter(state, None)}.{name}.b[i] = {_part(at)}.b[i];")
             words = [*queue.to.inp.values, *(f"&{parameter(each, None)}" for each in self._states(queue))]
+            words += [f"&{join.variable}" for join in self.joins(queue)]
             add(f"    {self.writer.name_of(queue.to)}({', '.join(words)});", "}")
 
 
@@ -177,6 +217,26 @@ def _part(at: int) -> str:
 def where(side: str | None, replicas: int | None) -> list[str]:
     """Annotations of a handler."""
     return [*([f"NF_ON({side});"] if side else []), *([f"NF_MAX_REPLICAS({replicas});"] if replicas else [])]
+
+
+def check_numbers(program) -> None:
+    """Raises FlowError where the number of an instance has no field to go to."""
+    for queue in program.queues:
+        if queue.number is not None:
+            _numbered(queue, program.states[queue.to])
+
+
+def _numbered(queue: Queue, states: list[type[State]]) -> type[State]:
+    """The state whose field gets the number of the instance."""
+    for state in states:
+        field = state.fields.get(queue.number)
+        if field is not None and not field.type.count and not isinstance(field.type, Struct):
+            return state
+    raise FlowError(
+        f"{queue} gives the number of its instance to `{queue.number}`, which is no integer field of a state behind it",
+        queue.place,
+        "name a field of an element behind the queue",
+    )
 
 
 def check_waiting(program) -> None:

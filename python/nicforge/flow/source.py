@@ -122,7 +122,7 @@ class _Writer:
         """The same for an output: what all that it leads to need."""
         states, joins = [], []
         for to in port.to:
-            more = (self.program.states[to.to], []) if isinstance(to, Queue) else self._needs(to)
+            more = (self.program.states[to.to], self.queues.joins(to)) if isinstance(to, Queue) else self._needs(to)
             states += [state for state in more[0] if state not in states]
             joins += [join for join in more[1] if join not in joins]
         return states, joins
@@ -215,7 +215,12 @@ class _Writer:
         for join in forks:
             inputs = sorted(join.element.inputs.values(), key=lambda one: one is join.last)
             word, names = "together" if join.last is None else "last", [self.name_of(one) for one in inputs]
+            if join.late is not None:
+                names[-1] = self.queues.entrance(join.queues[0])
             self.add(f"NF_FIRES({word}, {name}, {', '.join(names)})", place=join.element.place)
+        for join in self.joins.values():
+            if any(queue.to is element for queue in join.queues):
+                self.add(f"NF_FIRES(zero_or_one, {name}, {self.name_of(join.late)})", place=join.element.place)
 
     def _input(self, join: Join, one: Input) -> None:
         """What feeds a join."""

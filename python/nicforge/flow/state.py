@@ -19,7 +19,8 @@ with `initial` it has a value from the start.
 **Bytes of some length.** `Field(bytes_(64), size="length")` holds at most 64 bytes, `state->value.b[i]`, of which `length`
 (another field) count. A queue carries a quarter of them, a half or all, whichever is enough; beyond `length` they are zero
 behind it. Of two such fields a half or all: each of the four combinations is a handler, and so a stage, of which targets have
-few.
+few. Others go as a whole, with zeros. Where entries cross by DMA (`dpdk --host-process`), words of zeros do not: of every
+byte string what counts crosses, rounded up to 8 bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def bytes_(max: int) -> Struct:
 
 _bytes: dict[int, Struct] = {}
 
-#: Byte strings that a queue carries by their sizes.
+#: Byte strings of which a queue has a handler for each length.
 BY_SIZE = 2
 
 
@@ -103,12 +104,6 @@ def _check_size(state: str, name: str, field: Field, fields: dict[str, Field]) -
         )
     if field.type not in _bytes.values():
         raise FlowError(f"field `{name}` of state `{state}` has a size and is no byte string", field.place, "take bytes_(64)")
-    if sum(other.size is not None for other in fields.values()) > BY_SIZE:
-        raise FlowError(
-            f"state `{state}` has more than {BY_SIZE} byte strings with a size",
-            field.place,
-            "queues carry so many by their sizes: let the others be u8[n]",
-        )
 
 
 class State(metaclass=_StateClass):

@@ -98,6 +98,7 @@ class Table:
     """State that outlives a packet: `Table("sources", "hash", be32, Seen, 4096)`. Elements that list it use it.
 
     Kinds are hash, lru, array, lpm and ternary, as in C. `bytes`: each entry has a byte string of so many beside its value.
+    `by_number`: cores have ranges of an array's entries, and events go where theirs is.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Table:
     capacity: int
     place: Place = dataclasses.field(default_factory=caller, compare=False)
     bytes: int = 0
+    by_number: bool = False
 
     def __post_init__(self):
         check_name(self.name, self.place)
@@ -117,10 +119,13 @@ class Table:
             raise FlowError(f"table `{self.name}` needs room for at least 1 entry", self.place)
         if not isinstance(self.bytes, int) or self.bytes < 0:
             raise FlowError(f"table `{self.name}` has byte strings of {self.bytes} bytes", self.place)
+        if self.by_number and self.kind != "array":
+            raise FlowError(f"the entries of table `{self.name}` have no numbers", self.place, "take an array")
 
     def definition(self) -> str:
         """Its C definition."""
+        before = "NF_BY_NUMBER\n" if self.by_number else ""
         words = [self.kind, self.name, self.key.c, self.value.c, str(self.capacity)]
         if self.bytes:
-            return f"NF_BUF_TABLE({', '.join([*words, str(self.bytes)])});"
-        return f"NF_TABLE({', '.join(words)});"
+            return f"{before}NF_BUF_TABLE({', '.join([*words, str(self.bytes)])});"
+        return f"{before}NF_TABLE({', '.join(words)});"

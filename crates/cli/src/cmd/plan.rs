@@ -380,6 +380,7 @@ fn steered(steering: &Steering, replication: &Replication) -> String {
     match steering {
         Steering::One => "-".to_string(),
         Steering::RoundRobin => "in turn".to_string(),
+        Steering::Key { instances: Some(count), .. } => format!("{by} as a number below {count}"),
         Steering::Key { .. } => by,
         Steering::Header { fields } | Steering::Rss { fields, .. } => {
             let ports: Vec<String> = fields

@@ -143,7 +143,7 @@ fn scheduler(program: &Program, pipeline: &Pipeline) -> String {
                 let by = pipeline.steering.iter().find(|steering| steering.event == event);
                 let by = match by.map(|steering| &steering.by) {
                     None | Some(dpdk::SteerBy::RoundRobin) => "turn",
-                    Some(dpdk::SteerBy::Params(_)) => "parameters",
+                    Some(dpdk::SteerBy::Params(_) | dpdk::SteerBy::Number(..)) => "parameters",
                     Some(dpdk::SteerBy::Frame(_) | dpdk::SteerBy::FrameByPort(_)) => "frame",
                 };
                 let name = &program.events[event].name;

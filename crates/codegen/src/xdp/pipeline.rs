@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, Span, Type, ValueId};
 
 use super::target::Xdp;
+use crate::artifact::XdpSteer;
 use crate::artifact::{XdpPipeline, XdpStage};
 use crate::c::body::Unsupported;
 use crate::c::globals::clock_use;
@@ -54,7 +55,7 @@ pub struct Edge {
     /// C names of the parameters that are carried; `None`: the packet, or nobody reads it.
     pub members: Vec<Option<String>>,
     /// Parameter that chooses the replica; none: in turn.
-    pub steer: Option<usize>,
+    pub steer: Option<(usize, XdpSteer)>,
     pub stage: usize,
     /// What tells it from other events of its stage, if there are any.
     pub kind: Option<usize>,
@@ -185,7 +186,11 @@ impl Pipe {
                 ));
             }
             let steer = pipeline.steering.iter().find(|s| s.event == id).and_then(|s| match &s.by {
-                SteerBy::Params(list) => list.first().map(|(param, _)| *param),
+                SteerBy::Params(list) => list.first().map(|(param, _)| {
+                    let whole = event.params[*param].ty.is_int();
+                    (*param, if whole { XdpSteer::Integer } else { XdpSteer::Bytes })
+                }),
+                SteerBy::Number(param, instances) => Some((*param, XdpSteer::Number(*instances))),
                 _ => None,
             });
             let body = &program.handlers[handler].body;
@@ -457,10 +462,13 @@ fn replica(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, args: &[ValueI
     }
     let choose = match edge.steer {
         None => format!("nf_in_turn({}, {})", e.dialect.target.stage, stage.replicas),
-        Some(param) if e.body.ty(args[param]).is_int() => {
+        Some((param, XdpSteer::Number(instances))) => {
+            format!("(u64)((u32){} % {instances}) * {} / {instances}", e.text(args[param]), stage.replicas)
+        }
+        Some((param, XdpSteer::Integer)) => {
             format!("nf_replica({}, {})", e.text(args[param]), stage.replicas)
         }
-        Some(param) => {
+        Some((param, XdpSteer::Bytes)) => {
             let key = packet::variable(e, args[param]);
             format!("nf_replica(nf_mix(0, &{key}, sizeof({key})), {})", stage.replicas)
         }

@@ -296,7 +296,7 @@ fn layout(program: &Program, pipe: &Pipe, event: EventId, edge: &Edge) -> XdpEdg
             Some(at) => XdpCursor::At(at),
             None => of("nf_cursor").map_or(XdpCursor::At(0), XdpCursor::Carried),
         },
-        steer: edge.steer.map(|param| (param, program.events[event].params[param].ty.is_int())),
+        steer: edge.steer,
         size: at,
         packet: edge.packet,
     }

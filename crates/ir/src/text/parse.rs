@@ -420,6 +420,7 @@ impl<'a> Parser<'a> {
             capacity: 0,
             buf: None,
             max_replicas: None,
+            by_number: false,
             span: Span::default(),
         };
         if !self.accept_word("capacity") {
@@ -432,6 +433,7 @@ impl<'a> Parser<'a> {
         if self.accept_word("replicas") {
             table.max_replicas = Some(self.u32("a number of replicas")?);
         }
+        table.by_number = self.accept_word("by_number");
         table.span = self.span()?;
         self.program.tables.push(table);
         Ok(())

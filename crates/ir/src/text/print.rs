@@ -122,6 +122,9 @@ impl Printer<'_> {
         if let Some(replicas) = table.max_replicas {
             put!(self, " replicas {replicas}");
         }
+        if table.by_number {
+            put!(self, " by_number");
+        }
         put!(self, "{}\n", self.span(table.span));
     }
 

@@ -159,6 +159,9 @@ fn check_tables(c: &mut Checker) {
         if table.buf.is_some() && matches!(table.kind, TableKind::Lpm | TableKind::Ternary) {
             wrong.push(format!("the entries of {} tables have no byte strings", table.kind.name()));
         }
+        if table.by_number && table.kind != TableKind::Array {
+            wrong.push(format!("the entries of {} tables have no numbers", table.kind.name()));
+        }
         if table.max_replicas == Some(0) {
             wrong.push("a table has at least one replica".to_string());
         }

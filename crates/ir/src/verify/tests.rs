@@ -312,6 +312,10 @@ fn declarations() {
         ("program p ports 1 table t: hash[packet -> u8] capacity 1", "keys and values are integers"),
         ("program p ports 1 table t: array[u8 -> u8] capacity 1", "the key of an array table is u32, not u8"),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 buf 0", "at least one byte"),
+        (
+            "program p ports 1 table t: lru[u8 -> u8] capacity 1 by_number",
+            "the entries of lru tables have no numbers",
+        ),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 buf 65536", "at most 65535 bytes"),
         ("program p ports 1 table t: lpm[u8 -> u8] capacity 1 buf 1", "lpm tables have no byte strings"),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 replicas 0", "at least one replica"),

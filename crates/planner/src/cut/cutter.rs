@@ -210,12 +210,21 @@ fn working_body(program: &Verified<Program>, handler: HandlerId) -> Result<Body,
 }
 
 /// Simplifies, takes structs apart, drops needless parameters, and so on until nothing changes.
-pub(super) fn clean_up(mut program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+pub(super) fn clean_up(program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+    again(program, &["split-structs", "event-params"])
+}
+
+/// Simplifies, lets events carry living members, and so on until nothing changes.
+pub(super) fn narrow(program: Verified<Program>) -> Result<Verified<Program>, PassError> {
+    again(program, &["live-members"])
+}
+
+fn again(mut program: Verified<Program>, passes: &[&str]) -> Result<Verified<Program>, PassError> {
     let mut manager = PassManager::new();
     program = manager.simplify(program)?;
     for _ in 0..MAX_ROUNDS {
         let mut changed = false;
-        for pass in ["split-structs", "event-params"].into_iter().filter_map(pass_named) {
+        for pass in passes.iter().filter_map(|name| pass_named(name)) {
             let mut inner = program.clone().into_inner();
             if !pass.run(&mut inner) {
                 continue;

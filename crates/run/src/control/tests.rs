@@ -18,6 +18,7 @@ fn program() -> Program {
             capacity: 8,
             buf,
             max_replicas: None,
+            by_number: false,
             span,
         });
     };

@@ -8,13 +8,14 @@ use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 8] = [
+const DPDK_RUNTIME: [(&str, &str); 9] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
     ("nf_far.h", include_str!("../../../../runtime/dpdk/nf_far.h")),
     ("nf_dma.h", include_str!("../../../../runtime/dpdk/nf_dma.h")),
     ("nf_link.h", include_str!("../../../../runtime/host/nf_link.h")),
     ("nf_link_far.h", include_str!("../../../../runtime/host/nf_link_far.h")),
+    ("nf_link_words.h", include_str!("../../../../runtime/host/nf_link_words.h")),
     ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
     ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];

@@ -217,6 +217,7 @@ pub fn stats(text: &str) -> Result<DpdkStats, String> {
             "stranded_events" => stats.stranded_events = value,
             "link_moved" => stats.link.moved = value,
             "link_commands" => stats.link.commands = value,
+            "link_bytes" => stats.link.bytes = value,
             "link_device" => stats.link.device = value != 0,
             "tsc_hz" => stats.tsc_hz = value,
             _ => return Err(problem()),

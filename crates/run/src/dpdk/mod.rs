@@ -150,6 +150,8 @@ pub struct LinkStats {
     pub moved: u64,
     /// Transfers that moved them.
     pub commands: u64,
+    /// Bytes in them: lines that entries had something in, and what lay between those of one transfer.
+    pub bytes: u64,
     /// A DMA device did it; else the modelled engine.
     pub device: bool,
 }

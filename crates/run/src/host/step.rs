@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 /// What left a handler. Lengths are in bytes, messages are numbers for [`Stepper::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEffect {
-    /// An internal event; `steer` is a hash of the parameter of [`Stepper::steer_by`], `bytes` the size of the packet it carries.
+    /// An internal event; `steer` is what [`Stepper::steer_by`] asked for, `bytes` the size of the packet it carries.
     Generate {
         event: EventId,
         message: u32,
@@ -103,8 +103,8 @@ struct State {
     free_messages: Vec<u32>,
     free_slots: Vec<u32>,
     effects: Vec<StepEffect>,
-    /// By event: place of the bytes to hash.
-    steer: Vec<Option<(usize, usize)>>,
+    /// By event: place of the bytes to hash, or of a number.
+    steer: Vec<Option<(usize, usize, bool)>>,
     reasons: u32,
     /// Of the message that runs.
     time_ns: u64,
@@ -181,12 +181,18 @@ impl Stepper {
         self.state.outputs.as_deref().unwrap_or_default()
     }
 
-    /// From now on internal events of this kind come with a hash of this parameter.
-    pub fn steer_by(&mut self, program: &Verified<nicforge_ir::Program>, event: EventId, param: usize) {
+    /// From now on internal events of this kind come with a hash of this parameter, or with its value if it is a number.
+    pub fn steer_by(
+        &mut self,
+        program: &Verified<nicforge_ir::Program>,
+        event: EventId,
+        param: usize,
+        number: bool,
+    ) {
         let size = |ty| if ty == Type::Packet { 8 } else { program.size_of(ty) as usize };
         let params = &program.events[event].params;
         let at = params.iter().take(param).map(|p| size(p.ty)).sum();
-        self.state.steer[event.as_u32() as usize] = params.get(param).map(|p| (at, size(p.ty)));
+        self.state.steer[event.as_u32() as usize] = params.get(param).map(|p| (at, size(p.ty), number));
     }
 
     /// A frame that came in by a port, as a message.
@@ -510,8 +516,9 @@ unsafe extern "C" fn generate(env: *mut Env, event: u32, params: *const c_void, 
         (made.event, made.time_ns, made.seed) = (event, time_ns, seed);
         let packet = pkt.as_ref();
         made.slot = packet.map_or(NONE, |packet| packet.owner.addr() as u32);
-        let steer = state.steer[event as usize].and_then(|(at, size)| made.params.get(at..at + size));
-        let steer = steer.map_or(0, |bytes| io::hash(0, bytes));
+        let steer = state.steer[event as usize]
+            .and_then(|(at, size, number)| Some((made.params.get(at..at + size)?, number)));
+        let steer = steer.map_or(0, |(b, number)| if number { io::number(b) } else { io::hash(0, b) });
         let bytes = packet.map(|packet| packet.end.offset_from(packet.data) as u32 + packet.staged_len);
         let event = EventId::from_u32(event);
         state.effects.push(StepEffect::Generate { event, message, steer, bytes });

@@ -1,7 +1,7 @@
 //! An event's values between kernel and process: the kernel's side has them as [`XdpEdge`] says, the process's as parameters of the host
 //! dialect, one after the other with a pointer for the packet.
 
-use nicforge_codegen::{XdpCursor, XdpEdge};
+use nicforge_codegen::{XdpCursor, XdpEdge, XdpSteer};
 use nicforge_ir::{Program, Type};
 
 use crate::host::{Passage, Underway};
@@ -127,13 +127,17 @@ impl Edge {
 
     /// The replica that an event goes to, as the kernel's senders choose it; none: any.
     pub fn replica(&self, params: &[u8], replicas: u32) -> Option<u32> {
-        let (param, integer) = self.lies.steer?;
+        let (param, how) = self.lies.steer?;
         let (at, bytes) = self.params[param];
         let value = params.get(at..at + bytes)?;
-        let key = if integer {
-            value.iter().rev().fold(0, |key, byte| key << 8 | u64::from(*byte))
-        } else {
-            value.iter().fold(0, |key, byte| mix(key, u64::from(*byte)))
+        let whole = value.iter().rev().fold(0, |key, byte| key << 8 | u64::from(*byte));
+        let key = match how {
+            XdpSteer::Number(instances) => {
+                let (number, count) = (whole as u32 % instances, u64::from(instances));
+                return Some((u64::from(number) * u64::from(replicas) / count) as u32);
+            }
+            XdpSteer::Integer => whole,
+            XdpSteer::Bytes => value.iter().fold(0, |key, byte| mix(key, u64::from(*byte))),
         };
         Some(((u64::from((mix(0, key) >> 16) as u32) * u64::from(replicas)) >> 32) as u32)
     }
@@ -177,7 +181,7 @@ reason \"done\"
             in_port: Some(12),
             staged: Some(16),
             cursor: if carried { XdpCursor::Carried(20) } else { XdpCursor::At(14) },
-            steer: Some((1, true)),
+            steer: Some((1, XdpSteer::Integer)),
             size: 32,
             packet: true,
         };
@@ -221,5 +225,13 @@ reason \"done\"
         };
         let all: Vec<u32> = (0..64).filter_map(replica).collect();
         assert!(all.len() == 64 && (0..4).all(|r| all.contains(&r)), "{all:?}");
+        let mut edge = edge;
+        edge.lies.steer = Some((1, XdpSteer::Number(4)));
+        let replica = |number: u32, replicas| {
+            let params = [&[0; 8][..], &number.to_le_bytes(), &[0, 0]].concat();
+            edge.replica(&params, replicas).unwrap()
+        };
+        assert_eq!([0, 1, 2, 3].map(|number| replica(number, 4)), [0, 1, 2, 3]);
+        assert_eq!([0, 1, 2, 3].map(|number| replica(number, 2)), [0, 0, 1, 1]);
     }
 }

@@ -35,8 +35,8 @@ impl Handlers for Compiled<'_> {
         blocks.map(|block| Line { handler: block.handler, insts: block.insts.clone() }).collect()
     }
 
-    fn steer_by(&mut self, event: EventId, param: usize) {
-        self.stepper.steer_by(self.program, event, param);
+    fn steer_by(&mut self, event: EventId, param: usize, number: bool) {
+        self.stepper.steer_by(self.program, event, param, number);
     }
 
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message {

@@ -144,8 +144,8 @@ impl Handlers for Recorder<'_> {
         self.inner.lines()
     }
 
-    fn steer_by(&mut self, event: EventId, param: usize) {
-        self.inner.steer_by(event, param);
+    fn steer_by(&mut self, event: EventId, param: usize, number: bool) {
+        self.inner.steer_by(event, param, number);
     }
 
     fn arrive(&mut self, port: u32, frame: &[u8], time_ns: u64, seed: u64) -> Message {

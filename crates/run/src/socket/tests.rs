@@ -57,6 +57,7 @@ fn target() -> Target {
         capacity: 9,
         buf: None,
         max_replicas: None,
+        by_number: false,
         span,
     });
     Target { program, entries: Memory(BTreeMap::new()), stopped: false }

@@ -70,6 +70,8 @@ impl<'a> Steering<'a> {
                 };
                 paths.iter().map(part).collect()
             }
+            // Of internal events only.
+            Some(SteerBy::Number(..)) => return 0,
             None | Some(SteerBy::RoundRobin) => {
                 self.turn = self.turn.wrapping_add(0x9e37_79b9);
                 return self.turn;

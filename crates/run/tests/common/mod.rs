@@ -51,6 +51,7 @@ fn table(program: &mut Program, name: &str, kind: TableKind, types: (Type, Type)
         capacity,
         buf: None,
         max_replicas: None,
+        by_number: false,
         span,
     })
 }

@@ -76,7 +76,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         if job.apart {
             let link = run.stats.link;
             let engine = job.dma.as_deref().unwrap_or("modelled");
-            value["link"] = json!({ "entries": link.moved, "transfers": link.commands, "engine": engine });
+            value["link"] = json!({ "entries": link.moved, "transfers": link.commands, "bytes": link.bytes, "engine": engine });
         }
         outln!("{value:#}");
     } else {
@@ -84,7 +84,12 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         print_stages(&job, &run);
         if job.apart {
             let (link, engine) = (run.stats.link, job.dma.as_deref().unwrap_or("a modelled engine"));
-            outln!("to the host: {} entries in {} transfers by {engine}", link.moved, link.commands);
+            outln!(
+                "to the host: {} entries of {} bytes in {} transfers by {engine}",
+                link.moved,
+                link.bytes,
+                link.commands
+            );
         }
     }
     if differences.is_empty() { Ok(()) } else { Err(Failure::rendered(String::new())) }
