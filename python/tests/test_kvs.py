@@ -32,8 +32,8 @@ VARIANTS = {
     "cpu": (["--variant", "cpu"], "1 of 1 tables"),
     "sharded": (["--variant", "sharded"], "1 of 1 tables"),
     "split": (["--variant", "split"], "1 of 1 tables"),
-    "write-through": (["--variant", "nic-cache"], "5 of 5 tables"),
-    "write-back": (["--variant", "nic-cache", "--policy", "write-back"], "7 of 7 tables"),
+    "write-through": (["--variant", "nic-cache"], "4 of 4 tables"),
+    "write-back": (["--variant", "nic-cache", "--policy", "write-back"], "6 of 6 tables"),
 }
 
 
