@@ -86,7 +86,7 @@ fn plans_of_all_targets_mean_the_same() {
 #[test]
 fn profiles_follow_the_capture() {
     let example = Example::load(root().join("examples/flow_stats"));
-    let profiled = profile::measured(&example.program, &example.entries, &example.events);
+    let profiled = profile::measured(&example.program, &example.entries, &[], &example.events);
     let profiled = profiled.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(outputs(&profiled, &example), outputs(&example.program, &example));
     let target = nicforge_target::find("bluefield2").unwrap_or_else(|e| panic!("{e}"));
