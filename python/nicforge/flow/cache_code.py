@@ -103,8 +103,8 @@ def _stored(cache) -> list[str]:
 def _find(cache, busy: str = "") -> list[str]:
     """The key's bucket with its head, the place that it has or would get, and whether it is there.
 
-    `busy`: when dirty entries cannot go now. The least number is the place's: bit 63, another tag; bit 62, cannot go; the use; the
-    place.
+    `busy`: when dirty entries cannot go now. The place is that of the least number: bit 63, another tag; bit 62, cannot go; the
+    use; the place.
     """
     lines = [
         "uint32_t @hash = nf_hash(0, $key);",
