@@ -2,8 +2,8 @@
 
 In these texts `@` stands for the cache's name, with which all names begin, so that they meet none of those the user carries
 along; `$key` and `$value` for what the user wrote. `used` is the bucket's clock when a place was used last, 0 if it is free;
-`tag` the hash of the key there, with a lowest bit that free places do not have. No two places of a bucket have the same tag: a
-key whose tag another key has takes the place of that one. So a key is in one place or nowhere, and one comparison tells.
+`tag` the hash of the key there, with a lowest bit that free places do not have. No two places of a bucket have the same tag:
+a key whose tag another key has takes the place of that one. So a key is in one place or nowhere, and one comparison tells.
 
 A bucket's place is the remainder by `ways`, and its number comes from the hash everywhere: so the planner sees that two
 requests that meet in a table have the same bucket, and can give the buckets to several cores.
@@ -103,8 +103,8 @@ def _stored(cache) -> list[str]:
 def _find(cache, busy: str = "") -> list[str]:
     """The key's bucket with its head, the place that it has or would get, and whether it is there.
 
-    `busy`: when dirty entries cannot go now. The place is that of the least number: bit 63, another tag; bit 62, cannot go; the
-    use; the place.
+    `busy`: when dirty entries cannot go now. The place is that of the least number: bit 63, another tag; bit 62, cannot go;
+    the use; the place.
     """
     lines = [
         "uint32_t @hash = nf_hash(0, $key);",
