@@ -15,8 +15,9 @@ nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says
            write-back     requests of both protocols are read on the NIC side and pass the cache; it answers SETs, and the
                           host gets items that have to make room
 
-With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). With write-back
-(and `--stage`) the cache is a stage of its own: one CPU works at it on XDP, cores with buckets of their own on a NIC.
+With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). With
+write-back (and `--stage`) the cache is a stage of its own: one CPU works at it on XDP, cores with buckets of their own on a
+NIC.
 """
 
 import argparse
