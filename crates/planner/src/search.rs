@@ -89,13 +89,21 @@ pub fn search(
         target: target.name.clone(),
         reason: format!("internal error: {}", errors.first().map_or(String::new(), ToString::to_string)),
     })?;
-    let mut search =
-        Search { target, config, goal, candidates: vec![], steps: vec![], best: None, seen: HashSet::new() };
+    let mut search = Search {
+        target,
+        config,
+        goal,
+        candidates: vec![],
+        steps: vec![],
+        best: None,
+        seen: HashSet::new(),
+        back: None,
+    };
     if search.add(prepared, None, "the program as it is".to_string()).is_none() {
         return Err(NoPlan::DoesNotFit {
             program: program.name.clone(),
             target: target.name.clone(),
-            reason: why_not(program, target, config),
+            reason: search.back.take().unwrap_or_else(|| why_not(program, target, config)),
         });
     }
     let mut open: BTreeSet<usize> = BTreeSet::from([0]);
@@ -128,6 +136,8 @@ struct Search<'a> {
     steps: Vec<Step>,
     best: Option<usize>,
     seen: HashSet<String>,
+    /// What went round in the last program that was left out for that.
+    back: Option<String>,
 }
 
 impl Search<'_> {
@@ -141,9 +151,17 @@ impl Search<'_> {
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
         let backwards =
-            instance.edges.iter().any(|edge| edge.from > edge.to && !self.way_back(&program, &stages, edge));
+            instance.edges.iter().find(|edge| edge.from > edge.to && !self.way_back(&program, &stages, edge));
+        if let Some(edge) = backwards {
+            let name = |stage: usize| &program.handlers[stages[stage][0]].name;
+            self.back = Some(format!(
+                "`{}` sends to `{}`, which sends there: queues of this target wait when they are full, so each would wait for the other",
+                name(edge.from),
+                name(edge.to)
+            ));
+        }
         let can_reorder = self.target.links.iter().any(|link| link.reorder != Reorder::None);
-        if backwards || !can_reorder && steers.iter().any(|steer| steer.reorder) {
+        if backwards.is_some() || !can_reorder && steers.iter().any(|steer| steer.reorder) {
             return None;
         }
         let mapping = mapping::map(&instance, self.goal)?;

@@ -121,6 +121,19 @@ impl Bench<'_> {
         let filled = &before[..KEYS];
         let sharded = store(self, MANY, &["--variant", "sharded", "--threads", "8"], filled)?;
         self.batched("the store, sharded", (7.2, 14.1), sharded.map(|report| report.delivered.pps));
+        let channels = |bench: &Bench, how: &str| {
+            let program = bench.place.program("channels.py", &[how])?;
+            let [report, _] = bench.simulated(&program, 1, asked, filled)?;
+            let host = report.stages.iter().filter(|stage| stage.group == "host");
+            Ok::<_, Failure>(host_time(&report) / host.map(|stage| stage.events_per_second).sum::<f64>())
+        };
+        let saved = channels(self, "shared")? / channels(self, "separate")?;
+        self.row(
+            "reads and writes in entries of their own, against a shared queue",
+            HOST,
+            (1.07, 1.07),
+            saved,
+        );
         let [alone, _] = store(self, 1, &["--variant", "cpu"], filled)?;
         for (policy, ways, published) in [
             ("write-through", "5", (1.0, 1.0)),
