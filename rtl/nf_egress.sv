@@ -100,15 +100,14 @@ module nf_egress #(
   logic signed [11:0] first_line, last_line;
   // A short header to the host is beside the stream.
   logic i_beside;
-  logic [15:0] i_hlen, i_end, i_both, i_total;
+  logic [15:0] i_hlen, i_end, i_total;
   // The byte in memory that the first byte of the stream would be, with the header in front and without; up to the next line.
   logic [5:0] i_shift;
   logic signed [16:0] i_source, i_up, i_up_beside;
   assign c_hdr_low = 64'(c_hdr);
   assign i_beside = c_host && c_kind == 8'd2 && c_hlen <= 16'd8 && c_rest != 16'd0;
   assign i_hlen = i_beside ? 16'd0 : c_hlen;
-  assign i_both = c_hlen + c_rest;
-  assign i_total = i_beside ? c_rest : i_both;
+  assign i_total = i_beside ? c_rest : c_hlen + c_rest;
   assign i_end = c_from + c_rest - 16'd1;
   assign i_shift = c_from[5:0] - c_hlen[5:0];
   assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen});
@@ -161,7 +160,7 @@ module nf_egress #(
       shift <= i_beside ? c_from[5:0] : i_shift;
       total <= i_total;
       left <= i_total;
-      last_beat <= i_beside ? c_rest[15:6] == 10'd0 || c_rest == 16'd64 : i_both[15:6] == 10'd0 || i_both == 16'd64;
+      last_beat <= i_total[15:6] == 10'd0 || i_total == 16'd64;
       header_left <= HW'(i_hlen);
       header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
       first_line <= {2'b00, c_from[15:6]};

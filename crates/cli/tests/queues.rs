@@ -61,7 +61,7 @@ fn hardware_makes_handlers_one_pipe() {
     let every = [
         ("programs/split/split.c", 1),
         ("programs/shards/shards.c", 1),
-        ("programs/stages/chain.c", 2),
+        ("programs/stages/chain.c", 1),
         ("programs/stages/behind.c", 2),
         ("internal_events/dropping.air", 1),
     ];
