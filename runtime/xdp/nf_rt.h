@@ -221,9 +221,6 @@ NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 #pragma unroll
     for (u32 i = 0; i < 4; i++)
         crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ seed >> 8 * i)];
-    /* Or clang reads all bytes of a long value first, and needs eight bytes of stack for each. */
-    if (n > 16)
-        asm volatile("" : "+r"(p));
 #pragma unroll
     for (u32 i = 0; i < n; i++) {
         u64 at = (u8)(crc ^ p[i]);
