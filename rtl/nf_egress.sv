@@ -81,7 +81,8 @@ module nf_egress #(
     output logic [    31:0] n_host
 );
   localparam integer HL = (HB + 63) / 64;
-  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + 128 + 1 + 1 + 4 + AW;
+  localparam integer UW = 64 + 4 + 16 + 8 + 8;
+  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + UW + 1 + 1 + 4 + AW;
   localparam integer HW = $clog2(64 * HL + 1);
   localparam integer ROOM = 16;
 
@@ -187,7 +188,7 @@ module nf_egress #(
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = HL > 1 && header_left > HW'(64) ? 7'd64 : header_left[6:0];
   assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent || n_store, reads, as_previous, is_last, to_host,
-                 n_addr, 12'd0, n_side, total, 16'd0, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line};
+                 n_addr, n_side, total, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line};
   assign s_store_1 = step_1[AW+5];
   always_ff @(posedge clk) begin
     step_1 <= step;
@@ -200,7 +201,7 @@ module nf_egress #(
   logic [6:0] s_hcount, s_kcount;
   logic [5:0] s_shift;
   logic s_prime, s_reads, s_as_previous, s_last, s_host;
-  logic [127:0] s_user;
+  logic [UW-1:0] s_user;
   logic s_only_reads;
   logic [3:0] s_to_mem;
   logic [AW-1:0] s_to_line;
@@ -231,9 +232,14 @@ module nf_egress #(
   logic put, q_valid, q_take, q_host, unused_room;
   logic [4:0] used;
   logic [511:0] q_data;
+  // The queue has what `keep` and `tuser` are made of, which is less.
+  logic [6:0] q_count;
   logic [63:0] q_keep;
   logic q_last;
+  logic [UW-1:0] q_made;
   logic [127:0] q_user;
+  assign q_keep = q_count[6] ? {64{1'b1}} : ~({64{1'b1}} << q_count[5:0]);
+  assign q_user = {q_made[UW-1-:64], 12'd0, q_made[35-:20], 16'd0, q_made[15:0]};
   assign put = v_2 && !s_prime;
   assign q_take = q_valid && (q_host ? h_axis_tready : m_axis_tready);
   // Steps on their way are counted as if they were in the queue already.
@@ -252,16 +258,16 @@ module nf_egress #(
   end
 
   nf_queue #(
-      .WIDTH(512 + 64 + 1 + 1 + 128),
+      .WIDTH(512 + 7 + 1 + 1 + UW),
       .DEPTH(ROOM)
   ) u_out (
       .clk(clk),
       .rst(rst),
       .put(put),
-      .put_data({merged, keep, s_last, s_host, s_user}),
+      .put_data({merged, s_kcount, s_last, s_host, s_user}),
       .room(unused_room),
       .valid(q_valid),
-      .data({q_data, q_keep, q_last, q_host, q_user}),
+      .data({q_data, q_count, q_last, q_host, q_made}),
       .take(q_take)
   );
 
