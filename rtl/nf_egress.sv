@@ -161,7 +161,7 @@ module nf_egress #(
       shift <= i_beside ? c_from[5:0] : i_shift;
       total <= i_total;
       left <= i_total;
-      last_beat <= i_total[15:6] == 10'd0 || i_total == 16'd64;
+      last_beat <= i_total <= 16'd64;
       header_left <= HW'(i_hlen);
       header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
       first_line <= {2'b00, c_from[15:6]};
@@ -238,7 +238,16 @@ module nf_egress #(
   logic q_last;
   logic [UW-1:0] q_made;
   logic [127:0] q_user;
-  assign q_keep = q_count[6] ? {64{1'b1}} : ~({64{1'b1}} << q_count[5:0]);
+  // By eights: those below the last one are whole.
+  logic [7:0] k_whole, k_last, k_below;
+  integer k;
+  always_comb
+    for (k = 0; k < 8; k = k + 1) begin
+      k_whole[k] = q_count[6] || 3'(k) < q_count[5:3];
+      k_last[k] = 3'(k) == q_count[5:3];
+      k_below[k] = 3'(k) < q_count[2:0];
+    end
+  always_comb for (k = 0; k < 8; k = k + 1) q_keep[8*k+:8] = {8{k_whole[k]}} | ({8{k_last[k]}} & k_below);
   assign q_user = {q_made[UW-1-:64], 12'd0, q_made[35-:20], 16'd0, q_made[15:0]};
   assign put = v_2 && !s_prime;
   assign q_take = q_valid && (q_host ? h_axis_tready : m_axis_tready);
