@@ -241,13 +241,13 @@ module nf_egress #(
   // By eights: those below the last one are whole.
   logic [7:0] k_whole, k_last, k_below;
   integer k;
+  assign k_below = ~(8'hff << q_count[2:0]);
   always_comb
     for (k = 0; k < 8; k = k + 1) begin
       k_whole[k] = q_count[6] || 3'(k) < q_count[5:3];
       k_last[k] = 3'(k) == q_count[5:3];
-      k_below[k] = 3'(k) < q_count[2:0];
+      q_keep[8*k+:8] = {8{k_whole[k]}} | ({8{k_last[k]}} & k_below);
     end
-  always_comb for (k = 0; k < 8; k = k + 1) q_keep[8*k+:8] = {8{k_whole[k]}} | ({8{k_last[k]}} & k_below);
   assign q_user = {q_made[UW-1-:64], 12'd0, q_made[35-:20], 16'd0, q_made[15:0]};
   assign put = v_2 && !s_prime;
   assign q_take = q_valid && (q_host ? h_axis_tready : m_axis_tready);
