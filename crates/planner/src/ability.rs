@@ -173,11 +173,11 @@ fn choose(
 ) -> bool {
     let Some(((handler, keys), rest)) = handlers.split_first() else { return true };
     let parts: BTreeSet<&Origin> =
-        keys.values().flat_map(|c| &c.parts).map(|(_, part)| widened(part)).collect();
+        keys.values().flat_map(|c| &c.parts).map(|(_, part)| part.widened()).collect();
     parts.into_iter().filter(|part| varied(program, *handler, part) && computable(part)).any(|part| {
         let mut left = known.clone();
         for (table, common) in keys {
-            let of_part = common.parts.iter().filter(|(_, other)| widened(other) == part);
+            let of_part = common.parts.iter().filter(|(_, other)| other.widened() == part);
             let here: BTreeSet<Member> = of_part.map(|(member, _)| *member).collect();
             let both = known.get(table).map_or(here.clone(), |known| known & &here);
             if both.is_empty() {
@@ -190,17 +190,9 @@ fn choose(
     })
 }
 
-/// The number itself, where it was only made wider: what two handlers compare are numbers.
-fn widened(origin: &Origin) -> &Origin {
-    match origin {
-        Origin::Op { name: "zext", of, .. } => widened(&of[0]),
-        other => other,
-    }
-}
-
 /// A product with a constant: the constant, the other factor, and the bits that it has.
 fn times(origin: &Origin) -> Option<(u64, &Origin, u8)> {
-    let Origin::Op { name, bits, of } = widened(origin) else { return None };
+    let Origin::Op { name, bits, of } = origin.widened() else { return None };
     match (*name, &of[..]) {
         ("mul", [a, b]) => match (&**a, &**b) {
             (group, Origin::Const(size)) | (Origin::Const(size), group) => Some((*size, group, *bits)),
@@ -216,11 +208,11 @@ fn times(origin: &Origin) -> Option<(u64, &Origin, u8)> {
 
 /// An index `group * size + within`, where `within` is below `size` and the sum does not wrap: the size, and the group.
 fn group(index: &Origin) -> Option<(u64, Origin)> {
-    let Origin::Op { name, bits, of } = widened(index) else { return None };
+    let Origin::Op { name, bits, of } = index.widened() else { return None };
     let fits = |size: u64, group: &Origin, bits: u8| {
         let room = 1u64.checked_shl(u32::from(bits)).unwrap_or(u64::MAX);
         let last = limit(group)?.checked_mul(size)?;
-        (last <= room).then(|| (size, widened(group).clone()))
+        (last <= room).then(|| (size, group.widened().clone()))
     };
     if let Some((size, group, bits)) = times(index) {
         return fits(size, group, bits);

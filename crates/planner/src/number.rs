@@ -21,7 +21,7 @@ pub fn of_stage(program: &Program, handlers: &[HandlerId], ability: &Ability) ->
                 continue;
             }
             let Some(Shape::Int(key) | Shape::Whole(key)) = site.operands.first() else { return None };
-            let number = plain(key)?;
+            let number = key.widened();
             let one = (number.clone(), table.capacity);
             if !leaves.contains(number) || found.as_ref().is_some_and(|known| *known != one) {
                 return None;
@@ -30,15 +30,6 @@ pub fn of_stage(program: &Program, handlers: &[HandlerId], ability: &Ability) ->
         }
     }
     found
-}
-
-/// What was made wider to be this number.
-fn plain(key: &Origin) -> Option<&Origin> {
-    match key {
-        Origin::Op { name: "zext", of, .. } => plain(&of[0]),
-        Origin::Op { name: "sext" | "not" | "neg" | "bswap", .. } => None,
-        other => Some(other),
-    }
 }
 
 /// Whether a parameter is such a number as it is; others are computed by whoever makes the event.

@@ -85,6 +85,14 @@ impl Origin {
         }
     }
 
+    /// The number itself, where it was only made wider.
+    pub fn widened(&self) -> &Origin {
+        match self {
+            Origin::Op { name: "zext", of, .. } => of[0].widened(),
+            other => other,
+        }
+    }
+
     /// The reads of the packet it rests on.
     pub fn reads(&self, found: &mut BTreeSet<u32>) {
         match self {

@@ -388,6 +388,13 @@ pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> S
         Origin::Op { name: "select", of, .. } => {
             format!("({} or {})", describe(program, handlers, &of[1]), describe(program, handlers, &of[2]))
         }
+        // Of its seed, its size and one value as a whole.
+        Origin::Op { name: "hash", of, .. } if of.len() == 3 => {
+            format!("hash({})", describe(program, handlers, &of[2]))
+        }
+        Origin::Op { name: "urem", of, .. } => {
+            format!("{} % {}", describe(program, handlers, &of[0]), describe(program, handlers, &of[1]))
+        }
         Origin::Op { name, of, .. } => {
             let parts: Vec<String> = of.iter().map(|part| describe(program, handlers, part)).collect();
             format!("{name}({})", parts.join(", "))

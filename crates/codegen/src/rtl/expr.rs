@@ -194,6 +194,15 @@ impl<'a> Lower<'a> {
         }
     }
 
+    /// `text` of `width` bits as a word of 64, with its sign if it has one.
+    pub fn word(text: String, width: u32, signed: bool) -> String {
+        match width {
+            64 => text,
+            _ if signed => format!("{{{{{}{{{text}[{}]}}}}, {text}}}", 64 - width, width - 1),
+            _ => Self::resize(&text, width, 64),
+        }
+    }
+
     /// A value's low 32 bits, as offsets and lengths are read.
     pub fn u32(&mut self, value: ValueId) -> String {
         let width = self.width(value);

@@ -122,11 +122,7 @@ impl<'a> Engine<'a, '_> {
         for arg in args {
             let (width, signed) = (self.low.width(*arg), self.low.ty(*arg).is_signed());
             let text = self.low.signal(*arg);
-            words.push(match width {
-                64 => text,
-                _ if signed => format!("{{{{{}{{{text}[{}]}}}}, {text}}}", 64 - width, width - 1),
-                _ => Lower::resize(&text, width, 64),
-            });
+            words.push(Lower::word(text, width, signed));
         }
         words.reverse();
         let bits = 64 * words.len() as u32;

@@ -13,11 +13,7 @@ impl Walk<'_, '_, '_> {
             let (width, signed) = (self.low.width(*arg), self.low.ty(*arg).is_signed());
             let text = self.low.operand(*arg);
             let text = self.wire("logged", width, text, 0);
-            words.push(match width {
-                64 => text,
-                _ if signed => format!("{{{{{}{{{text}[{}]}}}}, {text}}}", 64 - width, width - 1),
-                _ => Lower::resize(&text, width, 64),
-            });
+            words.push(Lower::word(text, width, signed));
         }
         words.reverse();
         let size = 8 * words.len() as u32;
