@@ -322,6 +322,17 @@ fn lookups_between_an_entry_and_its_change() {
     });
 }
 
+/// Rows with masks are compared at once; keys that rows share, and any.
+#[test]
+fn rows_with_masks_are_compared_at_once() {
+    pipe_does_what_the_interpreter_does("tests/programs/masked", 1, |n| {
+        let number = |at| nicforge_ir::io::random(n, at) % if n / 200 % 2 == 0 { 16 } else { u32::MAX };
+        let mut frame: Vec<u8> = (0..2).flat_map(|at| number(at).to_le_bytes()).collect();
+        frame.resize(60, 0);
+        frame
+    });
+}
+
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.
 #[test]
 fn engines_take_turns() {

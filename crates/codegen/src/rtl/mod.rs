@@ -241,6 +241,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     library.extend(tables.iter().map(|form| match form.kind {
         TableKind::Array => "nf_pipe_array.sv",
         TableKind::Lpm => "nf_pipe_lpm.sv",
+        TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
     if made.commits.iter().any(|commit| commit.values.len() > 1) {

@@ -151,6 +151,7 @@ impl TableForm {
             TableKind::Array if ports > 1 => "nf_pipe_parts",
             TableKind::Array => "nf_pipe_array",
             TableKind::Lpm => "nf_pipe_lpm",
+            TableKind::Ternary => "nf_pipe_ternary",
             _ => "nf_pipe_hash",
         }
     }
@@ -161,7 +162,17 @@ impl TableForm {
             TableKind::Array => 3,
             // Four bits of the key a cycle.
             TableKind::Lpm => self.key_bits / 4 + 2,
+            // A tree of 16 to one.
+            TableKind::Ternary => 3 + bits_below(self.capacity).div_ceil(4),
             _ => 5,
+        }
+    }
+
+    /// Flip-flops of keys and masks in that module, for each lookup.
+    pub fn compared_bits(&self) -> u64 {
+        match self.kind {
+            TableKind::Ternary => 2 * u64::from(self.key_bits) * u64::from(self.capacity),
+            _ => 0,
         }
     }
 
