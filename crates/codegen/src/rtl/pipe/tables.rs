@@ -155,7 +155,8 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 form.pipe_parameters(
                     number,
                     &valued,
-                    &ports.iter().map(|port| port.from).collect::<Vec<_>>()
+                    &ports.iter().map(|port| port.from).collect::<Vec<_>>(),
+                    pipe.gate.as_ref().map_or(0, |gate| gate.apart(number)),
                 ),
                 connect(&list)
             );
