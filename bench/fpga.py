@@ -26,7 +26,7 @@ CLOCK = 250e6
 PROGRAMS = ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"]
 # Programs that are no bar: their examples' own traffic, whose packets have several beats.
 OWN_TRAFFIC = ["quic_lb", "vxlan_gw", "flow_stats", "l4lb", "dns_cache", "kv_cache", "tcp_rx_offload", "rpc_reassembly"]
-# Programs in which the next packet of the same entry waits. Packets of 64 bytes show it of which nothing comes but themselves:
+# Programs in which the next packet of the same entry waits. Packets of 64 bytes show it of which nothing comes but they:
 # of flows that nobody opened, and segments out of order.
 MEETING = ["tcp_rx_offload", "rpc_reassembly"]
 # Published: Gbit/s by size of packets, and what else. Other programs are to keep up with the line.

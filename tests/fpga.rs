@@ -351,6 +351,18 @@ fn rows_with_masks_are_compared_at_once() {
     });
 }
 
+/// Entries of one array that a packet changes one behind the other, often the same one twice.
+#[test]
+fn entries_are_changed_in_turn() {
+    pipe_does_what_the_interpreter_does("tests/programs/in_turn", 8, |n| {
+        let few = if n / 200 % 2 == 0 { 3 } else { 40 };
+        let mut frame: Vec<u8> = (0..4).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
+        frame[1..].iter_mut().for_each(|number| *number %= few);
+        frame.resize(60, 0);
+        frame
+    });
+}
+
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.
 #[test]
 fn engines_take_turns() {

@@ -244,7 +244,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
-    if made.commits.iter().any(|commit| commit.values.len() > 1) {
+    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0) {
         library.push("nf_pipe_parts.sv");
     }
     if made.gate.is_some() {
@@ -263,9 +263,12 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
-        commit.map_or(0, |commit| made.exit - commit.last)
+        commit.map_or(0, |commit| made.exit - commit.end())
     };
-    let of_table = |table| made.ports.iter().filter(move |port| port.table == table).map(|port| port.valued);
+    let of_table = |table| {
+        let own = move |port: &&pipe::ports::Port| port.table == table && port.turn == 0;
+        made.ports.iter().filter(own).map(|port| port.valued)
+    };
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),

@@ -37,6 +37,7 @@ enum Form<'a> {
     Other,
 }
 
+#[derive(Clone)]
 pub struct Arrivals<'a> {
     wires: HashMap<&'a str, &'a Wire>,
     numbers: HashMap<String, u32>,

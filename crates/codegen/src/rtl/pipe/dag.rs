@@ -6,7 +6,8 @@
 //!
 //! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
 //! for no other one behind that. So nobody needs to know whether two keys are the same. Keys of an array whose `range`s do not meet never
-//! are the same: entries of all of them may change.
+//! are the same: entries of all of them may change. Of an array for which that is not enough keys are asked for in turn: each finds
+//! what was changed under those before it, so keys have an order in which every way asks for them.
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
@@ -218,6 +219,9 @@ pub struct Dag<'a, 'b> {
     made: HashMap<(u32, String), String>,
     /// Names of wires that depend on entries of tables that are changed.
     stateful: BTreeSet<String>,
+    /// Tables whose keys are asked for in turn, by number, and one for which that would help.
+    pub in_turn: BTreeSet<usize>,
+    pub again: Option<usize>,
 }
 
 struct LoopFrame {
@@ -254,8 +258,8 @@ pub struct Walk<'a, 'b, 'c> {
     received: u32,
     /// The ways that handlers' ends are reached by, and what there is then; the first one that was taken counts, the last one is what remains.
     ended: Vec<(Way, Slots)>,
-    /// The greatest number that a value is here: each way gives it a constant, or a condition on the way says so.
-    most: HashMap<ValueId, u64>,
+    /// Between which numbers a value lies here: each way gives it a constant, or a condition on the way says so.
+    bounds: HashMap<ValueId, Range>,
     /// Where the op that is looked at comes from.
     span: Span,
 }
@@ -287,6 +291,8 @@ impl<'a, 'b> Dag<'a, 'b> {
             notes: HashMap::new(),
             made: HashMap::new(),
             stateful: BTreeSet::new(),
+            in_turn: BTreeSet::new(),
+            again: None,
         }
     }
 }
@@ -312,7 +318,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             waiting: VecDeque::new(),
             received: 0,
             ended: Vec::new(),
-            most: HashMap::new(),
+            bounds: HashMap::new(),
             span,
         };
         let way = mark(if message { "for_message" } else { "for_frame" });
@@ -491,9 +497,10 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             return;
         }
         let numbers: Option<Vec<u64>> = from.iter().map(|(_, known)| known.number).collect();
-        match numbers.and_then(|numbers| numbers.into_iter().max()) {
-            Some(most) => self.most.insert(target, most),
-            None => self.most.remove(&target),
+        let ends = |numbers: Vec<u64>| Some((*numbers.iter().min()?, *numbers.iter().max()?));
+        match numbers.and_then(ends) {
+            Some(range) => self.bounds.insert(target, range),
+            None => self.bounds.remove(&target),
         };
         let first = &from[0].1;
         if from.iter().all(|(_, known)| known == first) || from.len() == 1 {

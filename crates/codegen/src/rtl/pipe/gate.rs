@@ -54,7 +54,7 @@ pub fn gate(
     let answers = ports.iter().flat_map(|port| port.answers(dag));
     let answers: BTreeSet<String> = answers.chain(dag.sums.iter().map(|sum| sum.name.clone())).collect();
     let mut gate = Gate::default();
-    for commit in commits.iter().filter(|commit| commit.last > commit.first) {
+    for commit in commits.iter().filter(|commit| commit.last > commit.first && commit.pace == 0) {
         let form = &dag.tables[commit.table];
         let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
         let early = own.iter().all(|port| {
@@ -91,7 +91,7 @@ impl Gate {
         }
         self.locks.retain(|lock| lock.apart > 0);
         let locked = |commit: &&Commit| self.locks.iter().all(|lock| lock.table != commit.table);
-        commits.iter().filter(locked).map(|commit| apart(commit) + 1).max().unwrap_or(1)
+        commits.iter().filter(locked).map(Commit::cycles).max().unwrap_or(1)
     }
 
     /// Of a table, how many cycles after its entry is shown it is changed while others are shown.

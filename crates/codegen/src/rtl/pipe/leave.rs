@@ -29,6 +29,8 @@ pub struct Commit {
     /// Stage in which entries are there, and stage in which they are changed.
     pub first: u32,
     pub last: u32,
+    /// Where ports take turns: stages from one's to the next one's; else 0.
+    pub pace: u32,
 }
 
 impl Commit {
@@ -36,6 +38,27 @@ impl Commit {
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
+    /// The stage in which a port's entry is changed.
+    pub fn changed(&self, port: usize) -> u32 {
+        self.last + self.pace * port as u32
+    }
+
+    /// The last such stage.
+    pub fn end(&self) -> u32 {
+        self.changed(self.ends.len() - 1)
+    }
+
+    /// Cycles in which no other packet may ask for what this one does.
+    pub fn cycles(&self) -> u32 {
+        (self.last - self.first + 1).max(self.pace * self.ends.len() as u32)
+    }
+
+    /// What decides about the change of a port's entry.
+    pub fn deciding_at(&self, port: usize) -> impl Iterator<Item = &String> {
+        let value = if self.values.len() > 1 { port } else { 0 };
+        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(&self.used)
     }
 
     /// What decides about the change.
@@ -95,7 +118,7 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
                 add("new_entry", width, value, delay)
             })
             .collect();
-        list.push(Commit { table, writes, deletes, ends, values, used, refused, first: 0, last: 0 });
+        list.push(Commit { table, writes, deletes, ends, values, used, refused, first: 0, last: 0, pace: 0 });
     }
     list
 }

@@ -11,13 +11,15 @@ mod exclusive;
 mod gate;
 mod leave;
 mod order;
-mod ports;
+pub mod ports;
 pub mod print;
 pub mod schedule;
 mod several;
 mod tables;
 pub mod top;
 mod tournament;
+
+use std::collections::BTreeSet;
 
 use nicforge_ir::{Direction, Handler, Program};
 
@@ -29,9 +31,22 @@ use super::tables::TableForm;
 use crate::c::names::Names;
 
 /// The pipe of a program, or why there is none.
-pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Names) -> Result<Pipe, NoPipe> {
+pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) -> Result<Pipe, NoPipe> {
     let tables: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
-    let mut dag = Dag::new(program, bits, &tables);
+    let mut in_turn = BTreeSet::new();
+    loop {
+        let mut dag = Dag::new(program, bits, &tables);
+        dag.in_turn.clone_from(&in_turn);
+        match attempt(&mut dag, names.clone()) {
+            // Of this table a packet needs several entries one behind the other.
+            Err(_) if dag.again.is_some_and(|table| in_turn.insert(table)) => {}
+            found => return found,
+        }
+    }
+}
+
+fn attempt(dag: &mut Dag, mut names: Names) -> Result<Pipe, NoPipe> {
+    let (program, bits) = (dag.program, dag.bits);
     let mut message_bytes = None;
     let mut constants = Vec::new();
     // Internal events are handled with those that lead to them.
@@ -43,7 +58,7 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Nam
             message_bytes = Some(params.iter().map(|param| bits.bytes(param.ty)).sum::<u32>());
         }
         let low = Lower::new(bits, &handler.body, names);
-        let mut low = Walk::handler(&mut dag, low, &handler.body, message)?;
+        let mut low = Walk::handler(dag, low, &handler.body, message)?;
         constants.append(&mut low.declared);
         names = low.names;
     }

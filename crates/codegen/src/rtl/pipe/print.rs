@@ -131,8 +131,8 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         lock.keys.iter().for_each(|key| lives.use_at(key, lock.stage));
     }
     for commit in &pipe.commits {
-        for text in commit.deciding() {
-            lives.use_at(text, commit.last);
+        for port in 0..commit.ends.len() {
+            commit.deciding_at(port).for_each(|text| lives.use_at(text, commit.changed(port)));
         }
         lives.use_at(&commit.refused, pipe.exit);
     }
@@ -198,6 +198,10 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             "// Table {name} answers in stage {}, and is changed in stage {}.",
             commit.first, commit.last
         );
+        if commit.pace > 0 {
+            let turns = commit.ends.len();
+            let _ = writeln!(out, "// {turns} entries take turns there, {} stage(s) apart.", commit.pace);
+        }
     }
     if let Some(gate) = &pipe.gate {
         let _ = writeln!(
@@ -376,20 +380,20 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
     }
     for commit in &pipe.commits {
         let signals = &tables[commit.table].signals;
-        let last = commit.last;
-        let mut when = |field: &str, text: &str| {
-            let _ =
-                writeln!(out, "  assign {signals}_{field} = valid[{last}] && {};", lives.text(text, last));
+        let mut when = |field: &str, text: &str, stage: u32| {
+            let text = lives.text(text, stage);
+            let _ = writeln!(out, "  assign {signals}_{field} = valid[{stage}] && {text};");
         };
-        for ((write, delete), end) in commit.writes.iter().zip(&commit.deletes).zip(&commit.ends) {
-            when(&format!("w_write{end}"), write);
-            when(&format!("w_delete{end}"), delete);
+        for (port, end) in commit.ends.iter().enumerate() {
+            when(&format!("w_write{end}"), &commit.writes[port], commit.changed(port));
+            when(&format!("w_delete{end}"), &commit.deletes[port], commit.changed(port));
         }
         if let Some(used) = &commit.used {
-            when("w_used", used);
+            when("w_used", used, commit.last);
         }
-        for (value, end) in commit.values.iter().zip(commit.value_ends()) {
-            let _ = writeln!(out, "  assign {signals}_w_value{end} = {};", lives.text(value, last));
+        for (port, (value, end)) in commit.values.iter().zip(commit.value_ends()).enumerate() {
+            let value = lives.text(value, commit.changed(port));
+            let _ = writeln!(out, "  assign {signals}_w_value{end} = {value};");
         }
         let exit = pipe.exit;
         let _ = writeln!(

@@ -5,7 +5,8 @@
 //! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
 //! the next cycle; else, so that it sees the change, it follows so many cycles later: all packets, or only those of the same entry, if these
 //! are told apart in front of the table (`gate`). Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
-//! change depends (`order`); tables that decide about each other have the same.
+//! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of an array, one memory shows
+//! them in turn, each some cycles after the one before, and packets follow when it is free again.
 
 use std::collections::HashMap;
 
@@ -65,33 +66,33 @@ pub struct Pipe {
 
 /// Schedules all handlers.
 pub fn schedule(
-    mut dag: Dag,
+    dag: &mut Dag,
     constants: Vec<Wire>,
     mut names: Names,
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
-    share(&mut dag, &mut names)?;
-    let mut ports = allot(&mut dag, &mut names)?;
-    let mut commits = commits(&mut dag, &mut names, &ports);
+    share(dag, &mut names)?;
+    let mut ports = allot(dag, &mut names)?;
+    let mut commits = commits(dag, &mut names, &ports);
     let aligned = aligned(&dag.exits);
     let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
     let positions = positions(&dag.exits, span)?;
-    let commands: Vec<Command> = positions.iter().map(|exits| command(&mut dag, &mut names, exits)).collect();
+    let commands: Vec<Command> = positions.iter().map(|exits| command(dag, &mut names, exits)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
-    ports.put_in(&mut dag);
+    ports.put_in(dag);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = answered(&dag, &wires, (&mut ports, &mut commits), 0)?;
-    let mut gate = gate(&dag, &wires, &mut arrivals, (&ports, &commits), &mut names);
+    let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
+    let mut gate = gate(dag, &wires, &mut arrivals, (&ports, &commits), &mut names);
     let interval = match &mut gate {
         Some(gate) => {
-            arrivals = answered(&dag, &wires, (&mut ports, &mut commits), gate.stage)?;
+            arrivals = answered(dag, &wires, (&mut ports, &mut commits), gate.stage)?;
             gate.settle(dag.tables, &commits)
         }
         None => Gate::default().settle(dag.tables, &commits),
     };
-    let meeting = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
-    let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
+    let meeting = commits.iter().map(Commit::cycles).max().unwrap_or(1);
+    let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
     for text in &leaving {
@@ -146,8 +147,8 @@ pub fn schedule(
         window_bytes: dag.window.next_multiple_of(64),
         message_bytes,
         random,
-        logs: dag.logs,
-        notes: dag.notes,
+        logs: dag.logs.clone(),
+        notes: dag.notes.clone(),
         wires: kept,
     })
 }
@@ -235,6 +236,16 @@ fn changed(
     for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
         first = first.max(arrivals.time(below).0 + 1);
     }
+    if let [table] = tables[..]
+        && dag.in_turn.contains(&table)
+    {
+        let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
+        let commit = commits.iter_mut().find(|commit| commit.table == table);
+        return in_turn(dag, arrivals, first, own, commit, between);
+    }
+    if let Some(table) = tables.iter().find(|table| dag.in_turn.contains(table)) {
+        return together(dag, *table);
+    }
     for name in &entries {
         arrivals.set(name, (first, FROM_REGISTER));
     }
@@ -256,4 +267,61 @@ fn changed(
         (commit.first, commit.last) = (first, last);
     }
     Ok(())
+}
+
+/// Most cycles from one entry of a table to the next that a packet changes.
+const MOST_PACE: u32 = 8;
+
+/// A table whose entries a packet asks for in turn: each is changed before the next is there.
+fn in_turn(
+    dag: &Dag,
+    arrivals: &mut Arrivals,
+    first: u32,
+    ports: Vec<&mut Port>,
+    commit: Option<&mut Commit>,
+    between: &[usize],
+) -> Result<(), NoPipe> {
+    let Some(commit) = commit else { return Ok(()) };
+    if !between.is_empty() {
+        return together(dag, commit.table);
+    }
+    for pace in 1..=MOST_PACE {
+        let mut tried = arrivals.clone();
+        for port in &ports {
+            for name in port.answers(dag) {
+                tried.set(&name, (first + port.turn * pace, FROM_REGISTER));
+            }
+        }
+        let mut late = 0;
+        for port in 0..ports.len() {
+            let shown = first + pace * port as u32;
+            let decided = commit.deciding_at(port).map(|text| tried.expression(text).0).max();
+            late = late.max(decided.unwrap_or(0).saturating_sub(shown));
+        }
+        if late < pace {
+            *arrivals = tried;
+            (commit.first, commit.last, commit.pace) = (first, first + late, pace);
+            for port in ports {
+                port.answer = first + port.turn * pace;
+                port.ask = port.answer - dag.tables[commit.table].pipe_stages();
+            }
+            return Ok(());
+        }
+    }
+    let table = &dag.program.tables[nicforge_ir::TableId::from_u32(commit.table as u32)];
+    let reason = format!(
+        "a packet changes several entries of table `{}`, and each takes more than {MOST_PACE} cycles to decide",
+        table.name
+    );
+    Err(NoPipe { reason, span: table.span })
+}
+
+/// Several entries of a table, about whose change other tables decide.
+fn together(dag: &Dag, table: usize) -> Result<(), NoPipe> {
+    let table = &dag.program.tables[nicforge_ir::TableId::from_u32(table as u32)];
+    let reason = format!(
+        "a packet changes several entries of table `{}`, and what they say is looked up in other tables before",
+        table.name
+    );
+    Err(NoPipe { reason, span: table.span })
 }

@@ -59,7 +59,9 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         }
         for (copy, ports) in copies.into_iter().enumerate() {
             let first = copy == 0;
-            let count = ports.len().max(1) as u32;
+            // Ports that take turns are one port of the module.
+            let in_turn = commit.is_some_and(|commit| commit.pace > 0);
+            let count = if in_turn { 1 } else { ports.len().max(1) as u32 };
             let own = |field: &str| format!("{s}_{field}_{copy}");
             for (field, width) in [
                 ("h_done", 1),
@@ -95,7 +97,18 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 None => none.to_string(),
             };
             let (write, delete) = (changes("w_write", "'0"), changes("w_delete", "'0"));
+            let turns = |field: &str, when: &[&str]| turns(s, ports, field, when);
+            let (k_valid, k_key, write, delete) = match in_turn {
+                false => (k_valid, k_key, write, delete),
+                true => (
+                    turns("k_valid", &["k_valid"]),
+                    turns("k_key", &["k_valid"]),
+                    turns("w_write", &["w_write"]),
+                    turns("w_delete", &["w_delete"]),
+                ),
+            };
             let new = match commit {
+                Some(_) if in_turn => turns("w_value", &["w_write", "w_delete"]),
                 Some(commit) if commit.values.len() > 1 => all("w_value", "'0"),
                 Some(_) => format!("{s}_w_value"),
                 None => "'0".to_string(),
@@ -151,17 +164,17 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             let _ = writeln!(
                 out,
                 "  {} #(\n      {}\n  ) u_{s}_{copy} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
-                form.pipe_module(ports.len()),
+                form.pipe_module(count as usize),
                 form.pipe_parameters(
                     number,
                     &valued,
-                    &ports.iter().map(|port| port.from).collect::<Vec<_>>(),
+                    &ports.iter().take(count as usize).map(|port| port.from).collect::<Vec<_>>(),
                     pipe.gate.as_ref().map_or(0, |gate| gate.apart(number)),
                 ),
                 connect(&list)
             );
             for (at, port) in ports.iter().enumerate() {
-                let end = &port.end;
+                let (at, end) = (if in_turn { 0 } else { at }, &port.end);
                 let width = form.value_bits as usize;
                 let _ = writeln!(out, "  assign {s}_hit{end} = {}[{at}];", own("hit"));
                 let (top, low) = ((at + 1) * width - 1, at * width);
@@ -213,6 +226,20 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail", "t_r_mask"].iter().zip(results) {
         let _ = writeln!(out, "  assign {name} = {text};");
     }
+}
+
+/// What whichever port says whose turn it is, by one of the signals `when`.
+fn turns(signals: &str, ports: &[&Port], field: &str, when: &[&str]) -> String {
+    let of = |field: &str, port: &Port| format!("{signals}_{field}{}", port.end);
+    if when == [field] {
+        return ports.iter().map(|port| of(field, port)).collect::<Vec<_>>().join(" || ");
+    }
+    let (first, others) = ports.split_first().expect("a table that is changed has ports");
+    let one = |text: String, port: &&Port| {
+        let when: Vec<String> = when.iter().map(|field| of(field, port)).collect();
+        format!("({}) ? {} : {text}", when.join(" || "), of(field, port))
+    };
+    others.iter().fold(of(field, first), one)
 }
 
 /// The memory of a table's byte strings, between deparser and host.

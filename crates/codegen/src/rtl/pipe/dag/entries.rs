@@ -49,8 +49,13 @@ impl<'a> Walk<'a, '_, '_> {
         let span = self.span;
         let array = self.dag.tables[at].kind == TableKind::Array;
         let range = if array { self.range(key) } else { (0, u64::MAX) };
+        let in_turn = self.dag.in_turn.contains(&at);
+        let of_table = self.slots.entries.range((at, 0)..(at + 1, 0));
+        // In turn, a way asks for no key again once it has asked for one behind it.
+        let least = of_table.map(|((_, key), _)| *key).max().filter(|_| in_turn).unwrap_or(0);
         let access = &mut self.dag.access[at];
-        let key = match access.keys.iter().position(|known| known.text == text) {
+        let known = access.keys.iter().enumerate().skip(least).find(|(_, known)| known.text == text);
+        let key = match known.map(|(key, _)| key) {
             Some(key) => key,
             None => {
                 access.keys.push(Key { text, given: Vec::new(), range, span });
@@ -64,10 +69,16 @@ impl<'a> Walk<'a, '_, '_> {
         let keys = &access.keys;
         let same = |other: usize| other != key && meet(keys[other].range, keys[key].range);
         let others = self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
-        if others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
-            let name = &self.dag.tables[at].name;
-            return self
-                .no(&format!("an entry of table `{name}` is asked for after another one may have changed"));
+        if !in_turn && others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
+            let TableForm { name, kind, .. } = &self.dag.tables[at];
+            if array {
+                self.dag.again = Some(at);
+            }
+            return self.no(&format!(
+                "an entry of table `{name}` is asked for after another one may have changed; a pipe does that in arrays, and a table of \
+                 kind {} changes one entry of a packet, since what it refuses or evicts for one decides about the next",
+                kind.name()
+            ));
         }
         let slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
         self.slots.entries.insert((at, key), slot.clone());
