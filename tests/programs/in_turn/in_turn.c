@@ -20,9 +20,12 @@ struct account {
 struct answer {
     uint32_t from, to, over;
     uint16_t moved;
+    uint8_t first, second, third;
+    uint32_t pair;
 };
 
 NF_TABLE(array, accounts, uint32_t, struct account, 16);
+NF_TABLE(hash, pairs, uint8_t, uint32_t, 20);
 NF_TABLE(array, sums, uint32_t, uint32_t, 1);
 
 void net_recv(nf_pkt pkt)
@@ -59,7 +62,21 @@ void net_recv(nf_pkt pkt)
     nf_lookup(&sums, 0, &seen);
     seen += again.amount;
     nf_update(&sums, 0, seen);
+    /* Entries that come and go, in a table that is often full. */
+    uint32_t one, other, pair = 0;
     struct answer answer = {again.amount, to.amount, over.amount ^ seen, again.moved};
+    nf_lookup(&pairs, head.from, &one);
+    answer.first = nf_update(&pairs, head.from, one + 1);
+    if (head.what & 4)
+        nf_delete(&pairs, head.to);
+    nf_lookup(&pairs, head.over, &other);
+    answer.second = nf_update(&pairs, head.over, other + one);
+    if (head.what & 8) {
+        answer.third = nf_update(&pairs, head.from, other + 3);
+        nf_add_value(&pairs, head.to, 5);
+    }
+    nf_lookup(&pairs, head.to, &pair);
+    answer.pair = pair;
     nf_emit(pkt, &answer);
     nf_send(pkt, to.amount & 1);
 }

@@ -6,8 +6,9 @@
 //!
 //! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
 //! for no other one behind that. So nobody needs to know whether two keys are the same. Keys of an array whose `range`s do not meet never
-//! are the same: entries of all of them may change. Of an array for which that is not enough keys are asked for in turn: each finds
-//! what was changed under those before it, so keys have an order in which every way asks for them.
+//! are the same: entries of all of them may change. Of an array or a hash table for which that is not enough keys are asked for in
+//! turn: each finds what was changed under those before it, so keys have an order in which every way asks for them. What an event inserts
+//! into such a table after a refusal is refused too, so that simulators can say which insertions these are.
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
@@ -194,6 +195,8 @@ pub struct Access {
     pub changes: Vec<Change>,
     /// Conditions under which an insertion is refused.
     pub refused: Vec<String>,
+    /// Of tables that hash and are asked in turn, those under which one is made.
+    pub inserted: Vec<String>,
     /// Conditions under which an entry is used, which says what is evicted.
     pub uses: Vec<String>,
     /// Tables that nothing changes have a lookup for every key.

@@ -26,6 +26,8 @@ pub struct Commit {
     /// Of LRU tables: the entry is used, if it is there.
     pub used: Option<String>,
     pub refused: String,
+    /// Of tables that hash and are asked in turn: how many insertions are made, of 8 bits.
+    pub inserted: Option<String>,
     /// Stage in which entries are there, and stage in which they are changed.
     pub first: u32,
     pub last: u32,
@@ -102,7 +104,7 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
         let refused = some("refused", access.refused.clone());
         let used = (!access.uses.is_empty()).then(|| some("used", access.uses.clone()));
         let sets: Vec<Vec<Change>> = match dag.tables[table].kind {
-            TableKind::Array => {
+            _ if dag.tables[table].kind == TableKind::Array || dag.in_turn.contains(&table) => {
                 let of = |port: usize| {
                     let here = |change: &&Change| ports.of_key(table, change.key) == port;
                     access.changes.iter().filter(here).cloned().collect()
@@ -118,7 +120,23 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
                 add("new_entry", width, value, delay)
             })
             .collect();
-        list.push(Commit { table, writes, deletes, ends, values, used, refused, first: 0, last: 0, pace: 0 });
+        let inserted = (!access.inserted.is_empty()).then(|| {
+            let terms: Vec<String> = access.inserted.iter().map(|one| format!("{{7'd0, {one}}}")).collect();
+            add("inserted", 8, terms.join(" + "), timing::carry(8) * terms.len() as u32 / 2)
+        });
+        list.push(Commit {
+            table,
+            writes,
+            deletes,
+            ends,
+            values,
+            used,
+            refused,
+            inserted,
+            first: 0,
+            last: 0,
+            pace: 0,
+        });
     }
     list
 }

@@ -130,7 +130,7 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
         let keys = access.keys.clone();
         let in_turn = dag.in_turn.contains(&table);
         let (groups, starts) = match dag.tables[table].kind {
-            TableKind::Array if in_turn => turns(dag, table, &keys)?,
+            TableKind::Array | TableKind::Hash if in_turn => turns(dag, table, &keys)?,
             TableKind::Array => parts(dag, table, &keys)?,
             _ => by_ways(dag, table, &keys)?,
         };

@@ -89,6 +89,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         let name = |field: &str| format!("{}_{field}", form.signals);
         list.extend(commit.value_ends().map(|end| output(&name(&format!("w_value{end}")), form.value_bits)));
         list.push(output(&name("refused"), 1));
+        list.extend(commit.inserted.as_ref().map(|_| output(&name("inserted"), 8)));
         if form.kind == TableKind::Lru {
             list.push(output(&name("w_used"), 1));
         }
@@ -135,6 +136,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             commit.deciding_at(port).for_each(|text| lives.use_at(text, commit.changed(port)));
         }
         lives.use_at(&commit.refused, pipe.exit);
+        commit.inserted.iter().for_each(|text| lives.use_at(text, pipe.exit));
     }
     for text in pipe.commands.iter().flat_map(|command| command.fields.values()) {
         lives.use_at(text, pipe.exit);
@@ -396,6 +398,9 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
             let _ = writeln!(out, "  assign {signals}_w_value{end} = {value};");
         }
         let exit = pipe.exit;
+        if let Some(inserted) = &commit.inserted {
+            let _ = writeln!(out, "  assign {signals}_inserted = {};", lives.text(inserted, exit));
+        }
         let _ = writeln!(
             out,
             "  assign {signals}_refused = valid[{exit}] && {};",

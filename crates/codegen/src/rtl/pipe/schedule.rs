@@ -5,7 +5,7 @@
 //! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
 //! the next cycle; else, so that it sees the change, it follows so many cycles later: all packets, or only those of the same entry, if these
 //! are told apart in front of the table (`gate`). Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
-//! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of an array, one memory shows
+//! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of a table, one memory shows
 //! them in turn, each some cycles after the one before, and packets follow when it is free again.
 
 use std::collections::HashMap;
@@ -99,7 +99,9 @@ pub fn schedule(
         exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
-        exit = exit.max(arrivals.expression(&commit.refused).0);
+        for text in [&commit.refused].into_iter().chain(&commit.inserted) {
+            exit = exit.max(arrivals.expression(text).0);
+        }
     }
     // A packet on its way needs a place in the queue behind.
     if exit >= MOST_STAGES {
@@ -107,8 +109,9 @@ pub fn schedule(
         return Err(NoPipe { reason, span });
     }
     // What no table, command or counter needs is left out.
-    let outputs =
-        commits.iter().flat_map(|commit| commit.deciding().chain([&commit.refused]).map(String::as_str));
+    let outputs = commits.iter().flat_map(|commit| {
+        commit.deciding().chain([&commit.refused]).chain(&commit.inserted).map(String::as_str)
+    });
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))

@@ -7,6 +7,7 @@ use nicforge_ir::TableKind;
 use super::super::expr::Lower;
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, control_key, control_value, wires};
+use super::leave::Commit;
 use super::ports::Port;
 use super::schedule::Pipe;
 
@@ -16,18 +17,22 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let strings: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
     let on_entries = if strings.is_empty() { "" } else { " && !on_bytes" };
     // Hash tables of a pipe may refuse before they are full: simulators repeat it.
-    let refuses: Vec<usize> = pipe.commits.iter().map(|commit| commit.table).collect();
-    let refuses: Vec<usize> =
-        refuses.into_iter().filter(|table| tables[*table].kind == TableKind::Hash).collect();
+    let hashes = |commit: &&Commit| tables[commit.table].kind == TableKind::Hash;
+    let refuses: Vec<&Commit> = pipe.commits.iter().filter(hashes).collect();
     if !refuses.is_empty() {
         out.push_str(
-            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_refused(input int table_number);\n",
+            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_refused(input int table_number, input int inserted);\n",
         );
-        for table in refuses {
+        for commit in refuses {
+            let (table, signals) = (commit.table, &tables[commit.table].signals);
+            // In front of the refusal.
+            let inserted = match commit.inserted {
+                Some(_) => format!("32'({signals}_inserted)"),
+                None => "0".to_string(),
+            };
             let _ = writeln!(
                 out,
-                "  always_ff @(posedge clk) if ({}_refused && !rst) nf_refused({table});",
-                tables[table].signals
+                "  always_ff @(posedge clk) if ({signals}_refused && !rst) nf_refused({table}, {inserted});"
             );
         }
         out.push_str("`endif\n");
@@ -154,7 +159,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
                 list.push(format!("c_place={}", own("place")));
             }
-            let mut valued: Vec<bool> = ports.iter().map(|port| port.valued).collect();
+            let mut valued: Vec<bool> = ports.iter().take(count as usize).map(|port| port.valued).collect();
             // The host reads values by the first.
             match valued.first_mut() {
                 Some(first) => *first = true,

@@ -70,15 +70,16 @@ impl<'a> Walk<'a, '_, '_> {
         let same = |other: usize| other != key && meet(keys[other].range, keys[key].range);
         let others = self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
         if !in_turn && others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
-            let TableForm { name, kind, .. } = &self.dag.tables[at];
-            if array {
+            let form = &self.dag.tables[at];
+            let reason = format!(
+                "an entry of table `{}` is asked for after another one may have changed; of a table of kind lru, and of byte strings, \
+                 a pipe changes one entry of a packet",
+                form.name
+            );
+            if form.kind != TableKind::Lru && form.bytes.is_none() {
                 self.dag.again = Some(at);
             }
-            return self.no(&format!(
-                "an entry of table `{name}` is asked for after another one may have changed; a pipe does that in arrays, and a table of \
-                 kind {} changes one entry of a packet, since what it refuses or evicts for one decides about the next",
-                kind.name()
-            ));
+            return self.no(&reason);
         }
         let slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
         self.slots.entries.insert((at, key), slot.clone());
@@ -122,10 +123,23 @@ impl<'a> Walk<'a, '_, '_> {
     fn room(&mut self, table: TableId, key: usize, hit: &str, way: &Way) -> (String, String) {
         let at = table.as_u32() as usize;
         let room = mark(&under(&self.dag.tables[at].signals, "room", key));
+        let hashed = self.dag.in_turn.contains(&at) && self.dag.tables[at].pipe_hashes();
+        let before = self.dag.access[at].refused.clone();
+        let room = match hashed && !before.is_empty() {
+            true => {
+                let before = self.wire("refused", 1, gate("|", &before), timing::tree(before.len() as u32));
+                self.wire("room", 1, format!("{room} && !{before}"), timing::CHOOSE)
+            }
+            false => room,
+        };
         let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
         let no = self.and(way, &format!("!{ok}"));
         self.dag.access[at].refused.extend(no);
         let when = self.and(way, &ok).unwrap_or_else(|| ok.clone());
+        if hashed {
+            let inserted = self.and(&Some(when.clone()), &format!("!{hit}"));
+            self.dag.access[at].inserted.extend(inserted);
+        }
         (ok, when)
     }
 
