@@ -12,9 +12,9 @@
     set.busy >> up["late"] >> late >> near.update("request.key", "item", request=Request, item=Item)
     near.displaced >> up["displaced"] >> put >> near.written("key", key=Key)
 
-**Regions.** From `get.miss` or `set.busy` to `fill`, `update` or `nothing` a request is on its way to the state and back; so is, from
-`near.displaced` to `written`, an entry that had to make room. `regions.py` checks the graph: what leaves a region anywhere
-else, or takes another way to the state than the region's, would break the rules below.
+**Regions.** From `get.miss` or `set.busy` to `fill`, `update` or `nothing` a request is on its way to the state and back; so
+is, from `near.displaced` to `written`, an entry that had to make room. `regions.py` checks the graph: what leaves a region
+anywhere else, or takes another way to the state than the region's, would break the rules below.
 
 **Places.** A bucket (chosen by a hash of the key) has `ways` places, and the least recently used one makes room. Each place
 has a tag, the key's hash. All of it is in arrays by the bucket's number, so that cores can have buckets of their own. What is
