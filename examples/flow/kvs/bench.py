@@ -3,8 +3,8 @@
 Throughput says little where client, kernel and process share two cores, so CPU time is counted: of the kernel's programs by
 the kernel (`run_time_ns`, which counts their tail calls and helpers), of the process by the scheduler, system calls and
 waiting included. Requests come in bursts of 32, as fast as they are answered: a client that sends them one by one wakes the
-process for each, which costs more than the request. What did not go to the process as a request was answered on the NIC side. Half as many requests warm the
-caches before. What a full store refuses it counts. Run by `kvs.py --bench`.
+process for each, which costs more than the request. What did not go to the process as a request was answered on the NIC
+side. Half as many requests warm the caches before. What a full store refuses it counts. Run by `kvs.py --bench`.
 """
 
 import contextlib
