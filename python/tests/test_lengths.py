@@ -1,5 +1,7 @@
 """Byte strings of which only what counts crosses to another process, or over a modelled link."""
 
+import json
+
 import pytest
 from nicforge.flow import Element, Field, FromNet, In, Out, Program, Queue, Reply, State, Table, bytes_, packet, u32
 
@@ -108,3 +110,36 @@ def test_strings_without_a_packet_cross_by_what_counts(capture):
 
     assert crosses(40, 33) - crosses(0, 0) == 40 + 40
     assert crosses(40, 32) - crosses(0, 0) == 40 + 32
+
+
+class Sum(Element):
+    inp, state = In(pkt=packet), Text
+    tables = (Table("sums", "hash", u32, u32, 64),)
+    body = """
+        nf_update(&sums, state->length * 64 + state->few, nf_hash(nf_hash(1, state->text), state->name));
+        nf_drop(pkt, "summed");
+    """
+
+
+def test_modelled_links_and_plans_by_profile_have_what_counts(capture):
+    network = FromNet()
+    network >> Read() >> Queue("up", side="host") >> Sum()
+    texts = Program("sums", network)
+    ways = ("--target", "liquidio", "--host-cores", "1")
+    path = capture([bytes(of) + bytes(range(60)) for of in LENGTHS])
+    assert "10 of 10 events, 1 of 1 table" in texts.verify("liquidio", "--pcap", path)
+
+    def share(*of):
+        path = capture([bytes(of) + bytes(62)] * 400)
+        found = texts.tool().run("sim", *ways, "--pcap", path, "--replay", "--rate", "200kpps", "--json")
+        return json.loads(found)["host_link"]["to_host"]
+
+    empty, some, all_of = share(0, 0), share(30, 16), share(64, 40)
+    assert 0 < empty < some < all_of
+    assert (all_of - empty) / (some - empty) == pytest.approx(104 / 48, rel=0.02), "modelled bytes are those that count"
+
+    def planned(*of):
+        path = capture([bytes(of) + bytes(62)] * 10)
+        return json.loads(texts.tool().run("plan", *ways, "--pcap", path, "--profile", "--json"))["predicted"]["rate_pps"]
+
+    assert planned(64, 40) < planned(30, 16) < planned(0, 0)

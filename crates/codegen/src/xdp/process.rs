@@ -20,7 +20,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, TableId, Type};
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, TableId};
 
 use super::pipeline::{Edge, Form, Pipe, generated};
 use crate::artifact::{XdpCursor, XdpEdge, XdpProcess};
@@ -30,20 +30,11 @@ use crate::dpdk::table_use;
 
 /// Byte strings of an event that are cut; others go as a whole.
 const STRINGS: usize = 2;
-/// Bytes below which a string is no string: counting them would cost more than they do.
-const SHORTEST: u32 = 16;
 
-/// The parameters of an event that are byte strings: an array of bytes, or a struct with nothing else in it.
+/// The parameters of an event that are byte strings.
 pub fn strings(program: &Program, event: EventId, members: &[Option<String>]) -> Vec<usize> {
-    let bytes = |ty: Type| matches!(ty, Type::Array(id) if program.arrays[id].elem == Type::U8);
     let params = program.events[event].params.iter().enumerate();
-    let of = params.filter(|(at, param)| {
-        let string = match param.ty {
-            Type::Struct(id) => matches!(&program.structs[id].fields[..], [one] if bytes(one.ty)),
-            other => bytes(other),
-        };
-        string && members[*at].is_some() && program.size_of(param.ty) >= SHORTEST
-    });
+    let of = params.filter(|(at, param)| members[*at].is_some() && program.is_string(param.ty));
     of.map(|(at, _)| at).take(STRINGS).collect()
 }
 
