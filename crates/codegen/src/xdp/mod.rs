@@ -213,6 +213,7 @@ impl<'a> Generator<'a> {
             (host_ring, "HOST_RING"),
             (functions.contains("nf_staging"), "STAGING"),
             (functions.contains("nf_event_room"), "ROOM"),
+            (functions.contains("nf_raised_room"), "RAISED_ROOM"),
             (functions.contains("nf_zeroes"), "ZEROES"),
             (functions.contains("nf_csum_frame"), "FRAME_SUM"),
         ];
