@@ -15,11 +15,11 @@
  *
  * Where events come back to an earlier stage (NF_ROUND), such as the answers that a cache learns from, nobody can say
  * that it will send nothing any more, and nothing is put in order. Every worker counts the events it sent and those it
- * has done instead. Whoever reads what all have done, and after that what all have sent, and finds the sums equal, knows
- * that nothing was on its way in between. An input event leads to at most NF_ALIVE events that are alive at once (a
- * number of the program), so an input is let in while that many fit in a ring for each event that is alive: no ring is
- * ever full, nobody waits for another, and nothing is lost. It costs two counters a worker. Comparisons let in one input
- * after the other, since what comes back changes what later ones find.
+ * has done instead. Whoever reads what all have done, and after that what all have sent, and finds the sums equal,
+ * knows that nothing was on its way in between. An input event leads to at most NF_ALIVE events that are alive at once
+ * (a number of the program), so an input is let in while that many fit in a ring for each event that is alive: no ring
+ * is ever full, nobody waits for another, and nothing is lost. It costs two counters a worker. Comparisons let in one
+ * input after the other, since what comes back changes what later ones find.
  *
  * Every packet is counted: received = sent + dropped by the program + given to the system or the host + refused by a
  * port + lost. A worker that ends early stops the input; what the others can still finish leaves, and what is found in
@@ -177,8 +177,8 @@ static inline bool nf_place(u32 to, u32 event, u32 room)
 }
 #endif
 
-/* Hands an event over, unless its queue is full and loses it, or when it has room. Nobody waits in a circle: stages send
- * forward, and queues that wait do not lead round. What was gathered waits, too, so it must go. */
+/* Hands an event over, unless its queue is full and loses it, or when it has room. Nobody waits in a circle: stages
+ * send forward, and queues that wait do not lead round. What was gathered waits, too, so it must go. */
 static inline void nf_admit(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 {
 #if NF_ROOMS
@@ -396,6 +396,18 @@ static int nf_work(void *argument)
     return 0;
 }
 
+#if NF_ROUND
+/* Events on their way, where they come back: all, or more if some were sent while we looked. */
+static u64 nf_alive(void)
+{
+    u64 handled = 0, handed = 0;
+    for (u32 i = 0; i <= NF_WORKERS; i++)
+        handled += __atomic_load_n(&nf_workers[i]->handled, __ATOMIC_ACQUIRE);
+    for (u32 i = 0; i <= NF_WORKERS; i++)
+        handed += __atomic_load_n(&nf_workers[i]->handed, __ATOMIC_RELAXED);
+    return handed - handled;
+}
+#else
 /* The smallest progress of all workers. */
 static u64 nf_all_through(void)
 {
@@ -406,6 +418,7 @@ static u64 nf_all_through(void)
     }
     return least;
 }
+#endif
 
 static bool nf_any_gone(void)
 {
@@ -450,17 +463,6 @@ static u32 nf_collect(struct nf_worker *io)
     }
     nf_count_handled(io, count);
     return count;
-}
-
-/* Events on their way, where they come back: all, or more if some were sent while we looked. */
-static u64 nf_alive(void)
-{
-    u64 handled = 0, handed = 0;
-    for (u32 i = 0; i <= NF_WORKERS; i++)
-        handled += __atomic_load_n(&nf_workers[i]->handled, __ATOMIC_ACQUIRE);
-    for (u32 i = 0; i <= NF_WORKERS; i++)
-        handed += __atomic_load_n(&nf_workers[i]->handed, __ATOMIC_RELAXED);
-    return handed - handled;
 }
 #endif
 

@@ -97,7 +97,8 @@ static void nf_collect(void)
 
 #if NF_ROUND
 /* A number below which all input events are done; they are let in one by one. What was done is read before what was
- * sent, and engines count what they sent before anybody can have done it: equal sums mean that nothing was on its way. */
+ * sent, and engines count what they sent before anybody can have done it: equal sums mean that nothing was on its way.
+ */
 static u64 nf_all_through(void)
 {
     u32 handled = (u32)nf_workers[NF_IO]->stats.lost, handed = (u32)nf_next_sequence;

@@ -120,12 +120,15 @@ mod tests {
 
     const HEAD: &str = "program t ports 1\nevent net_recv(pkt: packet) in\nreason \"no\"\nevent up(pkt: packet) internal\n\
         event back(pkt: packet, n: u32) internal\nevent note(n: u32) internal\nevent net_send(pkt: packet, port: u32) out\n";
-    const UP: &str = "handler up on up(%p: packet) { %n: u32 = 1 generate back(%p, %n) generate note(%n) return }\n";
-    const BACK: &str = "handler back on back(%p: packet, %n: u32) { generate net_send(%p, %n) generate note(%n) return }\n";
+    const UP: &str =
+        "handler up on up(%p: packet) { %n: u32 = 1 generate back(%p, %n) generate note(%n) return }\n";
+    const BACK: &str =
+        "handler back on back(%p: packet, %n: u32) { generate net_send(%p, %n) generate note(%n) return }\n";
     const NOTE: &str = "handler note on note(%n: u32) { return }\n";
 
     fn alive(recv: &str, rest: &[&str]) -> Option<u32> {
-        let source = format!("{HEAD}handler net_recv on net_recv(%p: packet) {{ {recv} }}\n{}", rest.concat());
+        let source =
+            format!("{HEAD}handler net_recv on net_recv(%p: packet) {{ {recv} }}\n{}", rest.concat());
         let program = verify(text::parse(&source).unwrap_or_else(|e| panic!("{e:?}")));
         most_alive(&program.unwrap_or_else(|e| panic!("{}", e[0])))
     }

@@ -218,7 +218,7 @@ impl Search<'_> {
         steers: &[Steer],
         edge: &Edge,
     ) -> Option<String> {
-        let stage = (!self.loses()).then(|| steers.iter().position(|steer| steer.reorder)).flatten()?;
+        let stage = (!self.loses()).then(|| steers.iter().rposition(|steer| steer.reorder)).flatten()?;
         let name = |stage: usize| &program.handlers[stages[stage][0]].name;
         Some(format!(
             "events reach `{}` by several ways, and nothing puts them in order again where events come back, as from `{}` to `{}`; \
