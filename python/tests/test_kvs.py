@@ -102,5 +102,5 @@ def test_the_plan_has_the_store_in_the_process():
     done = kvs("--policy", "write-back", "plan", "--target", "xdp")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert "process" in lines["up_gets"] and "cpu" in lines["net_recv"]
+    assert "process" in lines["up_late"] and "cpu" in lines["net_recv"]
     assert "process-dram" in lines["items"] and "process" not in lines["cache_keys"]

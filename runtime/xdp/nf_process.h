@@ -39,9 +39,11 @@ struct {
 #define NF_RING(thread) bpf_map_lookup_elem(&nf_up, &(thread))
 #endif
 
-/* Events made for each thread so far, and those of them that never left; events without a packet that came back. */
+/* Events made for each thread so far, and those of them that never left; whether it sleeps; events without a packet
+ * that came back. */
 extern u64 nf_order[];
 extern u64 nf_unsent[];
+extern u64 nf_asleep[];
 extern u64 nf_values;
 
 /* One of the counters above. The check is for the verifier, which does not know what clang does about the number. */
@@ -77,7 +79,20 @@ NF_INLINE void *nf_raised(u32 thread, u32 id, u32 size)
     return record + 2;
 }
 
-NF_INLINE void nf_raise(void *made) { bpf_ringbuf_submit((u8 *)made - 8, 0); }
+/* The event is ready. Waking a thread costs an interrupt, far more than the event, so only one that sleeps is woken, by
+ * the first that sees it: the thread says that it sleeps, then looks into its ring once more; submitting is a full
+ * barrier. */
+NF_INLINE void nf_raise(void *made, u32 thread)
+{
+    bpf_ringbuf_submit((u8 *)made - 8, BPF_RB_NO_WAKEUP);
+    volatile u64 *asleep = nf_of_thread(nf_asleep, thread);
+    if (!*asleep || !__sync_lock_test_and_set(asleep, 0))
+        return;
+    void *ring = NF_RING(thread);
+    void *nothing = ring ? bpf_ringbuf_reserve(ring, 8, 0) : 0;
+    if (nothing)
+        bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
+}
 
 /* Gives a packet to a thread of the process. size is a constant. Without a process the packet ends here, counted. */
 NF_INLINE int nf_hand_to_process(struct xdp_md *ctx, u32 stage, u32 port, u32 thread, u32 id, const void *event,

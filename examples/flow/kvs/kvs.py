@@ -13,7 +13,7 @@ nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says
            write-through  GETs of the binary protocol are looked up; everything else goes to the host and passes the cache
                           on its way back
            write-back     requests of both protocols are read on the NIC side and pass the cache; it answers SETs, and the
-                          host gets items that have to make room
+                          host gets items that have to make room, and SETs for which none can be made at once
 
 With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). With
 write-back (and `--stage`) the cache is a stage of its own: one CPU works at it on XDP, cores with buckets of their own on a
@@ -179,7 +179,7 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
     near = Cache("cache", Key, Item, buckets, ways, policy="write-back")
     values = Queue("values", side="nic", ordered=False)
     cached = Queue("cached", side="nic", ordered=False, channels=["gets", "sets"])
-    up = Queue("up", side="host", ordered=False, channels=["gets", "displaced"])
+    up = Queue("up", side="host", ordered=False, channels=["gets", "late", "displaced"])
     requests, find, ways = Requests(values=values), Find(), IsAscii(name="near_ways")
     get, set_ = near.get("request.key", request=Request), near.set("request.key", "item", **CARRIED)
     classify.kv >> requests.first
@@ -192,13 +192,15 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
     ways.binary >> BinaryValue(name="near_value") >> Leave(name="near_leave")
     ways.ascii >> AsciiValue(name="near_text") >> Leave(name="text_leave")
     get.miss >> up["gets"] >> find
-    found, _, absent = store(find, None)
+    put = Store()
+    found, stored, absent = store(find, put)
     for value in found:
         value >> near.fill("request.key", "item", **CARRIED)
     absent >> near.nothing(**CARRIED)
     near.settled >> Reply()
-    set_.done >> Stored() >> Leave(name="stored_leave")
-    set_.busy >> Drop("the cache is busy", name="busy")
+    set_.done >> Stored(name="near_stored") >> Leave(name="stored_leave")
+    set_.busy >> up["late"] >> put
+    stored >> near.update("request.key", "item", **CARRIED)
     near.displaced >> up["displaced"] >> StoreDisplaced() >> near.written("key", key=Key)
 
 

@@ -509,7 +509,7 @@ fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, event: EventId, 
         e.line(&format!("    {made}->nf_kind = {kind};"));
     }
     e.line(&format!("    NF_TRIP_TO(*{made}, clock, {thread});"));
-    e.line(&format!("    nf_raise({made});"));
+    e.line(&format!("    nf_raise({made}, {thread});"));
     e.line("}");
 }
 
