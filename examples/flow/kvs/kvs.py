@@ -1,7 +1,7 @@
 """A memcached for small items, divided between NIC and host in several ways.
 
     python3 kvs.py --variant nic-cache --self-test              # served on XDP and AF_XDP, compared with a real memcached
-    python3 kvs.py --variant nic-cache --policy write-back --self-test
+    python3 kvs.py --variant nic-cache --policy write-back --self-test --target dpdk
     python3 kvs.py --bench                                            # CPU time of a request on each side
     python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
     python3 kvs.py tune --target xdp --pcap requests.pcap             # sizes of the cache, by measurement
@@ -150,7 +150,8 @@ def write_through(classify: Classify, buckets: int, ways: int, stage: bool) -> N
     """GETs of the binary protocol are looked up before they go to the host, which reads all others."""
     near = Cache("cache", Key, Item, buckets, ways, policy="write-through")
     quick, requests, find, put = ReadGet(name="quick"), Requests(), Find(), Store()
-    up = Queue("requests", side="host")
+    # With the cache as a stage of its own they come by two ways, and none waits for another's answer.
+    up = Queue("requests", side="host", ordered=not stage)
     classify.kv >> quick
     get = near.get("request.key", request=Request)
     if stage:
@@ -243,6 +244,8 @@ def main() -> None:
     options, rest = parser.parse_known_args()
     if options.policy != "write-through" and options.variant != "nic-cache":
         parser.error("--policy is for --variant nic-cache")
+    names = ("variant", "policy", "buckets", "ways", "threads", "stage")
+    given = {name: getattr(options, name) for name in names}
     if options.bench:
         from bench import run as bench
 
@@ -250,11 +253,11 @@ def main() -> None:
     if options.self_test:
         from selftest import run
 
-        sys.exit(run(options.variant, options.policy))
+        sys.exit(run(given, rest))
     if rest[:1] == ["tune"]:
-        sized = lambda **sizes: program(options.variant, options.policy, threads=options.threads, **sizes)  # noqa: E731
+        sized = lambda **sizes: program(**{**given, **sizes})  # noqa: E731
         Choices(sized, ways=[1, 2, 4], buckets=[BUCKETS, 4 * BUCKETS]).main(rest)
-    program(options.variant, options.policy, options.buckets, options.ways, options.threads, options.stage).main(rest)
+    program(**given).main(rest)
 
 
 if __name__ == "__main__":

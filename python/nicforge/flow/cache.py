@@ -41,6 +41,12 @@ what an earlier answer of the host brought; what was written into the cache sinc
 message brought are made up for by the next one. Not protected: a host that dies takes what it had not stored with it,
 and what the host refuses to store (a full table) was acknowledged before.
 
+**Answers come back** to a stage that the host has its requests from. Where queues lose what does not fit (`xdp`) nobody
+waits for anybody, and the above says why a lost answer harms nothing: its client asks again. Elsewhere queues wait, and
+would wait for one another; but what a packet leads to has a bound, since elements form no circle, and so many packets are
+let in that all queues have room for everything that these can lead to. So nothing is lost, no queue has to say how long
+it is, and `answers` need not lose (`runtime/dpdk/nf_main.h`, NF_ROUND).
+
 Packets of one key must be handled by one CPU at a time. (Adapted from Floem, OSDI'18, section 3.3, whose caches insert what
 comes late, and lose the write in between.)
 """
