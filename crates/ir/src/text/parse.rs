@@ -489,7 +489,8 @@ impl<'a> Parser<'a> {
                 return Err(self.error_before(message));
             }
         };
-        self.program.events.push(Event { name, direction, params });
+        let zeros = if self.accept_word("zeros") { self.u32("the bytes of zeros")? } else { 0 };
+        self.program.events.push(Event { name, direction, params, zeros });
         Ok(())
     }
 

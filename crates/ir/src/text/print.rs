@@ -156,7 +156,8 @@ impl Printer<'_> {
             Direction::Out => "out",
             Direction::Internal => "internal",
         };
-        put!(self, "event {}({}) {direction}\n", declared(&event.name), params.join(", "));
+        let zeros = if event.zeros > 0 { format!(" zeros {}", event.zeros) } else { String::new() };
+        put!(self, "event {}({}) {direction}{zeros}\n", declared(&event.name), params.join(", "));
     }
 
     fn func(&mut self, func: &Func) {

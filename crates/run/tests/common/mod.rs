@@ -77,6 +77,7 @@ pub fn fixture() -> Fixture {
         name: name.into(),
         direction: Direction::In,
         params: vec![Param { name: "x".into(), ty, borrowed: false }],
+        zeros: 0,
     };
     let events =
         [p.events.push(event("net_recv", Type::Packet)), p.events.push(event("host_send", Type::U64))];
