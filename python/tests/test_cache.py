@@ -133,7 +133,7 @@ def test_the_check_knows_what_is_possible():
 
 @pytest.mark.parametrize("uses", [0, 2**32 - 1, 2**32 - 2, 2**32 - 3])
 def test_the_least_recently_used_place_makes_room(capture, tmp_path, uses):
-    """One bucket of two ways: after writes of 0 and 1 and a read of 0, it is 1 that goes when 2 comes, also where its clock wraps."""
+    """One bucket of two ways: after writes of 0 and 1 and a read of 0, 1 goes when 2 comes, also where the clock wraps."""
     tables = tmp_path / "tables.toml"
     tables.write_text(f"[[near]]\nkey = 0\nvalue = {{ clock = {uses} }}\n")
     order = [(1, 0), (1, 1), (0, 0), (1, 2), (0, 0), (0, 2), (0, 1)]
