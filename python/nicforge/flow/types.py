@@ -109,6 +109,7 @@ class Table:
     place: Place = dataclasses.field(default_factory=caller, compare=False)
     bytes: int = 0
     by_number: bool = False
+    shared: bool = False
 
     def __post_init__(self):
         check_name(self.name, self.place)
@@ -124,7 +125,7 @@ class Table:
 
     def definition(self) -> str:
         """Its C definition."""
-        before = "NF_BY_NUMBER\n" if self.by_number else ""
+        before = ("NF_BY_NUMBER\n" if self.by_number else "") + ("NF_SHARED\n" if self.shared else "")
         words = [self.kind, self.name, self.key.c, self.value.c, str(self.capacity)]
         if self.bytes:
             return f"{before}NF_BUF_TABLE({', '.join([*words, str(self.bytes)])});"
