@@ -37,6 +37,10 @@ class MemoryRegion(Table):
     Raises FlowError if sizes are no multiples of 8 and of one another, or if `init` does not fit.
     """
 
+    size: int
+    line: int
+    init: bytes
+
     def __init__(self, name: str, bytes: int, init: bytes | None = None, line: int = 8, shared: bool = False):
         place = caller()
         for what, size in (("bytes", bytes), ("line", line)):

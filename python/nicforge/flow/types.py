@@ -68,6 +68,10 @@ def check_name(name: str, place: Place) -> str:
 class Struct(Type):
     """A C struct: `Item = Struct("item", source=be32, length=u16)`. Members are laid out as C does, in this order."""
 
+    name: str
+    members: dict[str, Type]
+    place: Place
+
     def __init__(self, name: str, /, **members: Type):
         place = caller()
         check_name(name, place)
