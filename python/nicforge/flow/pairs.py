@@ -7,11 +7,11 @@
     both.late >> Drop("its size is not there")
 
 A join (joins.py) does that without a number where one entry can carry what waits. Where each half has a queue of its own
-nothing says which entries belong together but what they carry, so the program numbers them, by a count or whatever its packets
-have. The first half waits in place `number % places` of a table; another one that needs the place takes it, and what waited is
-lost and counted in the table `NAME_lost`: a half whose other one was dropped, or is that far behind, must not keep its place
-for ever. A packet cannot wait: it comes second, or is `late`. Both halves use one table, so both queues lead to one side
-and are handled in the order in which the interpreter has them, on every target.
+nothing says which entries belong together but what they carry, so the program numbers them, by a count or what its packets
+have. The first half waits in place `number % places` of a table. Another one that needs the place takes it, and what waited
+is lost and counted in the table `NAME_lost`: a half whose other one was dropped, or is that far behind, must not keep its
+place for ever. A packet cannot wait: it comes second, or is `late`. Both halves use one table, so both queues lead to one
+side and are handled in the order in which the interpreter has them, on every target.
 """
 
 from __future__ import annotations
