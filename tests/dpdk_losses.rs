@@ -2,7 +2,6 @@
 //! is kept where the pipeline says so.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
@@ -11,9 +10,8 @@ use nicforge_ir::text::parse;
 use nicforge_ir::{Input, InputEvent, Program, Verified, verify};
 use nicforge_passes::PassManager;
 use nicforge_run::dpdk::{DpdkProgram, DpdkStats, Ports, verify_dpdk};
-use nicforge_run::pcap::{self, Frame};
 use nicforge_tests::dpdk_is_missing;
-use nicforge_tests::pipes::{event, program, stage};
+use nicforge_tests::pipes::{endless, event, program, stage};
 
 /// Packets received, and packets of which is known what became of them.
 fn balance(stats: &DpdkStats) -> (u64, u64) {
@@ -21,19 +19,6 @@ fn balance(stats: &DpdkStats) -> (u64, u64) {
         stats.workers.iter().map(|worker| worker.tx_failed + worker.lost + worker.overrun).sum();
     let left = stats.sent.iter().sum::<u64>() + stats.to_stack + stats.to_host;
     (stats.received, left + stats.dropped() + stats.no_port + refused + stats.stranded)
-}
-
-/// A port that gives the same frames again and again.
-fn endless(dir: &Path) -> String {
-    let path = dir.join("in.pcap");
-    let frame = |i: u32| {
-        let data = (0..60).map(|at| (i * 7 + at * i) as u8).collect::<Vec<u8>>();
-        Frame { time_ns: 0, original_length: data.len() as u32, data }
-    };
-    let frames: Vec<Frame> = (0..256).map(frame).collect();
-    let mut file = std::fs::File::create(&path).unwrap_or_else(|e| panic!("{e}"));
-    pcap::write(&mut file, &frames).unwrap_or_else(|e| panic!("{e}"));
-    format!("net_pcap0,rx_pcap={},infinite_rx=1", path.display())
 }
 
 fn spread_pipeline(program: &Program) -> Pipeline {

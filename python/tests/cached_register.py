@@ -81,11 +81,11 @@ class Leave(Element):
     body = "nf_send(pkt, 0);"
 
 
-def program(policy: str, on_miss: str, buckets: int, ways: int, ahead: bool = False) -> Program:
-    """`ahead`: answers to writes leave before the cache has changed, which is wrong."""
+def program(policy: str, on_miss: str, buckets: int, ways: int, late: bool = False) -> Program:
+    """`late`: the host takes what finds a write-back cache busy, which is given up otherwise."""
     network, read, find = FromNet(), Read(), Find()
     near = Cache("near", Key, Value, buckets, ways, policy=policy, on_miss=on_miss)
-    up = Queue("up", side="host", ordered=False, channels=["reads", "writes"])
+    up = Queue("up", side="host", ordered=False, channels=["reads", "writes", "late"] if late else ["reads", "writes"])
     get = near.get("request.key", request=Request)
     network >> read
     read.get >> get
@@ -98,7 +98,11 @@ def program(policy: str, on_miss: str, buckets: int, ways: int, ahead: bool = Fa
         set_ = near.set("request.key", "request.value", request=Request)
         read.set >> set_
         set_.done >> Answer() >> Leave()
-        set_.busy >> Drop("busy")
+        if late:
+            written = near.update("request.key", "request.value", request=Request)
+            set_.busy >> up["late"] >> Put() >> Answer(name="answer_late") >> written
+        else:
+            set_.busy >> Drop("busy", Request)
         near.displaced >> up["writes"] >> PutDisplaced() >> near.written("key", key=Key)
     else:
         read.set >> up["writes"] >> Put() >> Answer() >> near.update("request.key", "request.value", request=Request)

@@ -278,12 +278,15 @@ static int nf_far_bridge(void *argument)
     struct nf_far_ends *ends = &nf_far_ends[w->number];
     struct nf_link_far *up = &ends->up;
     bool ordered = nf_stages[w->stage].ordered;
+    u64 counted = 0;
     while (!nf_done) {
         u64 through = 0;
         nf_dma_poll(&nf_dma_engine);
         nf_link_far_poll(&ends->down, 0);
         u32 count = nf_far_down(w, ends);
         u64 freed = nf_link_far_done(&ends->done, up, &ends->down);
+        nf_count_handled(w, freed - counted);
+        counted = freed;
         struct rte_mbuf *m = NULL;
         bool room = false;
         u64 now = nf_dma_now();
@@ -296,8 +299,10 @@ static int nf_far_bridge(void *argument)
             nf_taken(w, rte_mbuf_to_priv(m));
             u32 size = nf_far_message(w, ends->scratch, nf_link_room(&up->link), w->number, m);
             count++;
-            if (!size)
+            if (!size) {
+                nf_count_handled(w, 1);
                 continue;
+            }
             ends->sequences[up->link.at % NF_FAR_ENTRIES] = sequence;
             nf_link_far_put(up, 0, ends->scratch, size, now);
         }

@@ -98,6 +98,9 @@ struct nf_worker {
     u32 lock_count;
     /* All events with a smaller sequence number are done here and sent on. */
     u64 progress __rte_cache_aligned;
+    /* Where events come back (NF_ROUND): those that were sent to other workers, and those that were done. */
+    u64 handed;
+    u64 handled;
 } __rte_cache_aligned;
 
 struct nf_stage_spec {
@@ -129,6 +132,13 @@ static __rte_noinline void nf_record(struct nf_worker *w, u32 kind, u64 number, 
 /* ---- Sending on ------------------------------------------------------------------------------------------------- */
 
 #if !NF_FUSED
+/* So many events that others sent are done, or lost, and what they led to is counted. */
+static inline void nf_count_handled(struct nf_worker *w, u64 count)
+{
+    if (NF_ROUND)
+        __atomic_store_n(&w->handled, w->handled + count, __ATOMIC_RELEASE);
+}
+
 static inline void nf_flush_to(struct nf_worker *w, u32 to)
 {
     u32 count = w->out_count[to], done = 0;
@@ -141,6 +151,7 @@ static inline void nf_flush_to(struct nf_worker *w, u32 to)
         if (nf_gone[to]) {
             /* Nobody will ever empty this ring. */
             w->stats.lost += count - done;
+            nf_count_handled(w, count - done);
             rte_pktmbuf_free_bulk(&w->out[to][done], count - done);
             break;
         }
@@ -163,6 +174,8 @@ static inline void nf_queue_to(struct nf_worker *w, u32 to, struct rte_mbuf *m)
         return;
     }
 #endif
+    if (NF_ROUND)
+        __atomic_store_n(&w->handed, w->handed + 1, __ATOMIC_RELAXED);
     w->out[to][w->out_count[to]++] = m;
     if (w->out_count[to] == NF_BURST)
         nf_flush_to(w, to);

@@ -8,10 +8,18 @@
  * Order is restored by sequence numbers without tokens: every worker publishes its progress, a number below which it
  * will send nothing any more. A receiver that wants order takes the smallest number at the head of its rings as soon as
  * every sender whose ring is empty has published more. A sender publishes after it enqueued, a receiver reads progress
- * before it looks into the ring, so what was promised is there. Stages only send forward, so progress never waits in a
- * circle.
+ * before it looks into the ring, so what was promised is there. Where stages only send forward, progress never waits in
+ * a circle.
  *
  * Closed loop: as few input events are in flight as fit in every ring, so nothing is dropped between stages.
+ *
+ * Where events come back to an earlier stage (NF_ROUND), such as the answers that a cache learns from, nobody can say
+ * that it will send nothing any more, and nothing is put in order. Every worker counts the events it sent and those it
+ * has done instead. Whoever reads what all have done, and after that what all have sent, and finds the sums equal,
+ * knows that nothing was on its way in between. An input event leads to at most NF_ALIVE events that are alive at once
+ * (a number of the program), so an input is let in while that many fit in a ring for each event that is alive: no ring
+ * is ever full, nobody waits for another, and nothing is lost. It costs two counters a worker. Comparisons let in one
+ * input after the other, since what comes back changes what later ones find.
  *
  * Every packet is counted: received = sent + dropped by the program + given to the system or the host + refused by a
  * port + lost. A worker that ends early stops the input; what the others can still finish leaves, and what is found in
@@ -27,7 +35,12 @@
 #include <unistd.h>
 
 #define NF_RING 4096
+#if NF_ROUND
+/* A ring holds one less than its size. */
+#define NF_IN_FLIGHT RTE_MIN(1024u, (NF_RING - 1) / NF_ALIVE)
+#else
 #define NF_IN_FLIGHT 1024
+#endif
 #define NF_ROOM 256
 
 struct rte_ring *nf_rings[NF_WORKERS + 1][NF_WORKERS + 1];
@@ -164,8 +177,8 @@ static inline bool nf_place(u32 to, u32 event, u32 room)
 }
 #endif
 
-/* Hands an event over, unless its queue is full and loses it, or when it has room. Stages send forward only, so nobody
- * waits in a circle. What was gathered waits, too, so it must go. */
+/* Hands an event over, unless its queue is full and loses it, or when it has room. Nobody waits in a circle: stages
+ * send forward, and queues that wait do not lead round. What was gathered waits, too, so it must go. */
 static inline void nf_admit(struct nf_worker *w, u32 to, struct rte_mbuf *m)
 {
 #if NF_ROOMS
@@ -343,6 +356,7 @@ static inline void nf_run_event(struct nf_worker *w, struct rte_mbuf *m)
     /* A handler that returned early still holds them. */
     nf_unlock(&w->env);
     nf_finish_event(w);
+    nf_count_handled(w, 1);
 }
 
 #if NF_SPLIT
@@ -382,6 +396,18 @@ static int nf_work(void *argument)
     return 0;
 }
 
+#if NF_ROUND
+/* Events on their way, where they come back: all, or more if some were sent while we looked. */
+static u64 nf_alive(void)
+{
+    u64 handled = 0, handed = 0;
+    for (u32 i = 0; i <= NF_WORKERS; i++)
+        handled += __atomic_load_n(&nf_workers[i]->handled, __ATOMIC_ACQUIRE);
+    for (u32 i = 0; i <= NF_WORKERS; i++)
+        handed += __atomic_load_n(&nf_workers[i]->handed, __ATOMIC_RELAXED);
+    return handed - handled;
+}
+#else
 /* The smallest progress of all workers. */
 static u64 nf_all_through(void)
 {
@@ -392,6 +418,7 @@ static u64 nf_all_through(void)
     }
     return least;
 }
+#endif
 
 static bool nf_any_gone(void)
 {
@@ -434,6 +461,7 @@ static u32 nf_collect(struct nf_worker *io)
         nf_out(io, m, carried->fate, carried->port);
         count++;
     }
+    nf_count_handled(io, count);
     return count;
 }
 #endif
@@ -495,11 +523,21 @@ static inline void nf_input(struct nf_worker *io, struct rte_mbuf *m, u32 event,
 #endif
 }
 
+/* Packets that are taken from a port at once. */
+static inline u16 nf_burst_in(void)
+{
+#if NF_ROUND
+    return NF_VERIFY ? 1 : (u16)RTE_MAX(1u, RTE_MIN((u32)NF_BURST, NF_IN_FLIGHT / RTE_MAX(1u, nf_ports)));
+#else
+    return NF_BURST;
+#endif
+}
+
 /* Gives the next burst of events from the file to their handlers; 0 at its end. */
 static u32 nf_next_event(struct nf_worker *io)
 {
     u32 count = 0;
-    while (count < NF_BURST && (size_t)(nf_events_end - nf_events_at) >= sizeof(struct nf_event_head)) {
+    while (count < nf_burst_in() && (size_t)(nf_events_end - nf_events_at) >= sizeof(struct nf_event_head)) {
         struct nf_event_head head;
         memcpy(&head, nf_events_at, sizeof(head));
         const u8 *bytes = nf_events_at + sizeof(head);
@@ -529,7 +567,7 @@ static inline u32 nf_poll_ports(struct nf_worker *io)
     u32 total = 0;
     for (u32 port = 0; port < nf_ports; port++) {
         struct rte_mbuf *burst[NF_BURST];
-        u32 count = rte_eth_rx_burst((u16)port, 0, burst, NF_BURST);
+        u32 count = rte_eth_rx_burst((u16)port, 0, burst, nf_burst_in());
         if (!count)
             continue;
         u64 now = NF_USES_TIME ? nf_nanoseconds() : 0;
@@ -556,6 +594,8 @@ static inline bool nf_has_room(void)
 {
 #if NF_FUSED
     return true;
+#elif NF_ROUND
+    return nf_alive() + (NF_VERIFY ? 0 : nf_burst_in() * nf_ports) <= (NF_VERIFY ? 0 : NF_IN_FLIGHT);
 #else
     return nf_next_sequence - nf_all_through() + NF_BURST * nf_ports < NF_IN_FLIGHT;
 #endif
@@ -605,9 +645,14 @@ static void nf_talk(struct nf_worker *io)
 #if !NF_FUSED
         nf_flush_all(io);
         __atomic_store_n(&io->progress, nf_next_sequence, __ATOMIC_RELEASE);
+#if NF_ROUND
+        count += nf_collect(io);
+        bool drained = inputs_end && nf_alive() == 0;
+#else
         u64 through = nf_all_through();
         count += nf_collect(io);
         bool drained = inputs_end && through >= nf_next_sequence && !count;
+#endif
         if (count) {
             moved = start;
         } else if (nf_any_gone()) {

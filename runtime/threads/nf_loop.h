@@ -5,8 +5,10 @@
  * Order is restored by sequence numbers without tokens, as on DPDK (runtime/dpdk/nf_main.h): every engine publishes its
  * progress, a number below which it will send nothing any more. An engine that wants order empties its queue into a
  * list sorted by number and takes the first as soon as all its senders have published more. A sender publishes after it
- * put work into the queue, a receiver reads progress before it empties the queue, so what was promised is there. Stages
- * only send forward, so progress never waits in a circle.
+ * put work into the queue, a receiver reads progress before it empties the queue, so what was promised is there. Where
+ * stages only send forward, progress never waits in a circle. Where events come back to an earlier stage (NF_ROUND) an
+ * engine publishes two counts in that word instead: what it sent (the upper half) and what it has done. Nothing is put
+ * in order then, and one input event is let in after the other.
  */
 #ifndef NF_THREADS_LOOP_H
 #define NF_THREADS_LOOP_H
@@ -50,6 +52,15 @@ static inline void nf_put(struct nf_stats *stats, u32 to, const struct nf_work *
     }
 }
 
+/* Where events come back: so many more were sent, before anybody can have them, and done. Both halves wrap. */
+static inline void nf_count(struct nf_worker *w, u32 sent, u32 done)
+{
+    if (!NF_ROUND)
+        return;
+    w->progress = (u64)((u32)(w->progress >> 32) + sent) << 32 | (u32)((u32)w->progress + done);
+    nf_progress_set(w->number, w->progress);
+}
+
 static inline void nf_run_work(struct nf_worker *w, const struct nf_work *work)
 {
     struct nf_context *context = nf_context_at(work->context);
@@ -72,10 +83,12 @@ static inline void nf_run_work(struct nf_worker *w, const struct nf_work *work)
         nf_handle(&w->env, one.event, one.params);
         nf_unlock(&w->env);
     }
+    nf_count(w, w->made_count, 0);
     for (u32 i = 0; i < w->made_count; i++) {
         nf_context_at(w->made[i].context)->draws = w->env.draws;
         nf_put(&w->stats, w->made_for[i], &w->made[i]);
     }
+    nf_count(w, 0, 1);
     w->made_count = 0;
     w->stats.events++;
 }
@@ -98,7 +111,7 @@ static inline void nf_engine(struct nf_worker *w)
             count++;
         }
         u64 progress = idle ? through : ordered ? seen : 0;
-        if (progress > w->progress) {
+        if (!NF_ROUND && progress > w->progress) {
             w->progress = progress;
             nf_progress_set(w->number, progress);
         }

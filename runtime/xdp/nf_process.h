@@ -39,9 +39,11 @@ struct {
 #define NF_RING(thread) bpf_map_lookup_elem(&nf_up, &(thread))
 #endif
 
-/* Events made for each thread so far, and those of them that never left; events without a packet that came back. */
+/* Events made for each thread so far, and those of them that never left; whether it sleeps; events without a packet
+ * that came back. */
 extern u64 nf_order[];
 extern u64 nf_unsent[];
+extern u64 nf_asleep[];
 extern u64 nf_values;
 
 /* One of the counters above. The check is for the verifier, which does not know what clang does about the number. */
@@ -77,7 +79,25 @@ NF_INLINE void *nf_raised(u32 thread, u32 id, u32 size)
     return record + 2;
 }
 
-NF_INLINE void nf_raise(void *made) { bpf_ringbuf_submit((u8 *)made - 8, 0); }
+/* Behind an event put into a ring. Waking a thread costs an interrupt, far more than the event, so only one that sleeps
+ * is woken, by the first that sees it: the thread says that it sleeps, then looks into its ring once more; submitting
+ * is a full barrier. */
+NF_INLINE void nf_wake(u32 thread)
+{
+    volatile u64 *asleep = nf_of_thread(nf_asleep, thread);
+    if (!*asleep || !__sync_lock_test_and_set(asleep, 0))
+        return;
+    void *ring = NF_RING(thread);
+    void *nothing = ring ? bpf_ringbuf_reserve(ring, 8, 0) : 0;
+    if (nothing)
+        bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
+}
+
+NF_INLINE void nf_raise(void *made, u32 thread)
+{
+    bpf_ringbuf_submit((u8 *)made - 8, BPF_RB_NO_WAKEUP);
+    nf_wake(thread);
+}
 
 /* Words of a byte string, of `words` at most, up to the last that is not zero. `words` is a constant, and so is what
  * the verifier sees of the answer on each of its walks. */
@@ -145,7 +165,9 @@ NF_INLINE void nf_raise_strings(u32 thread, u32 id, void *made, u32 size, u32 fi
     nf_put_words(strings, strings, first, second, used);
     u64 length = 8 + fixed + 8 * ((used & 0xff) + (used >> 8 & 0xff));
     void *ring = NF_RING(thread);
-    if (!ring || bpf_ringbuf_output(ring, record, length, 0))
+    if (ring && bpf_ringbuf_output(ring, record, length, BPF_RB_NO_WAKEUP) == 0)
+        nf_wake(thread);
+    else
         __sync_fetch_and_add(nf_of_thread(nf_unsent, thread), 1);
 }
 #endif

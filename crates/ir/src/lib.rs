@@ -37,6 +37,7 @@
 //!
 //! Architecture invariant: nothing here knows a source language, a target or a plan.
 
+pub mod alive;
 pub mod build;
 pub mod critical;
 pub mod diag;

@@ -27,9 +27,6 @@ pub struct Config {
     pub context: ContextUse,
     /// Keys are taken to spread evenly over replicas, whatever the hash: `traffic.flows` then only limits how many are of use.
     pub evenly: bool,
-    /// Events may go from the host back to the NIC although their queue waits when full: what is only simulated may, where such
-    /// events always have room.
-    pub round: bool,
     pub optimisations: Optimisations,
 }
 

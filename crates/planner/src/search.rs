@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
 
-use nicforge_ir::{Direction, HandlerId, Program, Side, Verified, text, verify};
+use nicforge_ir::{Direction, HandlerId, Program, Side, Verified, alive, text, verify};
 use nicforge_plan::Step;
 use nicforge_target::{LinkKind, Reorder, Target, cost};
 
@@ -136,7 +136,7 @@ struct Search<'a> {
     steps: Vec<Step>,
     best: Option<usize>,
     seen: HashSet<String>,
-    /// What went round in the last program that was left out for that.
+    /// Why the last program was left out in which events come back to an earlier stage.
     back: Option<String>,
 }
 
@@ -150,18 +150,14 @@ impl Search<'_> {
         let steers = shard::steer(&program, &stages, self.target);
         let instance = instance::instance(&program, self.target, self.config, &stages, &steers);
         // Stages that share tables were merged; what lies between them would wait for itself.
-        let backwards =
-            instance.edges.iter().find(|edge| edge.from > edge.to && !self.way_back(&program, &stages, edge));
-        if let Some(edge) = backwards {
-            let name = |stage: usize| &program.handlers[stages[stage][0]].name;
-            self.back = Some(format!(
-                "`{}` sends to `{}`, which sends there: queues of this target wait when they are full, so each would wait for the other",
-                name(edge.from),
-                name(edge.to)
-            ));
-        }
+        let mut back = instance.edges.iter().filter(|edge| edge.from > edge.to);
+        let refused = match back.clone().find(|edge| !self.way_back(&program, &stages, edge)) {
+            Some(edge) => Some(self.goes_round(&program, &stages, edge)),
+            None => back.next().and_then(|edge| self.wants_order(&program, &stages, &steers, edge)),
+        };
         let can_reorder = self.target.links.iter().any(|link| link.reorder != Reorder::None);
-        if backwards.is_some() || !can_reorder && steers.iter().any(|steer| steer.reorder) {
+        if refused.is_some() || !can_reorder && steers.iter().any(|steer| steer.reorder) {
+            self.back = refused.or(self.back.take());
             return None;
         }
         let mapping = mapping::map(&instance, self.goal)?;
@@ -189,13 +185,48 @@ impl Search<'_> {
         Some(number)
     }
 
-    /// Whether an edge to an earlier stage leads from the process to the NIC: queues there lose what does not fit instead of
-    /// waiting, and what goes round through a process ends with it. [`Config::round`] allows it elsewhere.
+    /// Whether an edge to an earlier stage leads from the host's side to the NIC, as in the answers that a cache learns from. Where queues
+    /// lose what does not fit, nothing waits. Elsewhere so many packets are let in that there is room for all they lead to, which has to
+    /// have a bound ([`alive`]).
     fn way_back(&self, program: &Program, stages: &[Vec<HandlerId>], edge: &Edge) -> bool {
         let pinned =
             |stage: usize| stages[stage].iter().all(|h| program.handlers[*h].side == Some(Side::Host));
-        let lossy = self.target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
-        (lossy || self.config.round) && pinned(edge.from) && !pinned(edge.to)
+        let bounded = || alive::most_alive(program).is_some_and(|most| most <= alive::MOST_ROUND);
+        pinned(edge.from) && !pinned(edge.to) && (self.loses() || bounded())
+    }
+
+    /// Queues of the target lose what does not fit.
+    fn loses(&self) -> bool {
+        self.target.links.iter().any(|link| link.kind == LinkKind::AfXdp)
+    }
+
+    /// Why an edge to an earlier stage cannot be, in words.
+    fn goes_round(&self, program: &Program, stages: &[Vec<HandlerId>], edge: &Edge) -> String {
+        let name = |stage: usize| &program.handlers[stages[stage][0]].name;
+        format!(
+            "`{}` sends to `{}`, which sends there: queues of this target wait when they are full, so each would wait for the other",
+            name(edge.from),
+            name(edge.to)
+        )
+    }
+
+    /// Order is restored by what stages say they will send no more, which nobody can say where events come back.
+    fn wants_order(
+        &self,
+        program: &Program,
+        stages: &[Vec<HandlerId>],
+        steers: &[Steer],
+        edge: &Edge,
+    ) -> Option<String> {
+        let stage = (!self.loses()).then(|| steers.iter().rposition(|steer| steer.reorder)).flatten()?;
+        let name = |stage: usize| &program.handlers[stages[stage][0]].name;
+        Some(format!(
+            "events reach `{}` by several ways, and nothing puts them in order again where events come back, as from `{}` to `{}`; \
+             write NF_UNORDERED before it if packets may overtake one another",
+            name(stage),
+            name(edge.from),
+            name(edge.to)
+        ))
     }
 
     /// Better for the goal; fewer stages where rates hardly differ.

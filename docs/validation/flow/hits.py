@@ -90,7 +90,7 @@ def program(buckets: int, ways: int, policy: str) -> Program:
         write = near.set("request.key", "request.value", request=Request)
         read.set >> write
         write.done >> Written() >> ToNet(name="to_net_written")
-        write.busy >> Drop("busy")
+        write.busy >> Drop("busy", Request)
         near.displaced >> up["writes"] >> PutDisplaced() >> near.written("key", key=Key)
     else:
         read.set >> up["writes"] >> Put() >> near.update("request.key", "request.value", request=Request)

@@ -1,7 +1,7 @@
 """A memcached for small items, divided between NIC and host in several ways.
 
     python3 kvs.py --variant nic-cache --self-test              # served on XDP and AF_XDP, compared with a real memcached
-    python3 kvs.py --variant nic-cache --policy write-back --self-test
+    python3 kvs.py --variant nic-cache --policy write-back --self-test --target dpdk
     python3 kvs.py --bench                                            # CPU time of a request on each side
     python3 kvs.py --variant split plan --target xdp                  # any command of nicforge
     python3 kvs.py tune --target xdp --pcap requests.pcap             # sizes of the cache, by measurement
@@ -13,7 +13,7 @@ nic-cache  a cache on the NIC side answers what it can (nicforge.flow.Cache says
            write-through  GETs of the binary protocol are looked up; everything else goes to the host and passes the cache
                           on its way back
            write-back     requests of both protocols are read on the NIC side and pass the cache; it answers SETs, and the
-                          host gets items that have to make room
+                          host gets items that have to make room, and SETs for which none can be made at once
 
 With write-through, the packets of one key must be handled by one CPU at a time (one queue, or steering by key). With
 write-back (and `--stage`) the cache is a stage of its own: one CPU works at it on XDP, cores with buckets of their own on a
@@ -150,7 +150,8 @@ def write_through(classify: Classify, buckets: int, ways: int, stage: bool) -> N
     """GETs of the binary protocol are looked up before they go to the host, which reads all others."""
     near = Cache("cache", Key, Item, buckets, ways, policy="write-through")
     quick, requests, find, put = ReadGet(name="quick"), Requests(), Find(), Store()
-    up = Queue("requests", side="host")
+    # With the cache as a stage of its own they come by two ways, and none waits for another's answer.
+    up = Queue("requests", side="host", ordered=not stage)
     classify.kv >> quick
     get = near.get("request.key", request=Request)
     if stage:
@@ -178,7 +179,7 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
     near = Cache("cache", Key, Item, buckets, ways, policy="write-back")
     values = Queue("values", side="nic", ordered=False)
     cached = Queue("cached", side="nic", ordered=False, channels=["gets", "sets"])
-    up = Queue("up", side="host", ordered=False, channels=["gets", "displaced"])
+    up = Queue("up", side="host", ordered=False, channels=["gets", "late", "displaced"])
     requests, find, ways = Requests(values=values), Find(), IsAscii(name="near_ways")
     get, set_ = near.get("request.key", request=Request), near.set("request.key", "item", **CARRIED)
     classify.kv >> requests.first
@@ -191,13 +192,15 @@ def write_back(classify: Classify, buckets: int, ways: int) -> None:
     ways.binary >> BinaryValue(name="near_value") >> Leave(name="near_leave")
     ways.ascii >> AsciiValue(name="near_text") >> Leave(name="text_leave")
     get.miss >> up["gets"] >> find
-    found, _, absent = store(find, None)
+    put = Store()
+    found, stored, absent = store(find, put)
     for value in found:
         value >> near.fill("request.key", "item", **CARRIED)
     absent >> near.nothing(**CARRIED)
     near.settled >> Reply()
-    set_.done >> Stored() >> Leave(name="stored_leave")
-    set_.busy >> Drop("the cache is busy", name="busy")
+    set_.done >> Stored(name="near_stored") >> Leave(name="stored_leave")
+    set_.busy >> up["late"] >> put
+    stored >> near.update("request.key", "item", **CARRIED)
     near.displaced >> up["displaced"] >> StoreDisplaced() >> near.written("key", key=Key)
 
 
@@ -241,6 +244,8 @@ def main() -> None:
     options, rest = parser.parse_known_args()
     if options.policy != "write-through" and options.variant != "nic-cache":
         parser.error("--policy is for --variant nic-cache")
+    names = ("variant", "policy", "buckets", "ways", "threads", "stage")
+    given = {name: getattr(options, name) for name in names}
     if options.bench:
         from bench import run as bench
 
@@ -248,11 +253,11 @@ def main() -> None:
     if options.self_test:
         from selftest import run
 
-        sys.exit(run(options.variant, options.policy))
+        sys.exit(run(given, rest))
     if rest[:1] == ["tune"]:
-        sized = lambda **sizes: program(options.variant, options.policy, threads=options.threads, **sizes)  # noqa: E731
+        sized = lambda **sizes: program(**{**given, **sizes})  # noqa: E731
         Choices(sized, ways=[1, 2, 4], buckets=[BUCKETS, 4 * BUCKETS]).main(rest)
-    program(options.variant, options.policy, options.buckets, options.ways, options.threads, options.stage).main(rest)
+    program(**given).main(rest)
 
 
 if __name__ == "__main__":

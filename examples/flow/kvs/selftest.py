@@ -2,6 +2,8 @@
 
 The namespace has no name and ends with the processes in it. The client's end has an address, the store's has none:
 whatever answers from there is the program. memcached runs without CAS numbers (`-C`), which the store does not have.
+On `dpdk` the store takes the same veth by a packet socket; its queues wait, so there, too, every request is answered
+that was not refused.
 """
 
 import collections
@@ -32,13 +34,25 @@ from namespace import ADDRESS, ENDS_WITH_US, PATIENCE, find  # noqa: E402
 REQUESTS, KEYS = 3000, 150
 #: Requests of the load tool.
 LOAD = 10_000
-#: Of the race: requests, keys, requests under way, and the cache, which holds a few of the keys.
-RACES, RACED, AT_ONCE, BUCKETS, WAYS = 3000, 12, 12, 4, 2
+#: Of the race: requests, keys, requests under way, and places of the cache at most, so that it holds a few of the keys.
+RACES, RACED, AT_ONCE, PLACES = 3000, 12, 12, 8
+#: Where it can be served to a client here.
+TARGETS = ("xdp", "dpdk")
 
 
-def run(variant: str, policy: str) -> int:
-    """Exit status: 0 if all answers are memcached's, 1 if not, 3 if something is missing here."""
-    return namespace.again(HERE / "selftest.py", ["memcached", "memcaslap"], variant, policy)
+def run(sizes: dict, words: list[str]) -> int:
+    """Exit status: 0 if all answers are memcached's, 1 if not, 2 for another target, 3 if something is missing here.
+
+    `sizes` are arguments of `program`, `words` what `nicforge run` is to know besides.
+    """
+    if target_of(words) not in TARGETS:
+        print(f"error: the self-test serves on {' and '.join(TARGETS)}, not on {target_of(words)}", file=sys.stderr)
+        return 2
+    return namespace.again(HERE / "selftest.py", ["memcached", "memcaslap"], json.dumps(sizes), *words)
+
+
+def target_of(words: tuple[str, ...] | list[str]) -> str:
+    return words[words.index("--target") + 1] if "--target" in words[:-1] else TARGETS[0]
 
 
 def ask(address: str, datagram: bytes, seconds: float) -> bytes | None:
@@ -71,7 +85,8 @@ def until_answered(address: str, what: str, process: subprocess.Popen) -> None:
             sys.exit(f"error: {what} does not answer")
 
 
-def serve(variant: str, policy: str) -> int:
+def serve(sizes: dict, words: list[str]) -> int:
+    """`sizes` and `words` as `run` has them."""
     # What arrives is handled where it is sent: one CPU for all packets, the one that the store's NIC side begins with.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     namespace.network()
@@ -82,11 +97,12 @@ def serve(variant: str, policy: str) -> int:
         ends.callback(listening.wait)
         ends.callback(listening.kill)
         until_answered("127.0.0.1", "memcached", memcached)
-        with store(folder, program(variant, policy)) as (_, report):
+        with store(folder, program(**sizes), words) as (_, report):
             wrong, asked = compare(), load_tool(folder)
-        sizes = ", ".join(f"{table['entries']} in {table['table']}" for table in report["tables"] if table["kind"] == "hash")
+        held = ", ".join(f"{table['entries']} in {table['table']}" for table in report["tables"] if table["kind"] == "hash")
         said = "answers like memcached" if not wrong else f"{len(wrong)} answers are not memcached's"
-        with store(folder, program(variant, policy, BUCKETS, WAYS)) as (_, report):
+        few = {**sizes, "buckets": min(sizes["buckets"], max(1, PLACES // sizes["ways"]))}
+        with store(folder, program(**few), words) as (_, report):
             raced, unanswered = race()
         busy = dict(report["drops"]).get("the cache is busy", 0)
         if unanswered != busy:
@@ -94,13 +110,14 @@ def serve(variant: str, policy: str) -> int:
     trouble = [f"memaslap: {count} {what}" for what, count in asked.items() if count and what not in ("cmd_get", "cmd_set")]
     for line in [*wrong[:5], *trouble, *raced[:5]]:
         print(line)
-    print(f"{variant}, {policy}: {REQUESTS} requests of both protocols, {said}; {sizes}")
+    print(f"{sizes['variant']}, {sizes['policy']}, {target_of(words)}: {REQUESTS} requests of both protocols, {said}; {held}")
     print(
         f"memaslap, libmemcached's load tool: {asked['cmd_get']} GETs and {asked['cmd_set']} SETs, "
         + (", ".join(trouble) if trouble else "all values as it wrote them")
     )
+    places = f"{few['buckets']} times {few['ways']} places, " if sizes["variant"] == "nic-cache" else ""
     print(
-        f"{RACES} requests for {RACED} keys, {AT_ONCE} at once, {busy} refused: "
+        f"{RACES} requests for {RACED} keys, {AT_ONCE} at once, {places}{busy} refused: "
         + ("the history is linearizable" if not raced else "nothing explains the history")
     )
     return 1 if wrong or trouble or raced else 0
@@ -116,15 +133,17 @@ def start(ends: contextlib.ExitStack, *words: str, **options) -> subprocess.Pope
 
 
 @contextlib.contextmanager
-def store(folder: str, flow):
-    """The store on nf0; its report is there when it has ended."""
+def store(folder: str, flow, words: tuple[str, ...] | list[str] = ()):
+    """The store on nf0; its report is there when it has ended. `words`: for `nicforge run`, besides."""
     source, report = pathlib.Path(folder) / "kvs.c", {}
     source.write_text(flow.source().text)
     with contextlib.ExitStack() as ends:
         # The program as it is, without a search for other pipelines: packets go to the process from one CPU.
-        words = [find(), "run", str(source), "--target", "xdp", "--dev", "nf0", "--json", "--candidate", "0"]
-        process = start(ends, *words, stdout=subprocess.PIPE, text=True, preexec_fn=all_cpus)
-        until_attached("nf0", True)
+        own = [] if "--target" in words else ["--target", target_of(words)]
+        command = [find(), "run", str(source), *own, *words, "--dev", "nf0", "--json", "--candidate", "0"]
+        process = start(ends, *command, stdout=subprocess.PIPE, text=True, preexec_fn=all_cpus)
+        if target_of(words) == "xdp":
+            until_attached("nf0", True)
         until_answered(ADDRESS, f"the store ({flow.name})", process)
         yield process, report
         process.send_signal(signal.SIGINT)
@@ -241,4 +260,4 @@ def version_in(answer: bytes) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(*sys.argv[1:]))
+    sys.exit(serve(json.loads(sys.argv[1]), sys.argv[2:]))

@@ -1,7 +1,7 @@
 """A cache on the NIC side, in front of state that the host has.
 
     near = Cache("near", Key, Item, buckets=8192, ways=4, policy="write-back", on_miss="allocate")
-    up = Queue("up", side="host", ordered=False, channels=["requests", "displaced"])
+    up = Queue("up", side="host", ordered=False, channels=["requests", "late", "displaced"])
     get = near.get("request.key", request=Request)              # hit: with the item; miss: as it came
     set = near.set("request.key", "item", request=Request, item=Item)
     get.miss >> up["requests"] >> find
@@ -9,12 +9,12 @@
     find.miss >> absent >> near.nothing(request=Request)
     near.settled >> Reply()
     set.done >> stored >> Reply()
-    set.busy >> Drop("the cache is busy")
+    set.busy >> up["late"] >> late >> near.update("request.key", "item", request=Request, item=Item)
     near.displaced >> up["displaced"] >> put >> near.written("key", key=Key)
 
-**Regions.** From `get.miss` to `fill` or `nothing` a request is on its way to the state and back; so is, from
-`near.displaced` to `written`, an entry that had to make room. `regions.py` checks the graph: what leaves a region anywhere
-else, or takes another way to the state than the region's, would break the rules below.
+**Regions.** From `get.miss` or `set.busy` to `fill`, `update` or `nothing` a request is on its way to the state and back; so
+is, from `near.displaced` to `written`, an entry that had to make room. `regions.py` checks the graph: what leaves a region
+anywhere else, or takes another way to the state than the region's, would break the rules below.
 
 **Places.** A bucket (chosen by a hash of the key) has `ways` places, and the least recently used one makes room. Each place
 has a tag, the key's hash. All of it is in arrays by the bucket's number, so that cores can have buckets of their own. What is
@@ -35,9 +35,17 @@ displaced, and so be absent again. Therefore a bucket counts what it displaced (
 has stored (`stored`) and sends that along; a fill is made only if both are equal, that is if nothing was displaced since
 the miss, and the key is still absent. The same counts keep entries from being lost on a queue that loses when it is full:
 a bucket has at most one of them under way, so a queue with room for `buckets` never overflows. While one is, clean
-entries make room; if there is none, the write is `busy`, which the client sees as a lost request. Counts that a lost
+entries make room; if there is none, the write is `busy` and goes to the host like a miss (or is dropped, which the client
+sees as a lost request). It comes before everything that leaves the bucket later, and its answer, before it leaves, replaces
+what an earlier answer of the host brought; what was written into the cache since is dirty, and stays. Counts that a lost
 message brought are made up for by the next one. Not protected: a host that dies takes what it had not stored with it,
 and what the host refuses to store (a full table) was acknowledged before.
+
+**Answers come back** to a stage that the host has its requests from. Where queues lose what does not fit (`xdp`) nobody
+waits for anybody, and the above says why a lost answer harms nothing: its client asks again. Elsewhere queues wait, and
+would wait for one another; but what a packet leads to has a bound, since elements form no circle, and so many packets are
+let in that all queues have room for everything that these can lead to. So nothing is lost, no queue has to say how long
+it is, and `answers` need not lose (`runtime/dpdk/nf_main.h`, NF_ROUND).
 
 Packets of one key must be handled by one CPU at a time. (Adapted from Floem, OSDI'18, section 3.3, whose caches insert what
 comes late, and lose the write in between.)
@@ -133,15 +141,15 @@ class Cache:
         return element
 
     def set(self, key: str, value: str, /, **carried: Type) -> Element:
-        """Writes, in a write-back cache: `done` may be answered; `busy` was not written, as there is no place now."""
+        """Writes, in a write-back cache: `done` may be answered; `busy` finds no place now, for the host or to be dropped."""
         if not self.back:
             raise FlowError(f"{self} is write-through", caller(), "writes go to the host; `update` is where they end")
         types = (packet, *carried.values())
-        outputs = {"done": Out(*types), "busy": Out(packet), "displaced": Out(self.key, self.value)}
+        outputs = {"done": Out(*types), "busy": Out(*types), "displaced": Out(self.key, self.value)}
         body = code.set(self, key, value, list(carried))
         element = self._new("set", In(pkt=packet, **carried), outputs, body, self.own)
         element.displaced >> self.displaced
-        element.region = (self, "write", ())
+        element.region = (self, "start", ("busy",))
         return element
 
     def fill(self, key: str, value: str, /, **carried: Type) -> Element:
@@ -149,9 +157,7 @@ class Cache:
         return self._change("fill", code.FILL, key, value, carried)
 
     def update(self, key: str, value: str, /, **carried: Type) -> Element:
-        """The host's answer to a write: what the NIC side knows is replaced."""
-        if self.back:
-            raise FlowError(f"{self} is write-back and answers writes itself", caller(), "let writes go to its `set`")
+        """The host's answer to a write: replaces what the NIC side knows; in a write-back cache, of a clean entry."""
         return self._change("update", code.UPDATE, key, value, carried)
 
     def nothing(self, **carried: Type) -> Element:

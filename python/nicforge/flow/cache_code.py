@@ -37,19 +37,21 @@ def get(cache, key: str, carried: list[str]) -> str:
 
 def set(cache, key: str, value: str, carried: list[str]) -> str:
     """Writes in place, or where there is room, or where room can be made."""
+    values = ", ".join(["pkt", *carried])
     lines = [
         *_find(cache, busy="@head.written != @head.stored"),
-        "if (!@here && (@least >> 62 & 1) != 0) { busy(pkt); return; }",
+        f"if (!@here && (@least >> 62 & 1) != 0) {{ busy({values}); return; }}",
         *_put(cache, dirty=True),
-        f"done({', '.join(['pkt', *carried])});",
+        f"done({values});",
     ]
     return _text(cache, lines, key=key, value=value)
 
 
 def settle(cache) -> str:
     """What the host's answer means for the cache; then the packet may leave."""
-    # Write-back: the key is absent since the miss if it is not here now and nothing left the bucket in between.
-    fill = "!@here && @head.written == stored"
+    # Write-back: the key is absent since the miss if it is not here now and nothing left the bucket in between. A clean
+    # entry came with an earlier answer of the host.
+    fill = "@here ? (@head.dirty >> @way & 1) == 0 : @head.written == stored"
     if not cache.back:
         fill = "true" if cache.allocates else f"@here || change == {FILL}"
     lines = [

@@ -54,11 +54,10 @@ class ToHost(Element):
 
 
 class Drop(Element):
-    """Gives packets up, counted under a reason."""
+    """Gives packets up, counted under a reason; `Drop("busy", Request)` with the values they carry."""
 
-    inp = In(pkt=packet)
-
-    def __init__(self, reason: str, name: str | None = None):
+    def __init__(self, reason: str, *types: Type, name: str | None = None):
+        self.inp = In(pkt=packet, **{f"value_{at}": ty for at, ty in enumerate(types)})
         super().__init__(name)
         escaped = reason.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
         self.body = f'nf_drop(pkt, "{escaped}");'

@@ -1,7 +1,7 @@
 """Checks a cache's regions in the graph of a program.
 
-A region is every way from one of a cache's starts (`get.miss`, `displaced`) to its ends (`fill`, `update`, `nothing`,
-`written`).
+A region is every way from one of a cache's starts (`get.miss`, `set.busy`, `displaced`) to its ends (`fill`, `update`,
+`nothing`, `written`).
 The rules, each of which a way of its own would break (cache.py says what goes wrong then):
 
 * a way ends at an end of its cache, or in `Drop` or `Discard`: an answer that leaves before the cache knew of it is ahead;
@@ -115,7 +115,7 @@ class _Regions:
                     "what is looked up again must come from the host",
                 )
             return True
-        if region is not None and region[0] is cache and region[1] in ("start", "write"):
+        if region is not None and region[0] is cache and region[1] == "start":
             raise FlowError(
                 f"regions of {cache} overlap: {port} leads to {element} before the region it is in has ended",
                 port.place,

@@ -192,7 +192,7 @@ impl Bench<'_> {
             _ => 64,
         };
         let traffic = Traffic { frame_bytes: bytes, flows: KEYS as u32 };
-        let config = Config { traffic, host_cores, round: true, ..Config::default() };
+        let config = Config { traffic, host_cores, ..Config::default() };
         // Branches go the ways they go for these requests, which no guess knows.
         let program = &profile::measured(program, &[], before, events).map_err(Failure::user)?;
         // The program as it is written: its queues are what is looked at.

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, Op, Room, Side, Span, TableId, Type, Verified};
-use nicforge_ir::{Program, verify::MAX_FRAME};
+use nicforge_ir::{Program, alive, row, verify::MAX_FRAME};
 
 use crate::c::LineStyle;
 use crate::c::body::Unsupported;
@@ -16,7 +16,7 @@ use crate::host::{self, Context, HostArtifact, Pointers};
 /// Emitted bytes that may wait in an mbuf's private area.
 const MAX_STAGED: u32 = 4096;
 
-/// A program's stages and how events are spread over them. Stages send forward only.
+/// A program's stages and how events are spread over them. Stages send forward, or back where [`goes_round`] says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     pub stages: Vec<PipeStage>,
@@ -114,6 +114,11 @@ pub fn generate(
         let help = format!("{MAX_STAGED} are the most on DPDK: emit less in loops and in cycles of events");
         return Err(vec![Unsupported { message, help, span: Span::default() }]);
     }
+    if pipeline.ordered_output && goes_round(program, pipeline) {
+        let message = "packets cannot leave in order where events come back to an earlier stage".to_string();
+        let help = "take a pipeline without ordered output".to_string();
+        return Err(vec![Unsupported { message, help, span: Span::default() }]);
+    }
     artifact.source = file(program, pipeline, &artifact.host, &artifact.sharded);
     Ok(artifact)
 }
@@ -167,13 +172,16 @@ fn check(program: &Program, pipeline: &Pipeline) -> Result<(), String> {
     if entry.is_none() {
         return Err("the program has no handler for `net_recv`".to_string());
     }
-    for (from, to) in edges(program, pipeline) {
-        if from > to {
-            return Err(format!(
-                "stage {} sends events back to stage {}; stages send forward",
-                from + 1,
-                to + 1
-            ));
+    if let Some((from, to)) = back(program, pipeline) {
+        let where_to = format!("stage {} sends events back to stage {}", from + 1, to + 1);
+        if alive::most_alive(program).is_none_or(|most| most > alive::MOST_ROUND) {
+            return Err(format!("{where_to}, and there is no bound on what one packet leads to"));
+        }
+        if let Some(at) = pipeline.stages.iter().position(|stage| stage.ordered) {
+            return Err(format!("{where_to}, and stage {} takes events in order", at + 1));
+        }
+        if waits_round(program, pipeline) {
+            return Err(format!("{where_to}, and queues that wait when they are full lead round"));
         }
     }
     for steering in &pipeline.steering {
@@ -232,6 +240,44 @@ fn edges(program: &Program, pipeline: &Pipeline) -> Vec<(usize, usize)> {
         }
     }
     found
+}
+
+/// The first stage that sends events to an earlier one, with that.
+fn back(program: &Program, pipeline: &Pipeline) -> Option<(usize, usize)> {
+    edges(program, pipeline).into_iter().find(|(from, to)| from > to)
+}
+
+/// Whether queues with a room of their own in which senders wait lead from a stage to itself.
+fn waits_round(program: &Program, pipeline: &Pipeline) -> bool {
+    let waits = |event: EventId| {
+        let handler = program.handler_of(event);
+        handler.and_then(|handler| program.handlers[handler].room).is_some_and(|room| !room.loses)
+    };
+    let mut to: Vec<Vec<usize>> = pipeline.stages.iter().map(|_| vec![]).collect();
+    for (from, stage) in pipeline.stages.iter().enumerate() {
+        for handler in &stage.handlers {
+            let events = row::generated(program, &program.handlers[*handler].body);
+            let waited = events.into_iter().filter(|(event, _)| waits(*event));
+            to[from].extend(waited.filter_map(|(event, _)| pipeline.stage_of(program, event)));
+        }
+        to[from].retain(|other| *other != from);
+    }
+    // Whoever waits for nobody that waits leaves the rest alone.
+    let mut left: Vec<usize> = (0..to.len()).collect();
+    loop {
+        let before = left.len();
+        let waiting = left.clone();
+        left.retain(|stage| to[*stage].iter().any(|other| waiting.contains(other)));
+        if left.len() == before {
+            return !left.is_empty();
+        }
+    }
+}
+
+/// Whether events come back to earlier stages. Then workers count events instead of publishing progress, and so few packets are let in
+/// that each ring has room for all that is alive.
+pub fn goes_round(program: &Program, pipeline: &Pipeline) -> bool {
+    back(program, pipeline).is_some()
 }
 
 /// Whether a table has a shard per worker, and the one commutative op that writes it, if that is all. Of each stage its handlers
@@ -373,6 +419,8 @@ pub(crate) fn constants(program: &Program, pipeline: &Pipeline, host: &HostArtif
         ("MESSAGE", number("host_send")),
         ("LOCKS", host.locks),
         ("POOL", 8192),
+        ("ROUND", u32::from(goes_round(program, pipeline))),
+        ("ALIVE", alive::most_alive(program).unwrap_or(0)),
     ] {
         let _ = writeln!(out, "#define NF_{name} {value}u");
     }

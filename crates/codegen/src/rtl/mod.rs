@@ -72,8 +72,8 @@ pub struct RtlArtifact {
 /// What the handlers became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A packet every `interval` cycles.
-    Pipe { stages: u32, interval: u32 },
+    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before.
+    Pipe { stages: u32, interval: u32, meeting: u32 },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
     /// Several stages, one behind the other, and why no pipe.
@@ -241,10 +241,14 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     library.extend(tables.iter().map(|form| match form.kind {
         TableKind::Array => "nf_pipe_array.sv",
         TableKind::Lpm => "nf_pipe_lpm.sv",
+        TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
     if made.commits.iter().any(|commit| commit.values.len() > 1) {
         library.push("nf_pipe_parts.sv");
+    }
+    if made.gate.is_some() {
+        library.push("nf_pipe_lock.sv");
     }
     if tables.iter().any(|form| form.bytes.is_some()) {
         library.push("nf_byte_store.sv");
@@ -255,7 +259,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
-    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
+    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval, meeting: made.meeting };
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);

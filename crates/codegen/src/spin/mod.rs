@@ -64,6 +64,10 @@ pub fn generate(
         let message = "a stage wants order restored or tables shared under locks".to_string();
         return refuse(message, "take a plan made for this target: its cores have neither");
     }
+    if dpdk::goes_round(program, pipeline) {
+        let message = "a stage sends events back to an earlier one".to_string();
+        return refuse(message, "take a plan made for this target: here stages send forward");
+    }
     let mut base = dpdk::prepared(program, pipeline, Pointers::Narrow, lines)?;
     if base.host.staged_bytes > MAX_STAGED {
         let message = format!("a packet may wait with {} bytes of headers", base.host.staged_bytes);

@@ -238,7 +238,8 @@ impl<'a> Generator<'a> {
         }
         if self.pipe.as_ref().is_some_and(Pipe::has_process) {
             out.push_str(
-                "u64 nf_order[NF_THREADS] = {0};\nu64 nf_unsent[NF_THREADS] = {0};\nu64 nf_values = 0;\n",
+                "u64 nf_order[NF_THREADS] = {0};\nu64 nf_unsent[NF_THREADS] = {0};\nu64 nf_asleep[NF_THREADS] = {0};\n\
+                 u64 nf_values = 0;\n",
             );
         }
         let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };

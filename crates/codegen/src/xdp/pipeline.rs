@@ -532,7 +532,7 @@ fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, event: EventId, 
     }
     e.line(&format!("    NF_TRIP_TO(*{made}, clock, {thread});"));
     if edge.strings.is_empty() {
-        e.line(&format!("    nf_raise({made});"));
+        e.line(&format!("    nf_raise({made}, {thread});"));
     } else {
         let [first, second] = super::process::words(e.program, event, edge);
         let used = e.names.fresh("words");

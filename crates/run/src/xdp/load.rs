@@ -69,6 +69,7 @@ pub(super) struct Places {
     pub refusals: Option<Place>,
     pub order: Option<Place>,
     pub unsent: Option<Place>,
+    pub asleep: Option<Place>,
     pub values: Option<Place>,
 }
 
@@ -179,6 +180,7 @@ impl Loaded {
                 refusals: bss("nf_refusals_count"),
                 order: bss("nf_order"),
                 unsent: bss("nf_unsent"),
+                asleep: bss("nf_asleep"),
                 values: bss("nf_values"),
             }
         };

@@ -25,6 +25,7 @@ impl Loaded {
         let place = |place: Option<super::globals::Place>, name: &str| place.ok_or_else(|| contract(name));
         let (order, unsent) =
             (place(self.places.order, "nf_order")?, place(self.places.unsent, "nf_unsent")?);
+        let asleep = place(self.places.asleep, "nf_asleep")?;
         let threads = process.shared.parts.len() as u32;
         let sockets_map = self.map_named("nf_process").ok_or_else(|| contract("nf_process"))?;
         // By thread, then by port and queue.
@@ -47,9 +48,11 @@ impl Loaded {
             let events = Ring::map(ring.as_fd(), RING as usize).map_err(fail)?;
             let events_fd = ring.as_fd().try_clone_to_owned().map_err(fail)?;
             let (globals, at) = (Arc::clone(&globals), 8 * thread);
+            let sleeping = Arc::clone(&globals);
+            let sleeps = Box::new(move |now| sleeping.set_u64(asleep.offset + at, u64::from(now)));
             let made = Box::new(move || (globals.u64(order.offset + at), globals.u64(unsent.offset + at)));
             let (first, back, cpus) = (made(), Arc::clone(&back), self.cpus.clone());
-            kernels.push(Kernel { sockets, events, events_fd, back, cpus, made, first });
+            kernels.push(Kernel { sockets, events, events_fd, back, cpus, made, sleeps, first });
         }
         process.start(kernels)
     }

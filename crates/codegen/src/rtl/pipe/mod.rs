@@ -2,12 +2,13 @@
 //!
 //! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
 //! changed and sent (`several`, if that is more than one thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
-//! are what stands around it. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
+//! are what stands around it. `gate` is where packets wait, if a table is changed later than it is read. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
 //! programs for which that cannot be done run on an engine.
 
 mod arrival;
 pub mod dag;
 mod exclusive;
+mod gate;
 mod leave;
 mod order;
 mod ports;

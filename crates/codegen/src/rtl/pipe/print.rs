@@ -127,6 +127,9 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     for port in &pipe.ports {
         lives.use_at(&port.key, port.ask);
     }
+    for lock in pipe.gate.iter().flat_map(|gate| &gate.locks) {
+        lock.keys.iter().for_each(|key| lives.use_at(key, lock.stage));
+    }
     for commit in &pipe.commits {
         for text in commit.deciding() {
             lives.use_at(text, commit.last);
@@ -146,6 +149,9 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     }));
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
     entry(&mut out, pipe);
+    if let Some(gate) = &pipe.gate {
+        gate.print(&mut out, tables, |key, stage| lives.text(key, stage));
+    }
     for wire in &pipe.constants {
         let _ = writeln!(
             out,
@@ -193,6 +199,14 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             commit.first, commit.last
         );
     }
+    if let Some(gate) = &pipe.gate {
+        let _ = writeln!(
+            out,
+            "// In front of stage {} packets wait that may use the same entry, {} cycle(s) apart.",
+            gate.stage + 1,
+            pipe.meeting
+        );
+    }
     out.push_str(
         "// Signals have the names of the source's variables; NAME_s7 is NAME as stage 7 sees it. d_: the event's descriptor, c_: commands to\n\
          // the deparser (nf_egress), t_TABLE_: tables, x_: the exit that was taken, rec_: what happened, in order.\n",
@@ -203,6 +217,7 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 /// Stage 0, and the stages' valid bits and slots.
 fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
+    let not_held = if pipe.gate.is_some() { " && !hold" } else { "" };
     let message =
         pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
     let _ = write!(
@@ -212,7 +227,7 @@ fn entry(out: &mut String, pipe: &Pipe) {
          logic [63:0] now;\n  logic for_frame, for_message, turn;\n\
          \x20 assign window = d_window;\n  assign length = d_length;\n  assign port = d_port;\n  assign now = d_time;\n  \
          assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == 7'd0;\n  \
-         assign d_take = d_valid && go && turn && inside_now < 7'd{SLOTS};\n  assign valid[0] = d_take;\n",
+         assign d_take = d_valid && go && turn && inside_now < 7'd{SLOTS}{not_held};\n  assign valid[0] = d_take;\n",
         8 * pipe.window_bytes - 1
     );
     if pipe.interval > 1 {
@@ -220,7 +235,7 @@ fn entry(out: &mut String, pipe: &Pipe) {
         let _ = write!(
             out,
             "  // The next packet may only see tables that this one has changed.\n  logic [{}:0] pause;\n  assign turn = pause == '0;\n  \
-             always_ff @(posedge clk) begin\n    if (rst) pause <= '0;\n    else if (d_take) pause <= {bits}'d{};\n    else if (!turn) pause <= pause - 1'b1;\n  end\n",
+             always_ff @(posedge clk) begin\n    if (rst) pause <= '0;\n    else if (d_take) pause <= {bits}'d{};\n    else if (!turn{not_held}) pause <= pause - 1'b1;\n  end\n",
             bits - 1,
             pipe.interval - 1
         );
@@ -240,12 +255,31 @@ fn entry(out: &mut String, pipe: &Pipe) {
     for stage in 1..=exit {
         let _ = writeln!(out, "  logic [4:0] slot_s{stage};");
     }
+    // What is in front of the gate, or in it, stays while a packet there waits.
+    let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
     out.push_str("  always_ff @(posedge clk) begin\n");
-    if exit > 0 {
+    if held > 0 {
+        let _ = writeln!(
+            out,
+            "    if (rst) valid[{held}:1] <= '0;\n    else if (!hold) valid[{held}:1] <= valid[{0}:0];\n    if (rst) at_gate <= 1'b0;\n    else if (!hold) at_gate <= valid[{0}];\n    valid[{1}] <= sent && !rst;",
+            held - 1,
+            held + 1
+        );
+        if exit > held + 1 {
+            let _ = writeln!(
+                out,
+                "    valid[{exit}:{}] <= rst ? '0 : valid[{}:{}];",
+                held + 2,
+                exit - 1,
+                held + 1
+            );
+        }
+    } else if exit > 0 {
         let _ = writeln!(out, "    valid[{exit}:1] <= rst ? '0 : valid[{}:0];", exit - 1);
     }
     for stage in 1..=exit {
-        let _ = writeln!(out, "    slot_s{stage} <= slot_s{};", stage - 1);
+        let unless = if stage <= held { "if (!hold) " } else { "" };
+        let _ = writeln!(out, "    {unless}slot_s{stage} <= slot_s{};", stage - 1);
     }
     out.push_str("  end\n");
 }
@@ -307,7 +341,8 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
 /// Registers for what later stages need.
 fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
     let widths = widths(pipe, tables);
-    let mut moves = String::new();
+    let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
+    let (mut moves, mut held_moves) = (String::new(), String::new());
     out.push_str("\n  // ---- what later stages need\n");
     for (name, until) in &lives.until {
         let Some(width) = widths.get(name) else { continue };
@@ -315,8 +350,12 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
         for stage in made + 1..=*until {
             let _ = writeln!(out, "  logic {} {name}_s{stage};", range(*width));
             let from = if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
+            let moves = if stage <= held { &mut held_moves } else { &mut moves };
             let _ = writeln!(moves, "    {name}_s{stage} <= {from};");
         }
+    }
+    if !held_moves.is_empty() {
+        let _ = writeln!(out, "  always_ff @(posedge clk) if (!hold) begin\n{held_moves}  end");
     }
     if !moves.is_empty() {
         let _ = writeln!(out, "  always_ff @(posedge clk) begin\n{moves}  end");
@@ -330,7 +369,9 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
     for port in &pipe.ports {
         let signals = &tables[port.table].signals;
         let end = &port.end;
-        let _ = writeln!(out, "  assign {signals}_k_valid{end} = valid[{}];", port.ask);
+        let gate = pipe.gate.as_ref().is_some_and(|gate| gate.stage == port.ask);
+        let valid = if gate { "sent".to_string() } else { format!("valid[{}]", port.ask) };
+        let _ = writeln!(out, "  assign {signals}_k_valid{end} = {valid};");
         let _ = writeln!(out, "  assign {signals}_k_key{end} = {};", lives.text(&port.key, port.ask));
     }
     for commit in &pipe.commits {

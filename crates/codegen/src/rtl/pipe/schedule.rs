@@ -3,8 +3,8 @@
 //! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: one shows
 //! its entry in a stage, `first`, late enough that everything else which decides about its change is there before; from there on what
 //! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
-//! the next cycle; else, so that it sees the change, it follows `interval` cycles later, the most stages from any table's `first` to its
-//! `last`. Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
+//! the next cycle; else, so that it sees the change, it follows so many cycles later: all packets, or only those of the same entry, if these
+//! are told apart in front of the table (`gate`). Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
 //! change depends (`order`); tables that decide about each other have the same.
 
 use std::collections::HashMap;
@@ -14,6 +14,7 @@ use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::sums::{Sum, latencies, share};
 use super::dag::{Dag, NoPipe};
+use super::gate::{Gate, gate};
 use super::leave::{Command, Commit, aligned, command, commits};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
@@ -40,8 +41,11 @@ pub struct Pipe {
     pub stages: HashMap<String, u32>,
     pub ports: Vec<Port>,
     pub commits: Vec<Commit>,
-    /// Cycles between packets.
+    /// Cycles between packets, and between those that use the same entries.
     pub interval: u32,
+    pub meeting: u32,
+    /// Where the latter wait.
+    pub gate: Option<Gate>,
     /// Stage in which the command to the deparser is complete.
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
@@ -77,17 +81,16 @@ pub fn schedule(
     ports.put_in(&mut dag);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums));
-    for name in DESCRIPTION {
-        arrivals.set(name, (0, FROM_QUEUE));
-    }
-    for group in order::order(&dag, &wires, &ports, &commits) {
-        match group {
-            Group::Fixed(at) => fixed(&dag, &mut arrivals, &mut ports[at]),
-            Group::Changed(..) => changed(&dag, &wires, &mut arrivals, &group, (&mut ports, &mut commits))?,
+    let mut arrivals = answered(&dag, &wires, (&mut ports, &mut commits), 0)?;
+    let mut gate = gate(&dag, &wires, &mut arrivals, (&ports, &commits), &mut names);
+    let interval = match &mut gate {
+        Some(gate) => {
+            arrivals = answered(&dag, &wires, (&mut ports, &mut commits), gate.stage)?;
+            gate.settle(dag.tables, &commits)
         }
-    }
-    let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
+        None => Gate::default().settle(dag.tables, &commits),
+    };
+    let meeting = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
     let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
@@ -109,6 +112,7 @@ pub fn schedule(
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
         .collect();
+    let gate = gate.filter(|gate| !gate.locks.is_empty());
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let valued: Vec<bool> = ports
         .iter()
@@ -132,6 +136,8 @@ pub fn schedule(
         ports,
         commits,
         interval,
+        meeting,
+        gate,
         exit,
         commands,
         sums,
@@ -146,6 +152,26 @@ pub fn schedule(
     })
 }
 
+/// When tables are asked and answer, none before stage `earliest`, and when everything else is there.
+fn answered<'a>(
+    dag: &Dag,
+    wires: &HashMap<&'a str, &'a Wire>,
+    (ports, commits): (&mut [Port], &mut [Commit]),
+    earliest: u32,
+) -> Result<Arrivals<'a>, NoPipe> {
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums), earliest);
+    for name in DESCRIPTION {
+        arrivals.set(name, (0, FROM_QUEUE));
+    }
+    for group in order::order(dag, wires, ports, commits) {
+        match group {
+            Group::Fixed(at) => fixed(dag, &mut arrivals, &mut ports[at]),
+            Group::Changed(..) => changed(dag, wires, &mut arrivals, &group, (ports, commits))?,
+        }
+    }
+    Ok(arrivals)
+}
+
 /// What a key costs in the stage in which it is given.
 fn looking_up(dag: &Dag, port: &Port) -> u32 {
     match dag.tables[port.table].pipe_hashes() || port.from > 0 {
@@ -155,14 +181,14 @@ fn looking_up(dag: &Dag, port: &Port) -> u32 {
 }
 
 /// The stage in which a port may be given its key.
-fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
+pub fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
     let (stage, ps) = arrivals.expression(&port.key);
     if ps + looking_up(dag, port) > timing::BUDGET { stage + 1 } else { stage }
 }
 
 /// A lookup in a table that nothing changes: as soon as its key is there.
 fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
-    port.ask = asked(dag, arrivals, port);
+    port.ask = asked(dag, arrivals, port).max(arrivals.earliest);
     port.answer = port.ask + dag.tables[port.table].pipe_stages();
     for name in port.answers(dag) {
         arrivals.set(&name, (port.answer, FROM_REGISTER));
@@ -194,7 +220,8 @@ fn changed(
             );
             return Err(NoPipe { reason, span: table.span });
         }
-        first = first.max(asked(dag, arrivals, port) + dag.tables[port.table].pipe_stages());
+        first = first
+            .max(asked(dag, arrivals, port).max(arrivals.earliest) + dag.tables[port.table].pipe_stages());
     }
     let roots: Vec<String> = commits
         .iter()

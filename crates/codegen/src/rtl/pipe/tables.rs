@@ -34,7 +34,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     }
     let (key, value) = (control_key(tables), control_value(tables));
     let (mut done, mut ok) = ("1'b0".to_string(), "1'b0".to_string());
-    let mut results = ["'0", "'0", "32'd0", "32'd0"].map(String::from);
+    let mut results = ["'0", "'0", "32'd0", "32'd0", "'0"].map(String::from);
     for (number, form) in tables.iter().enumerate() {
         let s = &form.signals;
         wires(
@@ -65,6 +65,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 ("h_done", 1),
                 ("h_ok", 1),
                 ("h_key", form.key_bits),
+                ("h_mask", form.key_bits),
                 ("h_value", form.value_bits),
                 ("h_index", 32),
                 ("ready", 1),
@@ -116,7 +117,13 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 format!("h_r_value={}", own("h_value")),
                 format!("h_r_index={}", own("h_index")),
             ];
-            if form.kind == TableKind::Lpm {
+            if form.kind == TableKind::Ternary {
+                let high = form.key_bits - 1;
+                list.extend([format!("h_mask=t_mask[{high}:0]"), format!("h_r_mask={}", own("h_mask"))]);
+            } else {
+                let _ = writeln!(out, "  assign {} = '0;", own("h_mask"));
+            }
+            if matches!(form.kind, TableKind::Lpm | TableKind::Ternary) {
                 list.extend(["h_detail=t_detail".to_string(), format!("h_r_detail={}", own("detail"))]);
                 let _ = writeln!(out, "  assign {} = 1'b0;\n  assign {} = '0;", own("room"), own("evicted"));
             } else {
@@ -148,7 +155,8 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 form.pipe_parameters(
                     number,
                     &valued,
-                    &ports.iter().map(|port| port.from).collect::<Vec<_>>()
+                    &ports.iter().map(|port| port.from).collect::<Vec<_>>(),
+                    pipe.gate.as_ref().map_or(0, |gate| gate.apart(number)),
                 ),
                 connect(&list)
             );
@@ -180,6 +188,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                     Lower::resize(&own("h_value"), form.value_bits, value),
                     own("h_index"),
                     own("detail"),
+                    Lower::resize(&own("h_mask"), form.key_bits, key),
                 ];
                 for (result, part) in results.iter_mut().zip(parts) {
                     // They stay behind a command, and nobody looks at them without a table.
@@ -201,10 +210,9 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         byte_store(out, form, memory, &bytes);
     }
     let _ = writeln!(out, "  assign t_done = grant && ({done});\n  assign t_ok = {ok};");
-    for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail"].iter().zip(results) {
+    for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail", "t_r_mask"].iter().zip(results) {
         let _ = writeln!(out, "  assign {name} = {text};");
     }
-    out.push_str("  assign t_r_mask = '0;\n");
 }
 
 /// The memory of a table's byte strings, between deparser and host.

@@ -1,5 +1,6 @@
 //! Entries of tables on a way: asked for once, changed in place, written at the end.
 
+use super::super::super::limits::{MOST_COMPARED, MOST_ROWS};
 use super::range::meet;
 use super::*;
 
@@ -14,13 +15,6 @@ impl<'a> Walk<'a, '_, '_> {
     ) -> Result<(usize, String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
-        if form.kind == TableKind::Ternary {
-            return self.no(&format!(
-                "table `{}` of kind {} is searched in many cycles",
-                form.name,
-                form.kind.name()
-            ));
-        }
         if form.bytes.is_some() && !form.pipe_hashes() {
             let kind = form.kind.name();
             return self.no(&format!(
@@ -38,6 +32,16 @@ impl<'a> Walk<'a, '_, '_> {
                     access.lookups.len() - 1
                 }
             };
+            let (rows, keys) = (form.capacity, number as u64 + 1);
+            let compared = keys * form.compared_bits();
+            if compared > MOST_COMPARED || (rows > MOST_ROWS && form.kind == TableKind::Ternary) {
+                return self.no(&format!(
+                    "table `{}` of kind {} has {rows} rows, which a pipe compares with {keys} key(s) at once, in {compared} flip-flops; \
+                     {MOST_ROWS} rows and {MOST_COMPARED} flip-flops at most",
+                    form.name,
+                    form.kind.name()
+                ));
+            }
             let [hit, value] = ["hit", "value"].map(|field| mark(&format!("{signals}_{field}{number}")));
             return Ok((0, hit, value));
         }
