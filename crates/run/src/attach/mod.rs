@@ -145,7 +145,8 @@ impl HostSocket {
         for (at, word) in about.iter().enumerate() {
             memory.word(at * 4).store(*word, std::sync::atomic::Ordering::Relaxed);
         }
-        let sizes = shared(program).map(|(_, table)| table.capacity.saturating_mul(program.size_of(table.value)));
+        let sizes =
+            shared(program).map(|(_, table)| table.capacity.saturating_mul(program.size_of(table.value)));
         for (at, word) in std::iter::once(count as u32).chain(sizes).enumerate() {
             memory.word(REGIONS + at * 4).store(word, std::sync::atomic::Ordering::Relaxed);
         }
