@@ -167,6 +167,8 @@ class Element:
             if isinstance(value, Out)
         }
         for attribute, port in self.outputs.items():
+            if attribute in vars(self) or attribute in vars(Element):
+                raise FlowError(f"an output of {self} is called `{attribute}`", self.place, "an element has that already")
             setattr(self, attribute, port)
         #: Elements that run before it, with the line that says so.
         self.after: list[tuple[Element, Place]] = []
