@@ -17,26 +17,28 @@ the order of inputs, by their numbers, and events of one input that come by diff
 
 from __future__ import annotations
 
+from string import Template
+
 from .element import Element, In, Out, Port
 from .errors import FlowError, Place, caller
 from .types import Struct, Table, Type, check_name, packet, u8, u32, u64
 
-_BODY = """
-struct NAME_half half;
-nf_lookup(&NAME, number % PLACES, &half);
-if (half.waits == OTHER && half.number == number) {
-    nf_update(&NAME, number % PLACES, (struct NAME_half){0});
-    out(BOTH);
+_BODY = Template("""
+struct ${NAME}_half half;
+nf_lookup(&${NAME}, number % ${PLACES}, &half);
+if (half.waits == ${OTHER} && half.number == number) {
+    nf_update(&${NAME}, number % ${PLACES}, (struct ${NAME}_half){0});
+    out(${BOTH});
     return;
 }
 if (half.waits != 0)
-    nf_add_value(&NAME_lost, 0, 1);
-half = (struct NAME_half){0};
+    nf_add_value(&${NAME}_lost, 0, 1);
+half = (struct ${NAME}_half){0};
 half.number = number;
-half.waits = OWN;
-half.MINE = MINE;
-nf_update(&NAME, number % PLACES, half);
-"""
+half.waits = ${OWN};
+half.${MINE} = ${MINE};
+nf_update(&${NAME}, number % ${PLACES}, half);
+""")
 
 
 class Pair:
@@ -74,9 +76,7 @@ class Pair:
         for own, (half, ty) in enumerate(halves.items(), 1):
             both = ", ".join(each if each == half else f"half.{each}" for each in halves)
             words = {"NAME": name, "PLACES": places, "OTHER": 3 - own, "OWN": own, "MINE": half, "BOTH": both}
-            body = _BODY.strip()
-            for word, text in words.items():
-                body = body.replace(word, str(text))
+            body = _BODY.substitute(words).strip()
             element = self._new(half, In(number=u32, **{half: ty}), Out(*halves.values()), body, self._tables)
             element.outputs["out"] >> self._leave
             setattr(self, half, element)
