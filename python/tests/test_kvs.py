@@ -34,6 +34,7 @@ VARIANTS = {
     "split": (["--variant", "split"], "1 of 1 tables"),
     "write-through": (["--variant", "nic-cache"], "4 of 4 tables"),
     "write-back": (["--variant", "nic-cache", "--policy", "write-back"], "6 of 6 tables"),
+    "8 ways": (["--variant", "nic-cache", "--policy", "write-back", "--ways", "8"], "6 of 6 tables"),
 }
 
 
@@ -41,7 +42,7 @@ VARIANTS = {
 def test_every_variant_does_in_the_kernel_and_a_process_what_it_means(needs_root, traffic, variant):
     words, tables = VARIANTS[variant]
     # A cache of a few places, so that much has to make room.
-    done = kvs(*words, "--buckets", "4", "--ways", "4", "verify", "--target", "xdp", "--candidate", "0", "--pcap", traffic)
+    done = kvs("--buckets", "4", "--ways", "4", *words, "verify", "--target", "xdp", "--candidate", "0", "--pcap", traffic)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"matches the reference: 400 of 400 events, {tables}" in done.stdout
 

@@ -229,6 +229,7 @@ fn declare(program: &mut Program, options: Options) {
             buf,
             max_replicas: None,
             by_number: false,
+            shared: false,
             span: Span::default(),
         });
     };

@@ -106,6 +106,8 @@ pub struct Table {
     pub max_replicas: Option<u32>,
     /// Of arrays: events find the replica that has their entry by its number, in ranges, instead of by a hash (`NF_BY_NUMBER`).
     pub by_number: bool,
+    /// Of arrays: a program that attaches as the host side may map its memory (`NF_SHARED`).
+    pub shared: bool,
     pub span: Span,
 }
 

@@ -290,10 +290,10 @@ def check_waiting(program) -> None:
                 if not isinstance(to, Queue):
                     waiting.append((getattr(to, "element", to), place))
                     continue
-                behind = _place(to.segment) if to.segment else to.side or id(to)
+                after = _place(to.segment) if to.segment else to.side or id(to)
                 if to.room is not None and not to.room[1]:
-                    waits.setdefault(place, []).append((behind, to))
-                waiting.append((to.to, behind))
+                    waits.setdefault(place, []).append((after, to))
+                waiting.append((to.to, after))
     for begin in waits:
         _round(waits, begin, begin, [])
 
@@ -303,8 +303,8 @@ def _place(segment) -> str:
 
 
 def _round(waits: dict, begin: object, at: object, way: list[Queue]) -> None:
-    for behind, queue in waits.get(at, []):
-        if behind == begin:
+    for after, queue in waits.get(at, []):
+        if after == begin:
             names = ", ".join(str(each) for each in [*way, queue])
             raise FlowError(
                 f"queues that wait when they are full lead round: {names}",
@@ -312,4 +312,4 @@ def _round(waits: dict, begin: object, at: object, way: list[Queue]) -> None:
                 "let one of them lose (lossy=True), or leave both to the target",
             )
         if queue not in way:
-            _round(waits, begin, behind, [*way, queue])
+            _round(waits, begin, after, [*way, queue])

@@ -14,11 +14,14 @@
 
 use std::time::Duration;
 
+use nicforge_codegen::LineStyle;
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::assemble;
 use nicforge_planner::search::Found;
-use nicforge_run::compile::Mode;
+use nicforge_run::compile::{Mode, compile_bpf};
+use nicforge_run::live::Session;
+use nicforge_run::xdp::XdpError;
 use nicforge_target::Target;
 
 use super::pipelines::{self, Job};
@@ -267,12 +270,20 @@ fn on_xdp(
     drop(session);
     let packets =
         traffic.events.iter().filter(|event| matches!(event.input, Input::Net { .. })).count().max(1);
+    // Compiled once, loaded for each run: tables begin as they are.
+    let artifact = pipelines::xdp_artifact(&job, LineStyle::Directives)?;
+    let headers = runtime.target_headers("xdp");
+    let failed = |error: XdpError| program::kernel_failure(source, error);
+    let object = compile_bpf(&job.program.name, &artifact.source, Mode::Live, &headers)
+        .map_err(|error| failed(error.into()))?;
     let mut fastest: f64 = 0.0;
     for _ in 0..RUNS {
         if interrupt::stopped() {
             break;
         }
-        let mut session = verify_xdp::session(source, &job, &traffic.entries, &runtime, Mode::Live)?;
+        let session = Session::of_object(&job.program, &artifact, &object, Mode::Live, &headers);
+        let mut session = session.map_err(failed)?;
+        events::fill(&mut session.loaded().tables(), &traffic.entries)?;
         let report = verify_xdp::live(&mut session, &traffic.events)?.report;
         let busiest = report
             .stages

@@ -53,6 +53,11 @@ impl Vars {
         self.names.get(&self.class(value)).map_or("", String::as_str)
     }
 
+    /// From now on C of a place that is there already is written for a value and those that share its variable.
+    pub fn lies_at(&mut self, value: ValueId, place: String) {
+        self.names.insert(self.class(value), place);
+    }
+
     /// Whether two values are one variable.
     pub fn same(&self, a: ValueId, b: ValueId) -> bool {
         !self.inline[a] && !self.inline[b] && self.class(a) == self.class(b)

@@ -313,6 +313,9 @@ impl<'a> Generator<'a> {
         if *shape == XdpMapShape::Lpm {
             out.push_str("    __uint(map_flags, BPF_F_NO_PREALLOC);\n");
         }
+        if table.shared {
+            out.push_str("    __uint(map_flags, BPF_F_MMAPABLE);\n");
+        }
         let _ = writeln!(
             out,
             "    __type(key, {key_type});\n    __type(value, {value_type});\n}} {map} SEC(\".maps\");\n"
@@ -451,7 +454,7 @@ fn shape(program: &Program, id: TableId) -> XdpMapShape {
                     !this || matches!(inst.op, Op::Commute { op: CommuteOp::Add, .. })
                 })
             });
-            if touched && only_adds && table.buf.is_none() {
+            if touched && only_adds && table.buf.is_none() && !table.shared {
                 XdpMapShape::PerCpuSum
             } else {
                 XdpMapShape::Array

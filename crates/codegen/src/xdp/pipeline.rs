@@ -73,8 +73,9 @@ pub struct Edge {
     pub large: bool,
 }
 
-/// Bytes of values that a receiver takes to its stack beside the variables they become: an eighth of what there is.
-const SMALL: u32 = 64;
+/// Bytes of values that a receiver takes to its stack beside the variables they become: an eighth of what there is. Of larger events a
+/// larger value stays where it is.
+pub(super) const SMALL: u32 = 64;
 
 impl Edge {
     /// C of a member of the event that a handler was given.

@@ -237,6 +237,12 @@ impl Target for Xdp<'_> {
             let params = &e.body.blocks[e.body.entry()].params;
             let at = params.iter().position(|p| *p == param).unwrap_or(0);
             if let Some(member) = &edge.members[at] {
+                // Nobody else uses the event, and the stack is small.
+                if edge.large && e.program.size_of(e.body.ty(param)) > pipeline::SMALL {
+                    let place = edge.member(member);
+                    e.vars.lies_at(param, place);
+                    return;
+                }
                 let text = format!("{} NF_LOCAL = {};", e.declaration(param), edge.member(member));
                 e.line(&text);
             }

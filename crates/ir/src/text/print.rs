@@ -125,6 +125,9 @@ impl Printer<'_> {
         if table.by_number {
             put!(self, " by_number");
         }
+        if table.shared {
+            put!(self, " shared");
+        }
         put!(self, "{}\n", self.span(table.span));
     }
 

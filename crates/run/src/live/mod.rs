@@ -78,9 +78,20 @@ impl Session {
         includes: &[PathBuf],
     ) -> Result<Session, XdpError> {
         let object = compile_bpf(&program.name, &artifact.source, mode, includes)?;
+        Session::of_object(program, artifact, &object, mode, includes)
+    }
+
+    /// The same with the artifact's object, compiled for that mode.
+    pub fn of_object(
+        program: &Program,
+        artifact: &XdpArtifact,
+        object: &[u8],
+        mode: Mode,
+        includes: &[PathBuf],
+    ) -> Result<Session, XdpError> {
         let sandbox = Sandbox::new(program.ports)?;
         let options = LoadOptions { mode, ifindex: sandbox.ifindex() };
-        let loaded = Loaded::load(program, artifact, &object, &options)?;
+        let loaded = Loaded::load(program, artifact, object, &options)?;
         Session::new(sandbox, loaded, includes)
     }
 

@@ -52,6 +52,7 @@ fn table(program: &mut Program, name: &str, kind: TableKind, types: (Type, Type)
         buf: None,
         max_replicas: None,
         by_number: false,
+        shared: false,
         span,
     })
 }
