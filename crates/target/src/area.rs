@@ -50,6 +50,9 @@ pub struct AreaCosts {
     pub pipe_flip_flops: Linear,
     /// LUTs of a pipe whose deparser moves payload; that of engines always does.
     pub payload_luts: f64,
+    /// LUTs of a pipe whose deparser also puts bytes into strings of tables and takes them out, beside that, and of a sum of payload.
+    pub string_luts: f64,
+    pub sum_luts: f64,
     pub engine_luts: Linear,
     pub engine_flip_flops: Linear,
     /// Of the packet path, of each engine, and of each sum of a pipe's payload: the packet buffer.
@@ -225,9 +228,14 @@ impl AreaCosts {
             ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>()
         };
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
+        let strings = matches!(handlers, Handlers::Pipe { .. })
+            && program.tables.values().any(|table| table.buf.is_some());
         let sums = if let Handlers::Pipe { sums, .. } = handlers { f64::from(*sums) } else { 0.0 };
         Estimate {
-            luts: linear(luts) + if moves { self.payload_luts } else { 0.0 },
+            luts: linear(luts)
+                + if moves { self.payload_luts } else { 0.0 }
+                + if strings { self.string_luts } else { 0.0 }
+                + self.sum_luts * sums,
             flip_flops: linear(flip_flops),
             half_brams: self.base_half_brams * (copies + sums)
                 + program.tables.iter().map(memory).sum::<f64>(),

@@ -60,6 +60,8 @@ const FITTED: &[&str] = &[
     "nat",
     "nf_chain",
     "tcp_rx_offload*1",
+    "rpc_reassembly",
+    "tcp_rx_offload",
 ];
 /// What has fitted factors.
 const FACTORS: [&str; 2] = ["LUTs", "flip-flops"];
