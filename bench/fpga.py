@@ -26,6 +26,9 @@ CLOCK = 250e6
 PROGRAMS = ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"]
 # Programs that are no bar: their examples' own traffic, whose packets have several beats.
 OWN_TRAFFIC = ["quic_lb", "vxlan_gw", "flow_stats", "l4lb", "dns_cache", "kv_cache", "tcp_rx_offload", "rpc_reassembly"]
+# Programs in which the next packet of the same entry waits. Packets of 64 bytes show it of which nothing comes but they:
+# of flows that nobody opened, and segments out of order.
+MEETING = ["tcp_rx_offload", "rpc_reassembly"]
 # Published: Gbit/s by size of packets, and what else. Other programs are to keep up with the line.
 PUBLISHED = {"jsq_steering": ({64: 64, 128: 100}, "64 ns Ringleader, 84 ns generated; 10,000 LUTs")}
 # Least packets a second and core of the simulator, with l2_forward.
@@ -54,6 +57,22 @@ def frame(size, flow):
     header = header[:10] + struct.pack(">H", checksum(header)) + header[12:]
     udp = struct.pack(">HHHH", 1024 + (flow >> 16 & 0x3FFF), 53, length - 20, 0)
     return bytes([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]) + header + udp + bytes(length - 28)
+
+
+def segment(flow):
+    """A TCP segment of 64 bytes."""
+    data = frame(64, flow)
+    tcp = struct.pack(">HHIIBBHHH", 1024 + (flow >> 16 & 0x3FFF), 80, 1, 1, 5 << 4, 16, 1000, 0, 0)
+    ip = bytearray(data[14:34])
+    ip[9], ip[10:12] = 6, bytes(2)
+    ip[10:12] = struct.pack(">H", checksum(bytes(ip)))
+    return data[:14] + bytes(ip) + tcp + bytes(6)
+
+
+def call(channel):
+    """A segment of two bytes of an RPC's message, 64 bytes, that another one should have come before."""
+    data = frame(64, 7)
+    return data[:34] + struct.pack(">HHHHIIIIH", 1024, 7000, 26, 0, channel, 1, 2, 100, 0)
 
 
 def capture(path, frames):
@@ -97,6 +116,16 @@ def measure(nicforge, program, size, traffic, packets):
     }
 
 
+def met(nicforge, program, traffic, packets):
+    """Cycles of a packet of 64 bytes, of any flows and of one."""
+    flows = [random.getrandbits(30) if traffic == "random flows" else 7 for _ in range(packets)]
+    frames = [{"tcp_rx_offload": segment, "rpc_reassembly": call}[program](flow) for flow in flows]
+    # The last one leaves, which is when the others are done.
+    result = run(nicforge, program, [*frames, frame(64, 7)])
+    cycles = result["cycles_per_event"]
+    return {"program": program, "traffic": traffic, "bytes": 64, "cycles": cycles, "mpps": CLOCK / cycles / 1e6}
+
+
 def own(nicforge, program):
     """Cycles of a packet of the example's own traffic, and the beats of 64 bytes that it takes on the way in and out."""
     result = run(nicforge, program)
@@ -119,7 +148,7 @@ def simulated(nicforge, packets=100_000):
     return packets / max(seconds(packets) - seconds(1), 1e-9)
 
 
-def show(rows, own_traffic, known, speed):
+def show(rows, meeting, own_traffic, known, speed):
     print("program       traffic           cycles  Mpps   Gbit/s  line rate  latency  LUTs (yosys)  published")
     for row in rows:
         rates, more = PUBLISHED.get(row["program"], ({}, ""))
@@ -131,6 +160,9 @@ def show(rows, own_traffic, known, speed):
             f"{row['program']:13} {row['traffic']:13}{row['bytes']:4}  {row['cycles']:6.2f}  {row['mpps']:5.1f}  "
             f"{row['gbps']:6.1f}  {'met' if row['line_rate'] else 'missed':9}  {row['latency_ns']:4} ns  {luts:>12}  {beside}"
         )
+    print("\nentries that wait           cycles  Mpps")
+    for row in meeting:
+        print(f"{row['program']:14} {row['traffic']:12} {row['cycles']:6.2f}  {row['mpps']:5.1f}")
     print("\nown traffic   cycles  beats in  beats out  cycles the stream in waits  LUTs (yosys)")
     for row in own_traffic:
         area = known.get(row["program"])
@@ -159,6 +191,11 @@ def main():
         for program in PROGRAMS
         for size, traffic in cases
     ]
+    meeting = [
+        met(arguments.nicforge, program, traffic, arguments.packets)
+        for program in MEETING
+        for traffic in ("random flows", "one flow")
+    ]
     own_traffic = [own(arguments.nicforge, program) for program in OWN_TRAFFIC]
     known, speed = areas(), simulated(arguments.nicforge)
     if arguments.json:
@@ -166,13 +203,14 @@ def main():
             "schema": "nicforge/bench-fpga",
             "version": 1,
             "rows": rows,
+            "meeting": meeting,
             "own_traffic": own_traffic,
             "area": known,
             "simulated_pps": speed,
         }
         print(json.dumps(found, indent=1))
     else:
-        show(rows, own_traffic, known, speed)
+        show(rows, meeting, own_traffic, known, speed)
 
 
 if __name__ == "__main__":

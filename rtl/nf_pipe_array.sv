@@ -3,8 +3,9 @@
 // nf_pipe_array: a table whose keys are numbers, for pipelines: one lookup and one change every cycle, also of the same entry.
 //
 // A lookup enters with `k_valid`; three cycles later `c_hit` (the number is below CAPACITY) and `c_value` are what the table holds
-// then. In that cycle, or later if no other lookup comes out in between, the entry may be written (`w_write`, `w_value`). Lookups on
-// their way take over what the two changes before theirs wrote (forwarding).
+// then. APART cycles later the entry may be written (`w_write`, `w_value`), or, where APART is 0, as long as no other lookup comes out.
+// Lookups on their way take over what the two changes before theirs wrote (forwarding); none of the same entry may come out in between,
+// which nf_pipe_lock sees to.
 //
 // h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
 // Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
@@ -13,7 +14,8 @@
 module nf_pipe_array #(
     parameter integer KEY = 32,
     parameter integer VALUE = 32,
-    parameter integer CAPACITY = 16
+    parameter integer CAPACITY = 16,
+    parameter integer APART = 0
 ) (
     input  wire              clk,
     input  wire              rst,
@@ -42,14 +44,14 @@ module nf_pipe_array #(
   localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4, END = 3'd5;
   logic [2:0] state;
   logic [A-1:0] sweep;
-  logic [1:0] waited;
+  logic [4:0] waited;
   logic ask, act;
   logic [KEY-1:0] key_in;
   logic v1, v2, in1, in2;
-  logic [A-1:0] at1, at2, at3, p_at;
+  logic [A-1:0] at1, at2, at3, at_w, p_at;
   logic [VALUE-1:0] read, value, p_value;
   logic by_now, by_past, by_read;
-  logic change, p_change;
+  logic hit_w, change, p_change;
   logic [VALUE-1:0] mem[0:CAPACITY-1];
 
   assign ready = state != CLEAR;
@@ -59,17 +61,28 @@ module nf_pipe_array #(
   assign n_evicted = '0;
   assign c_room = c_hit;
   assign key_in = !ask ? k_key : h_op == 4'd6 ? KEY'(h_index) : h_key;
-  assign change = c_hit && (act ? h_op == 4'd1 || h_op == 4'd2 : w_write || w_delete);
+  assign change = hit_w && (act ? h_op == 4'd1 || h_op == 4'd2 : w_write || w_delete);
   assign value = state == CLEAR ? '0 : act ? (h_op == 4'd2 ? '0 : h_value) : w_delete ? '0 : w_value;
 
   always_ff @(posedge clk) begin
-    if (change || state == CLEAR) mem[state == CLEAR ? sweep : at3] <= value;
+    if (change || state == CLEAR) mem[state == CLEAR ? sweep : at_w] <= value;
     read <= mem[at1];
   end
 
+  // The entry that may be changed.
+  generate
+    if (APART == 0) begin : g_now
+      assign {hit_w, at_w} = {c_hit, at3};
+    end else begin : g_apart
+      logic [APART*(A+1)-1:0] past;
+      always_ff @(posedge clk) past <= (APART * (A + 1))'({past, c_hit && !rst, at3});
+      assign {hit_w, at_w} = past[APART*(A+1)-1-:A+1];
+    end
+  endgenerate
+
   // The changes in the cycle of the read and in the one behind it.
   // At most one is taken; the host's changes meet no lookups.
-  assign by_now  = in2 && change && at3 == at2;
+  assign by_now  = in2 && change && at_w == at2;
   assign by_past = in2 && p_change && p_at == at2 && !by_now;
   assign by_read = in2 && !by_now && !by_past;
 
@@ -78,7 +91,7 @@ module nf_pipe_array #(
     in1 <= key_in < KEY'(CAPACITY);
     at2 <= at1;
     in2 <= in1;
-    {p_change, p_at, p_value} <= {change && !rst, at3, value};
+    {p_change, p_at, p_value} <= {change && !rst, at_w, value};
     if (v2) begin
       at3 <= at2;
       c_hit <= in2;
@@ -100,13 +113,13 @@ module nf_pipe_array #(
           if (sweep == A'(CAPACITY - 1)) state <= IDLE;
         end
         IDLE: begin
-          waited <= 2'd0;
+          waited <= 5'd0;
           if (h_req) state <= ASK;
         end
         ASK: state <= WAIT;
         WAIT: begin
-          waited <= waited + 2'd1;
-          if (waited == 2'd1) state <= ACT;
+          waited <= waited + 5'd1;
+          if (waited == 5'(1 + APART)) state <= ACT;
         end
         ACT: begin
           h_ok <= c_hit;

@@ -6,14 +6,17 @@
 // row with fewer entries, else to a stash of 8. There are at least twice as many places as entries, so the stash is hardly used.
 //
 // Keys enter together with `k_valid`; five cycles later `c_hit`, `c_value` and `c_room` are what the table holds then, key by key. In
-// that cycle, or HOLD cycles later if no other lookup comes out in between, the entry of one key may be written (its bit of `w_write`,
-// with `w_value`) or deleted (`w_delete`). Nothing waits for anything: a lookup on its way compares its key and rows with those of the
+// that cycle the entry of one key may be written (its bit of `w_write`, with `w_value`) or deleted (`w_delete`). Nothing waits for anything: a lookup on its way compares its key and rows with those of the
 // last four changes (forwarding), so the next lookup of the same key sees what this one wrote. Each port has the rows for itself
 // (nf_pipe_hash_port), with values where VALUED says so; port 0 always has them.
 //
 // Refusal: `c_room` is low when the key is not there and the table has CAPACITY entries, or no place for it. With LRU, which has one
 // port, it never is: a new key without a place takes that of the entry of its first row that was not used for longest, which is counted.
 // A use is what writes the entry, or finds it with `w_used`. There is no stash then.
+//
+// Entries may be changed later than they are shown: as long as no other lookup comes out, or, with APART, that many cycles later, while
+// others are. None of a key with a row in common may be among these, which nf_pipe_lock sees to; what becomes of the last places of the
+// table and of the stash is not known yet then, so `c_room` takes it that those on their way which may be put there are.
 //
 // `c_place` is the number of the entry's place, or of the place where a new one would be put: {row, way}, behind them the stash. An entry
 // stays where it is. Of the upper KEPT bits of values the host's update (1) leaves what there is, its write (4) does not.
@@ -30,6 +33,7 @@ module nf_pipe_hash #(
     parameter integer PORTS = 1,
     parameter [PORTS-1:0] VALUED = {PORTS{1'b1}},
     parameter integer KEPT = 0,
+    parameter integer APART = 0,
     parameter integer TABLE = 0,  // its number in reports to simulators
     parameter integer R = CAPACITY > 8 ? $clog2(CAPACITY) - 2 : 1,  // bits of a row's number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
@@ -88,7 +92,7 @@ module nf_pipe_hash #(
   localparam logic [2:0] CLEAR = 3'd0, IDLE = 3'd1, ASK = 3'd2, WAIT = 3'd3, ACT = 3'd4, SCAN = 3'd5, SEE = 3'd6, END = 3'd7;
   logic [2:0] state;
   logic [R:0] sweep;
-  logic [2:0] waited;
+  logic [4:0] waited;
   logic scanning, ask, act;
   logic [R:0] scan_row;
   logic [2:0] scan_from;
@@ -114,6 +118,13 @@ module nf_pipe_hash #(
   logic [STASH-1:0] stash_used;
   logic [2:0] stash_first;
   logic stash_free, full;
+  // The lookups that may be changed now: those shown APART cycles ago.
+  wire [PORTS-1:0] hit_w, room_w, has_w, frees;
+  wire [PORTS*KEY-1:0] keys_w;
+  wire [PORTS*PLACE-1:0] places_w;
+  wire [PORTS*6-1:0] orders_a_w, orders_b_w;
+  logic [APART:0] near;  // full, or full with so many entries more
+  logic stash_taken;
   genvar g;
   generate
     for (g = 0; g < PORTS; g = g + 1) begin : g_port
@@ -154,8 +165,8 @@ module nf_pipe_hash #(
           .m_touch(touch),
           .n_write(write),
           .n_delete(delete),
-          .n_keys(keys),
-          .n_places(places),
+          .n_keys(keys_w),
+          .n_places(places_w),
           .p_changes({past_3, past_2, past_1}),
           .p_touches({touch_3, touch_2, touch_1}),
           .stash(stash),
@@ -167,15 +178,48 @@ module nf_pipe_hash #(
         assign row_q = row;
       end
       logic [PLACE-1:0] new_place;
-      assign has_place[g] = free5 || (LRU == 0 && stash_free);
+      assign frees[g] = free5;
+      assign has_place[g] = free5 || (LRU == 0 && stash_free && !stash_taken);
       assign new_place = free5 ? {1'b0, new5, new5[2] ? b5 : a5}
           : LRU == 0 ? {1'b1, stash_first, {R{1'b0}}}
           : {2'b00, oldest(orders_a[6*g+:6]), a5};
       assign places[PLACE*g+:PLACE] = c_hit[g] ? place5 : new_place;
       assign c_place[32*g+:32] = place_number(places[PLACE*g+:PLACE]);
       assign c_room[g] = c_hit[g] || LRU != 0 || (has_place[g] && !full);
-      assign write[g] = act ? g == 0 && ((h_op == 4'd1 && c_room[g]) || (KEPT > 0 && h_op == 4'd4 && c_hit[g])) : w_write[g] && c_room[g];
-      assign delete[g] = (act ? g == 0 && h_op == 4'd2 : w_delete[g]) && c_hit[g];
+      assign write[g] = act ? g == 0 && ((h_op == 4'd1 && room_w[g]) || (KEPT > 0 && h_op == 4'd4 && hit_w[g])) : w_write[g] && room_w[g];
+      assign delete[g] = (act ? g == 0 && h_op == 4'd2 : w_delete[g]) && hit_w[g];
+    end
+  endgenerate
+
+  // ---- from an entry to its change -------------------------------------------------------------------------
+  generate
+    if (APART == 0) begin : g_now
+      assign {hit_w, room_w, has_w, keys_w, places_w, orders_a_w, orders_b_w} =
+          {c_hit, c_room, has_place, keys, places, orders_a, orders_b};
+      assign stash_taken = 1'b0;
+      assign full = near[0];
+    end else begin : g_apart
+      localparam integer HELD = PORTS * (15 + KEY + PLACE);
+      logic [APART*HELD-1:0] past;
+      // Which of those on their way may take a place: what is full is not known before they have.
+      logic k1, k2, k3, k4, k5;
+      logic [APART-1:0] new_past, stash_past;
+      always_ff @(posedge clk) begin
+        past <= (APART * HELD)'({past, c_hit, c_room, has_place, keys, places, orders_a, orders_b});
+        {k1, k2, k3, k4, k5} <= rst ? 5'd0 : {k_valid, k1, k2, k3, k4};
+        new_past <= rst ? '0 : APART'({new_past, k5 && c_hit != {PORTS{1'b1}}});
+        stash_past <= rst ? '0 : APART'({stash_past, k5 && (c_hit | frees) != {PORTS{1'b1}}});
+      end
+      assign {hit_w, room_w, has_w, keys_w, places_w, orders_a_w, orders_b_w} = past[APART*HELD-1-:HELD];
+      assign stash_taken = stash_past != '0;
+      localparam integer MORE = $clog2(APART + 1);
+      logic [MORE-1:0] more;
+      integer o;
+      always_comb begin
+        more = '0;
+        for (o = 0; o < APART; o = o + 1) more = more + MORE'(new_past[o]);
+      end
+      assign full = near[more];
     end
   endgenerate
 
@@ -187,21 +231,22 @@ module nf_pipe_hash #(
     key   = '0;
     place = '0;
     for (c = 0; c < PORTS; c = c + 1) begin
-      key   = key | ({KEY{PORTS == 1 || write[c] || delete[c]}} & keys[KEY*c+:KEY]);
-      place = place | ({PLACE{PORTS == 1 || write[c] || delete[c]}} & places[PLACE*c+:PLACE]);
+      key   = key | ({KEY{PORTS == 1 || write[c] || delete[c]}} & keys_w[KEY*c+:KEY]);
+      place = place | ({PLACE{PORTS == 1 || write[c] || delete[c]}} & places_w[PLACE*c+:PLACE]);
     end
   end
   assign change = write != '0 || delete != '0;
   assign alive = write != '0;
-  assign insert = (write & ~c_hit) != '0;
-  assign evict = (write & ~c_hit & ~has_place) != '0;
+  assign insert = (write & ~hit_w) != '0;
+  assign evict = (write & ~hit_w & ~has_w) != '0;
   assign removes = delete != '0;
   localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
   assign value = !act ? w_value : h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE-1:0] & STAY) : h_value;
   // Written or found: used. Order of the row of the entry's place, this way newest.
-  assign touch = {LRU != 0 && (alive || (w_used && c_hit[0] && !act)), place[R+2], place[R-1:0],
-                  touched(place[R+2] ? orders_b[5:0] : orders_a[5:0], place[R+1:R])};
+  assign touch = {LRU != 0 && (alive || (w_used && hit_w[0] && !act)), place[R+2], place[R-1:0],
+                  touched(place[R+2] ? orders_b_w[5:0] : orders_a_w[5:0], place[R+1:R])};
 
+  integer n;
   always_ff @(posedge clk) begin
     past_1 <= {change, alive, key, place, value};
     {past_2, past_3} <= {past_1, past_2};
@@ -212,15 +257,15 @@ module nf_pipe_hash #(
     else {v1, v2, v3, v4} <= {k_valid || ask, v1, v2, v3};
     if (rst || state == CLEAR) begin
       count <= '0;
-      full <= 1'b0;
+      near <= '0;
       n_evicted <= '0;
     end else begin
       if (insert && !evict) begin
         count <= count + 1'b1;
-        full  <= count >= COUNT'(CAPACITY - 1);
+        for (n = 0; n <= APART; n = n + 1) near[n] <= n + 1 >= CAPACITY || count >= COUNT'(CAPACITY - 1 - n);
       end else if (removes) begin
         count <= count - 1'b1;
-        full  <= count > COUNT'(CAPACITY);
+        for (n = 0; n <= APART; n = n + 1) near[n] <= n >= CAPACITY || count > COUNT'(CAPACITY - n);
       end
       if (evict) n_evicted <= n_evicted + 1'b1;
     end
@@ -277,7 +322,7 @@ module nf_pipe_hash #(
           if (sweep == (R + 1)'(ROWS - 1)) state <= IDLE;
         end
         IDLE: begin
-          waited <= 3'd0;
+          waited <= 5'd0;
           scan_row <= h_index[R+3:3];
           scan_from <= h_index[2:0];
           h_ok <= 1'b0;
@@ -285,8 +330,8 @@ module nf_pipe_hash #(
         end
         ASK: state <= WAIT;
         WAIT: begin
-          waited <= waited + 3'd1;
-          if (waited == 3'd3) state <= ACT;
+          waited <= waited + 5'd1;
+          if (waited == 5'(3 + APART)) state <= ACT;
         end
         ACT: begin
           h_ok <= h_op == 4'd1 ? c_room[0] : c_hit[0];

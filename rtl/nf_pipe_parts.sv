@@ -4,8 +4,8 @@
 //
 // Part p has the entries from number FROM[p] on, up to the next part's; the first begins at 0, the last ends at CAPACITY. Keys enter together
 // with `k_valid`, the first part's lowest, each one of its own part's numbers, and three cycles later `c_hit` and `c_value` are what the
-// table holds then (nf_pipe_array). A key beyond CAPACITY belongs to the last part, which does not have it. In that cycle, or later if no
-// other lookup comes out in between, each part's entry may be written with its own `w_value`.
+// table holds then (nf_pipe_array). A key beyond CAPACITY belongs to the last part, which does not have it. In that cycle, or APART
+// cycles later as nf_pipe_array has it, each part's entry may be written with its own `w_value`.
 //
 // h_: the host's operations as nf_table_array defines them, over all parts, while no lookup is on its way.
 // Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero.
@@ -15,6 +15,7 @@ module nf_pipe_parts #(
     parameter integer KEY = 32,
     parameter integer VALUE = 32,
     parameter integer CAPACITY = 16,
+    parameter integer APART = 0,
     parameter integer PARTS = 2,
     parameter [32*PARTS-1:0] FROM = {32'd8, 32'd0}
 ) (
@@ -76,7 +77,8 @@ module nf_pipe_parts #(
       nf_pipe_array #(
           .KEY(KEY),
           .VALUE(VALUE),
-          .CAPACITY(END - START)
+          .CAPACITY(END - START),
+          .APART(APART)
       ) u_part (
           .clk(clk),
           .rst(rst),

@@ -8,7 +8,7 @@ use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlStats, takes};
 use nicforge_target::support;
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::{root, verilator_is_missing};
@@ -83,6 +83,9 @@ fn syn(time_ns: u64, flow: u32) -> InputEvent {
     frame[30..34].copy_from_slice(&[192, 0, 2, 1]);
     frame[34..36].copy_from_slice(&((1024 + flow % 50_000) as u16).to_be_bytes());
     frame[36..38].copy_from_slice(&[0, 80]);
+    let words = frame[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let sum: u32 = words.sum();
+    frame[24..26].copy_from_slice(&(!(sum + (sum >> 16)) as u16).to_be_bytes());
     frame[46] = 0x50;
     frame[47] = 2;
     InputEvent { time_ns, seed: 0, input: Input::Net { port: 0, frame } }
@@ -134,6 +137,18 @@ fn pipes_keep_up_with_the_line() {
     assert!(each <= 2.1, "jsq_steering: {each:.3} cycles a packet of 128 bytes");
 }
 
+/// What a packet makes of its flow takes stages to decide: the next one of the same flow follows when it is there, others in the next cycle.
+#[test]
+fn only_packets_of_one_flow_wait() {
+    if verilator_is_missing() {
+        return;
+    }
+    let example = Example::load(root().join("examples/tcp_rx_offload"));
+    let random = cycles_per_packet(&example, 60, |n| nicforge_ir::io::random(7, n));
+    let same = cycles_per_packet(&example, 60, |_| 1);
+    assert!(random <= 1.1 && (2.9..=3.1).contains(&same), "{random:.3} and {same:.3} cycles a packet");
+}
+
 /// Programs that take a packet a cycle: without state, also where options are skipped and ways with different headers join; and with several
 /// entries of an array for each packet, or tables of which one says what is asked for in the next.
 #[test]
@@ -150,12 +165,15 @@ fn programs_that_are_pipes() {
             design.artifact().form
         );
     }
-    // What is kept of a flow depends on what is known of it by stages of sums and comparisons.
+    // What is kept of a flow depends on what is known of it by stages of sums and comparisons: the next packet of the same flow waits.
     for (name, most) in [("tcp_rx_offload", 3), ("rpc_reassembly", 2)] {
         let example = Example::load(root().join("examples").join(name));
         let compiled = PassManager::new().run_default(example.program.clone()).unwrap();
         let form = RtlProgram::new(&compiled, Wanted::Best).unwrap().artifact().form.clone();
-        assert!(matches!(form, Form::Pipe { interval, .. } if interval <= most), "{name}: {form:?}");
+        assert!(
+            matches!(form, Form::Pipe { interval: 1, meeting, .. } if meeting <= most),
+            "{name}: {form:?}"
+        );
     }
 }
 
@@ -187,10 +205,14 @@ fn divisions_of_pipes() {
     assert!(found.is_empty(), "{:?}", found[0]);
 }
 
-/// A program is a pipe of so many cycles a packet, and does what the interpreter does; also with streams that wait.
-fn pipe_does_what_the_interpreter_does(folder: &str, cycles: u32, frame: impl Fn(u64) -> Vec<u8>) {
+/// A program is a pipe of so many cycles a packet, and does what the interpreter does; also with streams that wait. What the last run counted.
+fn pipe_does_what_the_interpreter_does(
+    folder: &str,
+    cycles: u32,
+    frame: impl Fn(u64) -> Vec<u8>,
+) -> RtlStats {
     if verilator_is_missing() {
-        return;
+        return RtlStats::default();
     }
     let example = Example::load(root().join(folder));
     let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
@@ -201,13 +223,16 @@ fn pipe_does_what_the_interpreter_does(folder: &str, cycles: u32, frame: impl Fn
     let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
     let events: Vec<InputEvent> =
         (0..3000).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
+    let mut stats = RtlStats::default();
     for pressure in [0, 1] {
         let drive = Drive { pressure, ..Drive::default() };
-        let (_, found) = design
+        let (run, found) = design
             .verify(&example.program, &example.entries, &events, &drive)
             .unwrap_or_else(|e| panic!("{e}"));
         assert!(found.is_empty(), "{folder}, pressure {pressure}: {:?}", found[0]);
+        stats = run.stats;
     }
+    stats
 }
 
 /// Bytes overwritten in place, in frames that end before, in and behind them.
@@ -320,6 +345,31 @@ fn lookups_between_an_entry_and_its_change() {
         frame.resize(60, 0);
         frame
     });
+}
+
+/// Rows with masks are compared at once; keys that rows share, and any.
+#[test]
+fn rows_with_masks_are_compared_at_once() {
+    pipe_does_what_the_interpreter_does("tests/programs/masked", 1, |n| {
+        let number = |at| nicforge_ir::io::random(n, at) % if n / 200 % 2 == 0 { 16 } else { u32::MAX };
+        let mut frame: Vec<u8> = (0..2).flat_map(|at| number(at).to_le_bytes()).collect();
+        frame.resize(60, 0);
+        frame
+    });
+}
+
+/// Entries of one array, and of a table that is often full, that a packet changes one behind the other, often the same one twice.
+#[test]
+fn entries_are_changed_in_turn() {
+    let stats = pipe_does_what_the_interpreter_does("tests/programs/in_turn", 8, |n| {
+        let few = if n / 200 % 2 == 0 { 3 } else { 40 };
+        let mut frame: Vec<u8> = (0..4).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
+        frame[1..].iter_mut().for_each(|number| *number %= few);
+        frame.resize(60, 0);
+        frame
+    });
+    let refused = stats.counters.get("refused_pairs");
+    assert!(verilator_is_missing() || refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
 
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.

@@ -90,7 +90,7 @@ fn refusals_are_repeated() {
         let drive = Drive { pressure, ..Drive::default() };
         let (run, found) = design.verify(&example.program, &[], &events, &drive).unwrap();
         assert!(found.is_empty(), "{:?}", found[0]);
-        let refused = run.run.refused.iter().flatten().flatten().filter(|table| **table == many).count();
+        let refused = run.run.refused.iter().flatten().flatten().filter(|one| one.table == many).count();
         assert!(refused > 100, "only {refused} refusals");
         assert_eq!(run.stats.counters["refused_many"], refused as u64);
     }

@@ -89,6 +89,8 @@ fn storms_lose_whole_frames() {
         of_events("relay", Wanted::Engine),
         of_events("relay", Wanted::Best),
         of_folder("tests/programs/summed", Wanted::Best),
+        of_folder("tests/programs/classes", Wanted::Best),
+        of_folder("tests/programs/in_turn", Wanted::Best),
     ] {
         let Subject { name, entries, design, .. } = &subject;
         let mut storms = 0;
@@ -145,6 +147,10 @@ fn resets_with_packets_in_flight() {
     subjects.push((of_example("flow_stats", Wanted::Engine), traffic("flow_stats")));
     subjects.push((of_events("relay", Wanted::Engine), traffic("flow_stats")));
     subjects.push((of_events("beside", Wanted::Best), traffic("flow_stats")));
+    subjects.push((
+        of_folder("tests/programs/masked", Wanted::Best),
+        (0..300).map(|n| numbered(n, 60)).collect(),
+    ));
     for (Subject { name, program, entries, design }, events) in &subjects {
         let fresh = design.run(events, entries, &Drive::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
         for pressure in [0, 1] {

@@ -121,7 +121,7 @@ fn tables_of_engines() {
     if verilator_is_missing() {
         return;
     }
-    check(&Example::load(root().join("tests/programs/every_table")), Wanted::Best);
+    check(&Example::load(root().join("tests/programs/every_table")), Wanted::Engine);
     check(&Example::load(root().join("examples/jsq_steering")), Wanted::Engine);
     check(&Example::load(root().join("tests/programs/small_tables")), Wanted::Engine);
 }
@@ -133,4 +133,5 @@ fn tables_of_pipes() {
     }
     check(&Example::load(root().join("examples/jsq_steering")), Wanted::Best);
     check(&Example::load(root().join("examples/conn_limiter")), Wanted::Best);
+    check(&Example::load(root().join("tests/programs/masked")), Wanted::Best);
 }

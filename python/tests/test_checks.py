@@ -97,6 +97,12 @@ def test_undefined_fields_and_ports_have_their_line():
         _ = Make().nowhere
 
 
+def test_outputs_take_no_name_that_elements_have():
+    for name in ("name", "place", "body", "entry", "outputs"):
+        kind = type("Taken", (Element,), {"inp": In(pkt=packet), name: Out(packet)})
+        refused(kind, f"an output of element `taken` is called `{name}`", "an element has that already")
+
+
 def test_sources_begin_programs():
     def into():
         network, other = FromNet(), FromNet("other")

@@ -170,6 +170,24 @@ def test_memory_that_cannot_be_is_refused():
     refused(lambda: MemoryRegion("m", 8, init=bytes(9)), "begins with 9 bytes and has 8")
 
 
+def test_memory_that_a_program_of_ones_own_maps_is_in_its_header(tmp_path):
+    board = MemoryRegion("board", 32, line=16, shared=True)
+
+    class Count(Element):
+        inp, out, tables = In(pkt=packet), Out(packet), (board,)
+        body = "uint64_t n;\nboard_read64(0, &n);\nboard_write64(0, n + 1);\nout(pkt);"
+
+    network = FromNet()
+    network >> Count() >> Reply()
+    program = Program("boards", network, ports=1)
+    assert "NF_SHARED\nNF_TABLE(array, board," in program.source().text
+    program.tool().run("build", "--emit", "host", "-o", str(tmp_path))
+    header = (tmp_path / "boards_host.h").read_text()
+    assert "static inline void *boards_board(const struct nf_attach *at)" in header
+    assert "nf_attach_region(at, 0, 32)" in header
+    assert "map_flags, BPF_F_MMAPABLE" in program.tool().run("build", "--target", "xdp", "--emit", "c")
+
+
 def test_memory_of_two_sides_is_refused():
     network, write = FromNet(), Write()
     read = Read()  # on the host

@@ -48,6 +48,19 @@ SIMULATED = [
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "KEPT": 6}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),
+    *(
+        (
+            "nf_pipe_hash",
+            "cocotb_pipe_apart",
+            {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 2, "LRU": lru, "APART": apart},
+        )
+        for lru, apart in ((0, 1), (0, 3))
+    ),
+    ("nf_pipe_hash", "cocotb_pipe_apart", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "APART": 2}),
+    ("nf_pipe_array", "cocotb_pipe_apart", {"CAPACITY": 12, "KEY": 4, "VALUE": 16, "APART": 2}),
+    ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 3, "HASHED": 0, "R": 4}),
+    ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 1, "HASHED": 1, "R": 1}),
+    *(("nf_pipe_ternary", "cocotb_pipe_ternary", {"CAPACITY": rows, "KEY": 16, "VALUE": 16}) for rows in (1, 12, 40)),
     ("nf_table_lpm", "cocotb_searches", {"KEY": 16, "VALUE": 16, "CAPACITY": 12}),
     ("nf_table_ternary", "cocotb_searches", {"KEY": 16, "VALUE": 16, "CAPACITY": 12}),
     ("nf_queue", "cocotb_parts", {"WIDTH": 8, "DEPTH": 8}),
@@ -82,6 +95,8 @@ IN_DESIGNS = {
     *("nf_access", "nf_control", "nf_egress", "nf_ingress", "nf_line_ram", "nf_pipe_array", "nf_pipe_hash", "nf_pipe_lpm"),
     *("nf_queue", "nf_slots", "nf_table_array", "nf_table_hash", "nf_table_lpm", "nf_table_ternary"),
     "nf_pipe_parts",
+    "nf_pipe_ternary",
+    "nf_pipe_lock",
     "nf_byte_store",
     "nf_line_sum",
     "nf_prefix_sum",

@@ -10,6 +10,12 @@
  * `nicforge build PROG --emit host` writes a header with the program's structs and with names of its own for these
  * functions. A program that dies and attaches again gets everything but what it had taken and not released.
  *
+ * Regions are the memory of tables (NF_SHARED) itself: what either side writes is there for the other one. A pointer is
+ * good until nf_detach; when the run has ended, or was reloaded with a region of another form, nobody else uses the
+ * memory any more. Values of 8 bytes are read and written as one, more may be seen half written, and what both sides
+ * read, change and write is lost on one of them: let one side write an entry, or say by a message whose turn it is.
+ * What was written before a message is seen behind it.
+ *
  * One thread uses an attachment at a time. Functions give 0 or a length, or a negative errno:
  *     -EAGAIN   nothing is there, wait for the descriptor; or the queue back is full
  *     -EPIPE    the run has ended: detach, and attach to the next one
@@ -31,6 +37,8 @@
 
 #define NF_ATTACH_MAGIC 0x3141464e /* "NFA1" */
 
+#define NF_ATTACH_REGIONS 8
+
 enum nf_attach_kind { NF_ATTACH_MESSAGE, NF_ATTACH_PACKET };
 
 /* In front of both queues, a line for what never changes and one for who sleeps at which queue. */
@@ -43,7 +51,10 @@ struct nf_attach_shared {
     /* Sizes of the messages both ways; 0 where there are none. */
     uint32_t message;
     uint32_t answer;
-    uint8_t spare_0[NF_LINK_LINE - 24];
+    /* Memory that the program shares, in the order of its tables. */
+    uint32_t regions;
+    uint32_t region_bytes[NF_ATTACH_REGIONS];
+    uint8_t spare_0[NF_LINK_LINE - 28 - 4 * NF_ATTACH_REGIONS];
     uint32_t up_sleeps;
     uint8_t spare_1[NF_LINK_LINE - 4];
     uint32_t down_sleeps;
@@ -57,12 +68,15 @@ struct nf_attach {
     struct nf_link up;
     struct nf_link down;
     bool ended;
+    void *regions[NF_ATTACH_REGIONS];
+    size_t region_bytes[NF_ATTACH_REGIONS];
 };
 
-/* The file that the run sends with its first byte; none comes while another program is attached. */
-static inline int nf_attach_file(int socket)
+/* The files that the run sends with its first byte: shared memory, and the regions behind it; none come while another
+ * program is attached. Gives how many. */
+static inline int nf_attach_files(int socket, int files[1 + NF_ATTACH_REGIONS])
 {
-    char byte, room[CMSG_SPACE(sizeof(int))];
+    char byte, room[CMSG_SPACE((1 + NF_ATTACH_REGIONS) * sizeof(int))];
     struct iovec part = {&byte, 1};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
     ssize_t got;
@@ -74,9 +88,11 @@ static inline int nf_attach_file(int socket)
     struct cmsghdr *with = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (!with || with->cmsg_level != SOL_SOCKET || with->cmsg_type != SCM_RIGHTS)
         return -EBUSY;
-    int file;
-    memcpy(&file, CMSG_DATA(with), sizeof(file));
-    return file;
+    size_t bytes = with->cmsg_len - CMSG_LEN(0);
+    if (bytes > (1 + NF_ATTACH_REGIONS) * sizeof(int))
+        return -EPROTO;
+    memcpy(files, CMSG_DATA(with), bytes);
+    return (int)(bytes / sizeof(int));
 }
 
 /* Maps the file and finds both queues in it. */
@@ -104,8 +120,29 @@ static inline int nf_attach_map(struct nf_attach *to, int file, uint32_t message
     return 0;
 }
 
+/* Maps the regions. */
+static inline int nf_attach_map_regions(struct nf_attach *to, const int *files, int count)
+{
+    if (count != (int)to->shared->regions || count > NF_ATTACH_REGIONS)
+        return -EPROTO;
+    for (int at = 0; at < count; at++) {
+        size_t bytes = to->shared->region_bytes[at];
+        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, files[at], 0);
+        if (memory == MAP_FAILED)
+            return -errno;
+        to->regions[at] = memory;
+        to->region_bytes[at] = bytes;
+    }
+    return 0;
+}
+
 static inline void nf_detach(struct nf_attach *from)
 {
+    for (int at = 0; at < NF_ATTACH_REGIONS; at++) {
+        if (from->regions[at])
+            munmap(from->regions[at], from->region_bytes[at]);
+        from->regions[at] = NULL;
+    }
     if (from->shared)
         munmap(from->shared, from->bytes);
     if (from->socket >= 0)
@@ -126,16 +163,25 @@ static inline int nf_attach(struct nf_attach *to, const char *path, uint32_t mes
     int status = to->socket < 0 ? -errno : 0;
     if (!status && connect(to->socket, (struct sockaddr *)&address, sizeof(address)) < 0)
         status = -errno;
-    int file = status ? status : nf_attach_file(to->socket);
-    if (file >= 0) {
-        status = nf_attach_map(to, file, message, answer);
-        close(file);
-    } else {
-        status = file;
-    }
+    int files[1 + NF_ATTACH_REGIONS];
+    int count = status ? status : nf_attach_files(to->socket, files);
+    if (count > 0)
+        status = nf_attach_map(to, files[0], message, answer);
+    else
+        status = count < 0 ? count : -EPROTO;
+    if (!status)
+        status = nf_attach_map_regions(to, files + 1, count - 1);
+    for (int at = 0; at < count; at++)
+        close(files[at]);
     if (status)
         nf_detach(to);
     return status;
+}
+
+/* The memory of a region and its bytes; NULL if it is none of `bytes` bytes. */
+static inline void *nf_attach_region(const struct nf_attach *at, uint32_t region, size_t bytes)
+{
+    return region < NF_ATTACH_REGIONS && at->region_bytes[region] == bytes ? at->regions[region] : NULL;
 }
 
 /* Readable when there may be something to receive, once at first. Level-triggered; receive until -EAGAIN before waiting

@@ -241,6 +241,9 @@ void __nf_bound(uint32_t trips);
  * is. With as many replicas as entries each has the one of its own number. Without, a hash of the number decides. */
 #define NF_BY_NUMBER _Static_assert(1, "nf.by_number");
 
+/* Before an array of values of a multiple of 8 bytes: a program that attaches as the host side may map its memory. */
+#define NF_SHARED _Static_assert(1, "nf.shared");
+
 /* Before the handler of a queue: how many entries may wait for it, and what becomes of one more: whoever enqueues it
  * waits (waits), or it is lost and counted (loses). Without, both are the target's. */
 #define NF_QUEUE(entries, full) _Static_assert((entries) > 0, "nf.queue." #full);

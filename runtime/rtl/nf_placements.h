@@ -23,6 +23,7 @@ struct Eviction {
 struct Refusal {
     uint64_t cycle;
     uint32_t table;
+    uint32_t inserted; /* by the same event, before */
 };
 
 struct Placements {
@@ -60,6 +61,9 @@ extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal 
 
 extern "C" void nf_passed() { placements.passed.push_back(placements.cycle); }
 
-extern "C" void nf_refused(int table) { placements.refusals.push_back({placements.cycle, (uint32_t)table}); }
+extern "C" void nf_refused(int table, int inserted)
+{
+    placements.refusals.push_back({placements.cycle, (uint32_t)table, (uint32_t)inserted});
+}
 
 #endif

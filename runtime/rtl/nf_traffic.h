@@ -201,7 +201,8 @@ class Traffic
     }
 
     /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0 what tables chose: the
-     * table, and the key that was evicted, or none if an insertion was refused. Fills `latencies`, in cycles. */
+     * table, and the key that was evicted, or none if an insertion was refused, with how many were made before above
+     * the table. Fills `latencies`, in cycles. */
     void results(Writer &out, const Shape &shape, const Placements &chosen)
     {
         /* In the order in which the records of their events come: tables are changed in stages of their own. */
@@ -232,7 +233,7 @@ class Traffic
             /* They are told with the record. */
             for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= cycle; refused++) {
                 out.u64(number);
-                out.u64(chosen.refusals[refused].table);
+                out.u64(chosen.refusals[refused].table | (uint64_t)chosen.refusals[refused].inserted << 32);
                 out.u32(0);
                 out.u32(0);
             }

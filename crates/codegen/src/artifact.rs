@@ -121,8 +121,12 @@ pub struct XdpEdge {
     pub cursor: XdpCursor,
     /// The parameter that chooses the replica of its stage, and how; none: in turn.
     pub steer: Option<(usize, XdpSteer)>,
-    /// Bytes of the values.
+    /// Bytes of the values, but for byte strings behind them.
     pub size: u32,
+    /// Offset of how many words of 8 bytes of each byte string crossed, a byte each; what did not is zero.
+    pub words: Option<u32>,
+    /// Parameter number and bytes of each byte string that crosses no further than it goes.
+    pub strings: Vec<(usize, u32)>,
     /// Whether a packet goes with it.
     pub packet: bool,
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use nicforge_ir::{Program, StructId, Type};
+use nicforge_ir::{Program, StructId, Table, Type};
 
 /// The header; none if nothing goes to the host side or comes from there.
 pub fn header(program: &Program) -> Option<String> {
@@ -19,7 +19,8 @@ pub fn header(program: &Program) -> Option<String> {
     };
     let (message, answer) = (of("host_msg"), of("host_send"));
     let packets = program.events.values().any(|event| event.name == "host_recv");
-    if message.is_none() && answer.is_none() && !packets {
+    let regions: Vec<&Table> = program.tables.values().filter(|table| table.shared).collect();
+    if message.is_none() && answer.is_none() && !packets && regions.is_empty() {
         return None;
     }
     let name = &prefix(program);
@@ -74,6 +75,15 @@ pub fn header(program: &Program) -> Option<String> {
             "/* Sends a message: 0, or a negative errno. */\n\
              static inline int {name}_send(struct nf_attach *to, const struct {tag} *message)\n{{\n\
              \x20   return nf_attach_send(to, message, sizeof(*message));\n}}\n\n"
+        );
+    }
+    for (number, table) in regions.into_iter().enumerate() {
+        let bytes = u64::from(table.capacity) * u64::from(program.size_of(table.value));
+        let _ = write!(
+            out,
+            "/* The memory of `{0}`, {bytes} bytes, until nf_detach; NULL if the run is of another program. */\n\
+             static inline void *{name}_{0}(const struct nf_attach *at)\n{{\n    return nf_attach_region(at, {number}, {bytes});\n}}\n\n",
+            table.name
         );
     }
     out.push_str("#endif\n");
@@ -149,6 +159,7 @@ mod tests {
             struct key { bytes: u8[6], part: u8 }
             struct ask { slot: u32, key: key, at: i64 }
             struct say { slot: u32, good: u1 }
+            table board: array[u32 -> u64] capacity 4 shared
             event host_send(m: say) in
             event host_msg(m: ask) out
         ";
@@ -162,6 +173,7 @@ mod tests {
             "    bool good;",
             "store_receive(struct nf_attach *from, struct store_ask *message)",
             "store_send(struct nf_attach *to, const struct store_say *message)",
+            "store_board(const struct nf_attach *at)\n{\n    return nf_attach_region(at, 0, 32);",
         ] {
             assert!(header.contains(line), "{line}\n{header}");
         }

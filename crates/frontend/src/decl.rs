@@ -26,6 +26,7 @@ struct Pending {
     side: Option<(Side, Span)>,
     room: Option<(Room, Span)>,
     by_number: Option<Span>,
+    shared: Option<Span>,
 }
 
 impl Pending {
@@ -37,6 +38,7 @@ impl Pending {
             .chain(self.side.map(|(_, span)| span))
             .chain(self.room.map(|(_, span)| span))
             .chain(self.by_number)
+            .chain(self.shared)
             .collect()
     }
 }
@@ -139,6 +141,7 @@ impl<'a> Unit<'a> {
             "max_replicas" => pending.max_replicas = Some((count as u32, span)),
             "unordered" => pending.unordered = Some(span),
             "by_number" => pending.by_number = Some(span),
+            "shared" => pending.shared = Some(span),
             "on.nic" => pending.side = Some((Side::Nic, span)),
             "queue.waits" | "queue.loses" => {
                 let room = Room { entries: count as u32, loses: name == "queue.loses" };
@@ -169,6 +172,7 @@ impl<'a> Unit<'a> {
                 let id = *id;
                 self.prog.tables[id].max_replicas = annotations.max_replicas.map(|(n, _)| n);
                 self.by_number(id, annotations.by_number);
+                self.shared(id, annotations.shared);
                 for span in annotations
                     .unordered
                     .into_iter()
@@ -229,9 +233,20 @@ impl<'a> Unit<'a> {
             return Err(self.refuse(codes::TABLE_KEY, span, message, "write uint32_t as the key's type"));
         }
         let name = node.name.clone();
-        let (max_replicas, by_number) = (None, false);
-        let table =
-            Table { name, kind, key, key_big_endian, value, capacity, buf, max_replicas, by_number, span };
+        let (max_replicas, by_number, shared) = (None, false, false);
+        let table = Table {
+            name,
+            kind,
+            key,
+            key_big_endian,
+            value,
+            capacity,
+            buf,
+            max_replicas,
+            by_number,
+            shared,
+            span,
+        };
         Ok(Global::Table(self.prog.tables.push(table)))
     }
 
@@ -306,8 +321,20 @@ impl<'a> Unit<'a> {
         }
     }
 
+    /// What programs map are arrays of whole words: elsewhere an entry takes more room than its value.
+    fn shared(&mut self, table: TableId, said: Option<Span>) {
+        let Some(span) = said else { return };
+        let Table { kind, value, buf, .. } = self.prog.tables[table];
+        let whole = kind == TableKind::Array && buf.is_none() && self.prog.size_of(value).is_multiple_of(8);
+        self.prog.tables[table].shared = whole;
+        if !whole {
+            let message = "only arrays of values of a multiple of 8 bytes can be mapped";
+            self.refuse(codes::ANNOTATION, span, message, "put it before NF_TABLE(array, …) of such values");
+        }
+    }
+
     fn handler(&mut self, node: &'a Node, annotations: &Pending) -> Lowered<()> {
-        if let Some(span) = annotations.by_number {
+        if let Some(span) = annotations.by_number.or(annotations.shared) {
             let help = "put it before the array whose entries it is about";
             self.refuse(codes::ANNOTATION, span, "this annotation is for tables, not handlers", help);
         }

@@ -448,7 +448,7 @@ impl<'a> Unit<'a> {
                 borrowed: borrowed && *ty == Type::Packet,
             })
             .collect();
-        self.prog.events.push(nicforge_ir::Event { name: name.to_string(), direction, params })
+        self.prog.events.push(nicforge_ir::Event { name: name.to_string(), direction, params, zeros: 0 })
     }
 }
 

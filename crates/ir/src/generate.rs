@@ -229,6 +229,7 @@ fn declare(program: &mut Program, options: Options) {
             buf,
             max_replicas: None,
             by_number: false,
+            shared: false,
             span: Span::default(),
         });
     };
@@ -247,7 +248,7 @@ fn declare(program: &mut Program, options: Options) {
     let packet = |borrowed| Param { name: "pkt".to_string(), ty: Type::Packet, borrowed };
     let port = Param { name: "port".to_string(), ty: Type::U32, borrowed: false };
     let mut event = |name: &str, direction, params| {
-        program.events.push(Event { name: name.to_string(), direction, params });
+        program.events.push(Event { name: name.to_string(), direction, params, zeros: 0 });
     };
     event("net_recv", Direction::In, vec![packet(false)]);
     event("net_send", Direction::Out, vec![packet(false), port]);

@@ -175,7 +175,13 @@ impl<'p> Interp<'p> {
         for (at, store) in self.state.tables.iter_mut().enumerate() {
             let times = refused.iter().filter(|table| table.index() == at).count();
             store.refusing = Some(times as u32);
+            store.accepting = 0;
         }
+    }
+
+    /// Lets so many insertions of a new key into a table happen first, behind which those of [`Interp::refuse_next`] are refused.
+    pub fn refuse_behind(&mut self, table: TableId, inserted: u32) {
+        self.state.tables[table.index()].accepting = inserted;
     }
 
     /// Decides what LRU tables evict during the next event: the first new key in a table takes the place of the first entry that is

@@ -85,6 +85,12 @@ pub const CRC32C: [u32; 256] = {
     table
 };
 
+/// Bytes at a string's end that do not cross between NIC and host: those behind the last word of 8 that is not zero.
+pub fn string_zeros(string: &[u8]) -> u32 {
+    let counts = string.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last / 8 + 1) * 8);
+    string.len().saturating_sub(counts) as u32
+}
+
 /// Adds bytes to a ones-complement sum as 16-bit words in network order and folds it to 16 bits; an odd last byte is
 /// the high half of a word (RFC 1071).
 pub fn checksum_add(sum: u32, bytes: &[u8]) -> u32 {
@@ -101,6 +107,16 @@ pub fn checksum_add(sum: u32, bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strings_end_with_a_word() {
+        let mut string = [0; 20];
+        assert_eq!(string_zeros(&string), 20);
+        for (at, zeros) in [(0, 12), (7, 12), (8, 4), (15, 4), (16, 0), (19, 0)] {
+            string[at] = 1;
+            assert_eq!(string_zeros(&string), zeros, "byte {at}");
+        }
+    }
 
     #[test]
     fn crc_table_is_castagnoli() {

@@ -106,6 +106,8 @@ pub struct Table {
     pub max_replicas: Option<u32>,
     /// Of arrays: events find the replica that has their entry by its number, in ranges, instead of by a hash (`NF_BY_NUMBER`).
     pub by_number: bool,
+    /// Of arrays: a program that attaches as the host side may map its memory (`NF_SHARED`).
+    pub shared: bool,
     pub span: Span,
 }
 
@@ -136,6 +138,9 @@ pub struct Event {
     pub name: String,
     pub direction: Direction,
     pub params: Vec<Param>,
+    /// Bytes of zeros at the ends of its byte strings in the mean, as a capture showed; 0 where nothing was measured. They
+    /// do not cross from side to side.
+    pub zeros: u32,
 }
 
 /// A named parameter.
@@ -323,6 +328,20 @@ impl Body {
 }
 
 impl Program {
+    /// Bytes below which a string is none: looking for its end would cost more than they do.
+    pub const SHORTEST_STRING: u32 = 16;
+
+    /// Whether values of a type are byte strings, of which what counts may end before they do: an array of bytes, or a
+    /// struct with nothing else in it.
+    pub fn is_string(&self, ty: Type) -> bool {
+        let bytes = |ty: Type| matches!(ty, Type::Array(id) if self.arrays[id].elem == Type::U8);
+        let string = match ty {
+            Type::Struct(id) => matches!(&self.structs[id].fields[..], [one] if bytes(one.ty)),
+            other => bytes(other),
+        };
+        string && self.size_of(ty) >= Program::SHORTEST_STRING
+    }
+
     /// An empty program with one network port.
     pub fn new(name: &str) -> Program {
         Program {

@@ -391,7 +391,11 @@ fn edges(
             let sends = costs[handler.as_u32() as usize][0].sends;
             let packet = if has_packet { f64::from(traffic.frame_bytes) * (1.0 + sends) } else { 0.0 };
             let weight = weights[sender.as_u32() as usize] * rate;
-            list.push(Edge { from, to, weight, bytes, wire_bytes: packet, reorder: steers[to].reorder });
+            // No more than its strings have, whatever passes made of the event since it was measured.
+            let strings = event.params.iter().filter(|param| program.is_string(param.ty));
+            let zeros = event.zeros.min(strings.map(|param| program.size_of(param.ty)).sum());
+            let reorder = steers[to].reorder;
+            list.push(Edge { from, to, weight, bytes, zeros, wire_bytes: packet, reorder });
         }
     }
     list

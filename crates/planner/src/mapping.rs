@@ -87,6 +87,8 @@ pub struct Edge {
     pub weight: f64,
     /// Carried besides the packet.
     pub bytes: u32,
+    /// Of these what does not cross to another device, in the mean.
+    pub zeros: u32,
     /// Bytes that cross the link if the stages are on different devices: the packet, back again if it is sent from there.
     pub wire_bytes: f64,
     /// Order is restored before `to`.

@@ -132,6 +132,7 @@ fn instance(r: &mut Random) -> Instance {
             to,
             weight: needs[to].weight,
             bytes: r.below(40) as u32,
+            zeros: 0,
             wire_bytes: 0.0,
             reorder: r.flip(),
         })

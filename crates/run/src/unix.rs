@@ -40,27 +40,33 @@ pub fn listen(path: &Path) -> Result<UnixListener, ListenError> {
     Ok(listener)
 }
 
-/// Sends bytes with a descriptor beside them; gives how many went.
+/// Descriptors that [`pass`] sends at once, at most.
+pub const MOST_PASSED: usize = 9;
+
+/// Sends bytes with descriptors beside them; gives how many bytes went.
 ///
 /// # Errors
 /// Those of `sendmsg`.
-pub fn pass(stream: &UnixStream, bytes: &[u8], file: &OwnedFd) -> std::io::Result<usize> {
-    let fd = file.as_raw_fd();
+pub fn pass(stream: &UnixStream, bytes: &[u8], files: &[&OwnedFd]) -> std::io::Result<usize> {
+    assert!(files.len() <= MOST_PASSED, "room for so many descriptors");
+    let size = files.len() * size_of::<RawFd>();
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut control = [0u64; 4];
+    let mut control = [0u64; 3 + MOST_PASSED];
     // SAFETY: all-zero is a valid value of the structure.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the macros compute sizes and addresses within `control`, which is aligned and has room for one descriptor.
+    // SAFETY: the macros compute sizes and addresses within `control`, which is aligned and has room for the descriptors.
     unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as usize;
+        message.msg_controllen = libc::CMSG_SPACE(size as u32) as usize;
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         (*header).cmsg_level = libc::SOL_SOCKET;
         (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as usize;
-        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fd);
+        (*header).cmsg_len = libc::CMSG_LEN(size as u32) as usize;
+        for (at, file) in files.iter().enumerate() {
+            libc::CMSG_DATA(header).cast::<RawFd>().add(at).write_unaligned(file.as_raw_fd());
+        }
     }
     // SAFETY: all that the message points to lives through the call.
     let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };

@@ -75,7 +75,8 @@ impl Context {
         let mut player = Player { stage, servers, cycles: stage.lock_cycles, wait_ps: 0.0 };
         if let Some(event) = &model.events[item.event as usize] {
             let link = event.from.get(item.from as usize).and_then(Option::as_ref);
-            player.cycles += event.receive_cycles + link.map_or(0.0, |link| link.receive_cycles);
+            player.cycles +=
+                event.receive_cycles + link.map_or(0.0, |link| link.receive_cycles - link.saved(item.zeros));
         }
         let bytes = payload(item.bytes);
         for step in &trace.steps {
@@ -106,11 +107,11 @@ impl Context {
             }
         }
         for effect in &trace.effects {
-            if let Effect::Generate { event, .. } = effect
+            if let Effect::Generate { event, zeros, .. } = effect
                 && let Some(to) = &model.events[event.as_u32() as usize]
                 && let Some(link) = to.from.get(stage_number).and_then(Option::as_ref)
             {
-                player.cycles += link.send_cycles;
+                player.cycles += link.send_cycles - link.saved(*zeros);
             }
         }
         self.segments.push(Segment { processor_ps: player.take(), access: None });

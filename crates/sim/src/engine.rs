@@ -61,6 +61,8 @@ pub struct Item {
     /// Event of the program, and bytes of its packet.
     pub event: u32,
     pub bytes: u32,
+    /// Bytes at the ends of its byte strings that do not cross to another device.
+    pub zeros: u32,
     /// Sending stage; the number of stages for the ports.
     pub from: u32,
 }
@@ -285,6 +287,7 @@ impl<'a> Engine<'a> {
             unit: unit as u32,
             event: event as u32,
             bytes: arrival.bytes,
+            zeros: 0,
             from: self.model.stages.len() as u32,
         };
         self.push(item)

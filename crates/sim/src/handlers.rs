@@ -31,8 +31,8 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// An internal event. `steer` is what [`Handlers::steer_by`] asked for; `bytes` the length of the packet it
-    /// carries, if it carries one.
-    Generate { event: EventId, message: Message, steer: u32, bytes: Option<u32> },
+    /// carries, if it carries one; `zeros` those at the ends of its byte strings, which do not cross to another device.
+    Generate { event: EventId, message: Message, steer: u32, bytes: Option<u32>, zeros: u32 },
     /// The packet was sent.
     Send { port: u32, bytes: u32 },
     /// The packet was given up.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nicforge_ir::interp::{Access, BodyOf, Pending, Step as OpStep, Tracer};
-use nicforge_ir::{EventId, InstId, Interp, Op, Output, Program, Verified, io};
+use nicforge_ir::{Event, EventId, InstId, Interp, Op, Output, Program, Verified, io};
 
 use crate::handlers::{Effect, HandlerError, Handlers, Line, Message, Step, Trace};
 
@@ -17,7 +17,14 @@ pub struct InterpHandlers<'p> {
     /// Number of the line that holds an instruction: every instruction has one of its own.
     first_line: Vec<u32>,
     /// Outputs in the order handlers made them, if they are kept.
+    /// By event its parameters that are byte strings.
+    strings: Vec<Vec<usize>>,
     outputs: Option<Vec<Output>>,
+}
+
+fn strings(program: &Program, event: &Event) -> Vec<usize> {
+    let params = event.params.iter().enumerate();
+    params.filter(|(_, param)| program.is_string(param.ty)).map(|(at, _)| at).collect()
 }
 
 struct Waiting {
@@ -41,6 +48,7 @@ impl<'p> InterpHandlers<'p> {
             slots: Vec::new(),
             free: Vec::new(),
             steer: HashMap::new(),
+            strings: program.events.values().map(|event| strings(program, event)).collect(),
             first_line,
             outputs: keep.then(Vec::new),
         }
@@ -168,8 +176,10 @@ impl Handlers for InterpHandlers<'_> {
                 if *number { io::number(&bytes) } else { io::hash(0, &bytes) }
             });
             let bytes = pending.packets.first().map(|packet| packet.size() as u32);
+            let strings = self.strings[event.as_u32() as usize].iter();
+            let zeros = strings.map(|at| io::string_zeros(&self.interp.argument_bytes(&pending, *at))).sum();
             let message = self.store(Waiting { pending, time_ns, seed });
-            trace.effects.push(Effect::Generate { event, message, steer, bytes });
+            trace.effects.push(Effect::Generate { event, message, steer, bytes, zeros });
         }
         Ok(())
     }

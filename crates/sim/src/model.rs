@@ -87,6 +87,15 @@ pub struct LinkModel {
     pub lossy: bool,
     /// Crosses the host link, with so many bytes besides the packet.
     pub crosses: Option<(Crossing, u32)>,
+    /// Cycles of either end for a byte that crosses.
+    byte_cycles: f64,
+}
+
+impl LinkModel {
+    /// Cycles that either end is spared, since so many zeros at the ends of byte strings do not cross.
+    pub fn saved(&self, zeros: u32) -> f64 {
+        if self.crosses.is_some() { self.byte_cycles * f64::from(zeros) } else { 0.0 }
+    }
 }
 
 /// Ways across the host link.
@@ -427,6 +436,7 @@ impl Model {
                 // A sender that comes later in the plan would wait for itself.
                 lossy: lossy(link.kind),
                 crosses,
+                byte_cycles: link.byte_cycles,
             }));
             // One ring per sender is polled, each as deep.
             if link.incast_cycles > 0.0 {

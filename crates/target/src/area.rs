@@ -32,6 +32,9 @@ pub struct Linear {
     pub array_bit: f64,
     /// A bit of keys of longest prefixes.
     pub prefix_bit: f64,
+    /// A bit of a row's key where every row has a mask and all are compared at once, as a pipe does.
+    #[serde(default)]
+    pub row_bit: f64,
 }
 
 /// `[area]`: what the device has and what designs take of it.
@@ -67,6 +70,7 @@ pub struct Sizes {
     pub table_bits: f64,
     pub array_bits: f64,
     pub prefix_bits: f64,
+    pub row_bits: f64,
     pub multiplications: f64,
     pub hashes: f64,
     pub divisions: f64,
@@ -114,6 +118,10 @@ pub fn sizes(program: &Program, handlers: &Handlers) -> Sizes {
         match table.kind {
             TableKind::Array => sizes.array_bits += values,
             TableKind::Lpm => sizes.prefix_bits += keys,
+            TableKind::Ternary if matches!(handlers, Handlers::Pipe { .. }) => {
+                // What fills it is like another eight.
+                sizes.row_bits += keys * (8.0 + f64::from(table.capacity));
+            }
             _ => sizes.table_bits += keys + values,
         }
     }
@@ -201,6 +209,7 @@ impl AreaCosts {
                 + c.table_bit * sizes.table_bits
                 + c.array_bit * sizes.array_bits
                 + c.prefix_bit * sizes.prefix_bits
+                + c.row_bit * sizes.row_bits
         };
         let changed = changed(program);
         let memory = |(id, table): (TableId, &Table)| {

@@ -4,7 +4,8 @@
     python3 phonebook.py build --emit host -o . # what server.c includes
 
 The NIC side reads and checks questions, the host side keeps each until the server has answered and makes the answer's packet.
-`server.c` has an event loop of its own, in which `phonebook_receive` and `phonebook_send` are two functions among others.
+`server.c` has an event loop of its own, in which `phonebook_receive` and `phonebook_send` are two functions among others. The
+region `board` is memory of both: the server closes the book there, and reads how many questions there were.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from nicforge.flow import (  # noqa: E402
     Element,
     FromNet,
     In,
+    MemoryRegion,
     Out,
     Program,
     Queue,
@@ -42,6 +44,7 @@ Answer = Struct("answer", slot=u32, turn=u32, number=u64, known=u32)
 Reply = Struct("reply", id=be32, known=be32, number=u8[8])
 Waiting = Struct("waiting", turn=u32, id=be32, port=u32)
 
+board = MemoryRegion("board", 16, shared=True)
 turns = Table("turns", "array", u32, u32, 1)
 waiting = Table("waiting", "array", u32, Waiting, 1024, bytes=64)
 
@@ -53,11 +56,14 @@ class Parse(Element):
     question = Out(packet, Question)
     bad = Out(packet)
     other = Out(packet)
+    closed = Out(packet)
+    tables = (board,)
     body = """
         struct nf_eth eth;
         struct nf_ipv4 ip;
         struct nf_udp udp;
         struct question asked;
+        uint64_t shut, count;
         if (!nf_extract(pkt, &eth) || eth.type != nf_htons(NF_ETH_IPV4) || !nf_extract(pkt, &ip)) {
             other(pkt);
             return;
@@ -71,7 +77,13 @@ class Parse(Element):
             return;
         }
         nf_reset(pkt);
-        question(pkt, asked);
+        board_read64(0, &shut);
+        board_read64(8, &count);
+        board_write64(8, count + 1);
+        if (shut != 0)
+            closed(pkt);
+        else
+            question(pkt, asked);
     """
 
 
@@ -151,6 +163,7 @@ def program() -> Program:
     network >> parse
     parse.other >> ToSystem()
     parse.bad >> Drop("not a question", name="malformed")
+    parse.closed >> Drop("the book is closed", name="shut")
     parse.question >> Queue("questions", side="host") >> keep
     keep.query >> server
     keep.done >> Drop("answered by a packet of its own", name="answered")

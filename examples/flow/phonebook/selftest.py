@@ -134,6 +134,12 @@ def serve() -> int:
                 namespace.until("the killed run's program is gone", lambda: "xdp" not in namespace.link("nf0"))
                 live = start_run(source, place)
                 book.attached()
+        # Words in memory of both: what the server writes the NIC side obeys, and what that writes the server reads.
+        before = int(book.says("asked"))
+        assert before >= NAMES and book.says("close") == "ok"
+        sock.send(struct.pack(">I16s", asked + 1, b"name000"))
+        namespace.until("the question is counted", lambda: int(book.says("asked")) == before + 1)
+        assert book.says("open") == "ok"
         sock.send(b"no question")
         ask(sock, asked, "name000")
         live.send_signal(signal.SIGINT)
@@ -146,13 +152,14 @@ def serve() -> int:
     for line in wrong[:5]:
         print(line)
     attached, bad = report["attached"], report["drops"].get("not a question", 0)
+    shut = report["drops"].get("the book is closed", 0)
     said = "as the server's own socket" if not wrong else f"{len(wrong)} answers are not the server's"
     print(
         f"{asked} questions answered {said}; server and run killed once each; "
         f"last run: {attached['given']} questions given, {attached['taken']} answers taken, "
-        f"{bad} malformed dropped on the NIC side"
+        f"{bad} malformed and {shut} while the book was closed dropped on the NIC side"
     )
-    return 1 if wrong or bad != 1 or attached["taken"] < NAMES + 1 else 0
+    return 1 if wrong or bad != 1 or shut != 1 or attached["taken"] < NAMES + 1 else 0
 
 
 if __name__ == "__main__":

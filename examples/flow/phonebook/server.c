@@ -3,10 +3,12 @@
  *     server BOOK.sock [RUN.sock]
  *
  *     set NAME NUMBER  ->  ok            get NAME  ->  NUMBER, or "unknown"           quit ends it
+ *     close, open      ->  ok            asked     ->  questions of the network so far
  *
  * Its event loop is epoll's. With RUN.sock, the host socket of a run of phonebook.py, questions of the network are one
- * more source of events: `phonebook_receive` and `phonebook_send` (marked below) are all that was added. If the run
- * ends, the server goes on without it, and attaches to the next one.
+ * more source of events: `phonebook_receive` and `phonebook_send` (marked below) are all that was added, and
+ * `phonebook_board`, two words that the program has in its memory too: whether the book is closed, and how many
+ * questions there were. If the run ends, the server goes on without it, and attaches to the next one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +87,20 @@ static void questions(void)
         nf_detach(&run);
 }
 
+/* The words of both; the pointer is not kept, since the run may end. */
+static const char *words(const char *text, char *answer, size_t room)
+{
+    volatile uint64_t *board = run.socket >= 0 ? phonebook_board(&run) : NULL;
+    if (!board)
+        return "not attached\n";
+    if (!strncmp(text, "asked", 5)) {
+        snprintf(answer, room, "%llu\n", (unsigned long long)board[1]);
+        return answer;
+    }
+    board[0] = !strncmp(text, "close", 5);
+    return "ok\n";
+}
+
 /* ---- The event loop -------------------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -123,7 +139,8 @@ int main(int argc, char **argv)
             text[length] = 0;
             if (!strncmp(text, "quit", 4))
                 return 0;
-            const char *says = line(text, answer, sizeof(answer));
+            bool of_board = !strncmp(text, "close", 5) || !strncmp(text, "open", 4) || !strncmp(text, "asked", 5);
+            const char *says = of_board ? words(text, answer, sizeof(answer)) : line(text, answer, sizeof(answer));
             if (write(event.data.fd, says, strlen(says)) < 0)
                 close(event.data.fd);
         }

@@ -19,6 +19,7 @@ from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
 from .joins import run_order
 from .library import Discard, Drop, FromHost, FromNet, Reply, ToHost, ToNet, ToSystem
 from .memory import MemoryRegion
+from .pairs import Pair
 from .program import Program
 from .state import Field, State, bytes_
 from .tune import Choices, Tried, Tuned, tune
@@ -65,6 +66,7 @@ __all__ = [
     "Ipv4",
     "MemoryRegion",
     "Out",
+    "Pair",
     "Program",
     "Queue",
     "Reply",

@@ -1,19 +1,19 @@
 """What a cache's elements do, in C. `cache.py` says why.
 
 In these texts `@` stands for the cache's name, with which all names begin, so that they meet none of those the user carries
-along; `$key` and `$value` for what the user wrote. `used` is the bucket's clock when a place was used last; `tag` the hash of
-the key there, with a lowest bit that free places, whose tag is 0, do not have. The clock wraps: what was used longest ago is
-told by differences to it, so that only a place that was left alone for 2^32 uses of others looks younger than it is, and makes
-room a little later than it should. No two places of a bucket have the same tag:
-a key whose tag another key has takes the place of that one. So a key is in one place or nowhere, and one comparison tells.
+along; `$key` and `$value` for what the user wrote. `used` is the bucket's clock when a place was used last; `tag` the hash
+of the key there, with a lowest bit that free places, whose tag is 0, do not have. The clock wraps: what was used longest ago
+is told by differences to it, so that only a place that was left alone for 2^32 uses of others looks younger than it is, and
+makes room a little later than it should. No two places of a bucket have the same tag: a key whose tag another key has takes
+the place of that one. So a key is in one place or nowhere, and one comparison tells.
 
 A bucket's place is the remainder by `ways`, and its number comes from the hash everywhere: so the planner sees that two
 requests that meet in a table have the same bucket, and can give the buckets to several cores.
 
-What the kernel's verifier has to follow decides the form: keys and values are in tables of their own and not copied together,
-since BPF has 512 bytes of stack; which place is the key's, or makes room, is the least of one number a place (whether the tag
-is another one, whether it may not go now, whether it is taken, its use, the place), since a way through a chain of conditions for each would be
-walked each time.
+What the kernel's verifier has to follow decides the form: keys and values are in tables of their own and not copied
+together, since BPF has 512 bytes of stack; which place is the key's, or makes room, is the least of one number a place
+(whether the tag is another one, whether it may not go now, whether it is taken, its use, the place), since a way through a
+chain of conditions for each would be walked each time.
 """
 
 from __future__ import annotations

@@ -24,8 +24,10 @@ An element with several inputs is a *join*: it runs once all of them were fed fo
 from __future__ import annotations
 
 import inspect
+import linecache
 import re
 import textwrap
+from typing import TYPE_CHECKING
 
 from .errors import FlowError, Place, UnknownPort, caller
 from .external import External
@@ -72,6 +74,10 @@ class Out:
         if not all(isinstance(ty, Type) for ty in types):
             raise FlowError("an output takes types", self.place, "write Out(packet, u32) or such")
         self.types = types
+
+    if TYPE_CHECKING:
+        # An element has a port where its class has this.
+        def __get__(self, element: object, of: type) -> Port: ...
 
 
 class Port:
@@ -135,6 +141,12 @@ class Element:
     fires: str | None = None
     #: Of a cache's elements: the cache, "start", "write" or "end" of a region, and the outputs that lead into it.
     region: tuple | None = None
+    #: Where the class statement is: what notebooks run is in no module's file.
+    defined: Place
+
+    def __init_subclass__(cls, **words):
+        super().__init_subclass__(**words)
+        cls.defined = caller()
 
     def __init__(self, name: str | None = None, **constants: int):
         self.place = caller()
@@ -155,6 +167,8 @@ class Element:
             if isinstance(value, Out)
         }
         for attribute, port in self.outputs.items():
+            if attribute in vars(self) or attribute in vars(Element):
+                raise FlowError(f"an output of {self} is called `{attribute}`", self.place, "an element has that already")
             setattr(self, attribute, port)
         #: Elements that run before it, with the line that says so.
         self.after: list[tuple[Element, Place]] = []
@@ -230,7 +244,10 @@ class Element:
                 source, start = inspect.getsourcelines(cls)
                 file = inspect.getsourcefile(cls) or "<unknown>"
             except (OSError, TypeError):
-                break
+                file, start = cls.defined.file, cls.defined.line
+                source = inspect.getblock(linecache.getlines(file)[start - 1 :])
+                if not source:
+                    break
             for at, line in enumerate(source):
                 if wanted and line.strip().endswith(wanted):
                     return Place(file, start + at), 1

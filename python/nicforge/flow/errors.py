@@ -41,6 +41,10 @@ class FlowError(Exception):
         where = f"{place}: " if place else ""
         super().__init__(where + message + (f"; {help}" if help else ""))
 
+    def _render_traceback_(self) -> list[str]:
+        """What notebooks show: the message has the place, and how this package found it is of no use."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UnknownPort(FlowError, AttributeError):
     """A port that an element does not have."""

@@ -140,7 +140,8 @@ def _across(element: Element, elements: list[Element], over: dict[Element, set[E
         raise FlowError(
             f"inputs `{late[0].name}` and `{late[1].name}` of {element} are both behind queues",
             element.place,
-            "nothing says which of their entries belong together: join before the queue, or let one entry carry both",
+            "nothing says which of their entries belong together: join before the queue, let one entry carry both, or number "
+            "values and let a Pair bring them together",
         )
     if any(each in here for each in feeding[late[0]]):
         raise FlowError(f"some ways to {late[0]} go through a queue, and some do not", element.place, "let all or none")

@@ -31,12 +31,17 @@ LARGEST_LINE = 65536
 
 
 class MemoryRegion(Table):
-    """`bytes` bytes of memory by the name `name`, in lines of `line` bytes, at first `init` and zeros behind it.
+    """`bytes` bytes of memory by the name `name`, in lines of `line` bytes, at first `init` and zeros behind it. A program of
+    one's own that attaches (`CallableSegment`) gets a pointer to it if it is `shared`.
 
     Raises FlowError if sizes are no multiples of 8 and of one another, or if `init` does not fit.
     """
 
-    def __init__(self, name: str, bytes: int, init: bytes | None = None, line: int = 8):
+    size: int
+    line: int
+    init: bytes
+
+    def __init__(self, name: str, bytes: int, init: bytes | None = None, line: int = 8, shared: bool = False):
         place = caller()
         for what, size in (("bytes", bytes), ("line", line)):
             if not isinstance(size, int) or size < 8 or size % 8:
@@ -51,7 +56,7 @@ class MemoryRegion(Table):
         if len(init) > bytes:
             raise FlowError(f"region `{name}` begins with {len(init)} bytes and has {bytes}", place)
         of_line = Struct(f"{name}_line", words=u64[line // 8])
-        super().__init__(name, "array", u32, of_line, bytes // line, place=place)
+        super().__init__(name, "array", u32, of_line, bytes // line, place=place, shared=shared)
         for attribute, value in (("size", bytes), ("line", line), ("init", init)):
             object.__setattr__(self, attribute, value)
 

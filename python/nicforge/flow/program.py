@@ -5,6 +5,7 @@ Nothing of C is looked at here: source.py writes it, and the compiler's messages
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import subprocess
@@ -48,6 +49,17 @@ class Program:
         self._flow()
         queues.check_numbers(self)
         self._name()
+        self._made_of = self._wires()
+
+    def _wires(self) -> int:
+        return sum(len(port.to) for port in self._ports())
+
+    def _check_unchanged(self) -> None:
+        """Raises FlowError if an element got another connection since: nobody has looked at it."""
+        if self._wires() != self._made_of:
+            raise FlowError(
+                f"elements of program `{self.name}` were connected further after it was made", self.place, "make it again"
+            )
 
     def _collect(self) -> None:
         waiting: list[Element | Queue | Input] = list(self.sources)
@@ -76,8 +88,12 @@ class Program:
                     f"{port} is not connected", port.element.place, "connect it; Drop and Discard take what nobody wants"
                 )
             if packet in port.types and len(port.to) > 1:
+                twice = len({str(to) for to in port.to}) < len(port.to)
+                again = "; a notebook's cell that is run again connects again: begin with a new FromNet there"
                 raise FlowError(
-                    f"{port} has a packet and leads to {len(port.to)} places", port.place, "a packet goes one way"
+                    f"{port} has a packet and leads to {len(port.to)} places",
+                    port.place,
+                    "a packet goes one way" + (again if twice else ""),
                 )
             for to in port.to:
                 self._check_types(port, to, behind(to))
@@ -220,6 +236,7 @@ class Program:
 
     def source(self, infer: bool = False) -> Source:
         """The program as C. `infer`: it asks for firing classes that are not declared."""
+        self._check_unchanged()
         return write(self, infer)
 
     # -- what is done with it -------------------------------------------------------------------------------------------
@@ -288,10 +305,18 @@ class Program:
             return None
         return subprocess.run(["dot", "-Tsvg"], input=self.draw(), capture_output=True, text=True, check=True).stdout
 
+    def _repr_html_(self) -> str | None:
+        """Where it is not, its text."""
+        return None if shutil.which("dot") else f"<pre>{html.escape(self.draw())}</pre>"
+
+    def __repr__(self) -> str:
+        return f"Program({self.name!r}: {len(self.elements)} elements, {len(self.queues)} queues)"
+
     def draw(self) -> str:
         """The graph for Graphviz (`dot -Tsvg`)."""
         from .draw import dot
 
+        self._check_unchanged()
         return dot(self)
 
     def main(self, arguments: list[str] | None = None) -> None:

@@ -1,7 +1,9 @@
 """Queues as C: what is enqueued, by whom it is handled, and what is checked before.
 
 A queue is a handler and its `nf_enqueue`. Before it may stand a function that chooses an instance, and one that chooses how
-much of a byte string goes along; the handler gets what they found and calls the element behind the queue.
+much of a byte string goes along; the handler gets what they found and calls the element behind the queue. Where a queue leads
+to the other side of the host link the second one clears what does not count, since zeros at a string's end do not cross there
+(`codegen/xdp/process`, `runtime/host/nf_link_words.h`, `sim`), and one handler does for all lengths.
 
 **Instances.** The number of an entry's instance goes along, and the handler counts in a table by that number. Accesses of one
 entry of a table happen in order and on one core at a time, on all targets and in all plans; so are, by that, the entries
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 
-from .element import Queue
+from .element import Queue, behind
 from .errors import FlowError
 from .joins import Join
 from .state import BY_SIZE, Field, State, arrows, parameter, parts, variable
@@ -25,6 +27,7 @@ class Queues:
 
     def __init__(self, program, writer=None):
         self.program, self.writer = program, writer
+        self.crossing = crossing(program)
 
     def _states(self, queue: Queue) -> list[type[State]]:
         return self.program.states[queue.to]
@@ -34,12 +37,19 @@ class Queues:
         return [(state, name, field) for state in self._states(queue) for name, field in variable(state)]
 
     def _by_size(self, queue: Queue) -> list[tuple[type[State], str, Field]]:
-        """Those of them of which each length has a handler."""
-        return self._strings(queue)[:BY_SIZE]
+        """Those of them that a handler gets beside their states."""
+        strings = self._strings(queue)
+        return strings if queue in self.crossing else strings[:BY_SIZE]
+
+    def _sizing(self, queue: Queue) -> str:
+        """The function that looks at lengths."""
+        return f"{queue.name}_cut" if queue in self.crossing else queue.name
 
     def _handlers(self, queue: Queue) -> list[tuple[str, tuple[Struct, ...]]]:
         """The handlers behind a queue: one, or one for each length of its byte strings, the shortest first."""
         strings = self._by_size(queue)
+        if queue in self.crossing:
+            return [(queue.name, tuple(field.type for _, _, field in strings))]
         chosen = itertools.product(*(parts(field, len(strings) == 1) for _, _, field in strings))
         return [("_".join([queue.name, *(str(_length(part)) for part in of)]), of) for of in chosen]
 
@@ -51,6 +61,7 @@ class Queues:
         """Names of functions that are the queue's."""
         more = [f"{queue.name}_choose"] if queue.instance is not None else []
         more += [self.entrance(queue)] if self._counted(queue) else []
+        more += [self._sizing(queue)] if self._strings(queue) else []
         return [queue.name, *(name for name, _ in self._handlers(queue)), *more]
 
     def tables(self, queue: Queue) -> list[Table]:
@@ -109,8 +120,8 @@ class Queues:
         return self._onward(queue, values, states, [])
 
     def _onward(self, queue: Queue, values: list[str], states: list[str], more: list[str]) -> str:
-        if self._by_size(queue):
-            return f"{queue.name}({', '.join([*values, *states, *more])});"
+        if self._strings(queue):
+            return f"{self._sizing(queue)}({', '.join([*values, *states, *more])});"
         return f"nf_enqueue({', '.join([queue.name, *values, *(f'*{state}' for state in states), *more])});"
 
     def send(self, queue: Queue) -> None:
@@ -148,12 +159,12 @@ class Queues:
         add = self.writer.add
         chosen = [] if queue.instance is None else ["nf_instance"]
         words = [*self._given(queue), *(f"uint32_t {each}" for each in chosen)]
-        add("", f"static void {queue.name}({', '.join(words)})", "{")
+        add("", f"static void {self._sizing(queue)}({', '.join(words)})", "{")
         rest = {state: f"rest_{state.struct.name}" for state, _, _ in self._strings(queue)}
         add(*(f"    {state.struct.c} {name} = *{parameter(state, None)};" for state, name in rest.items()))
         for state, name, field in strings:
             add(f"    {rest[state]}.{name} = ({field.type.c}){{0}};")
-        for state, name, field in self._strings(queue)[BY_SIZE:]:
+        for state, name, field in self._strings(queue)[len(strings) :]:
             own = parameter(state, None)
             add(f"    for (uint32_t i = 0; i < {field.type.members['b'].count}; i++)")
             add(f"        {rest[state]}.{name}.b[i] = i < {own}->{field.size} ? {own}->{name}.b[i] : 0;")
@@ -198,6 +209,10 @@ class Queues:
             if queue.number is not None:
                 add(f"    {parameter(_numbered(queue, self._states(queue)), None)}.{queue.number} = nf_instance;")
             for at, ((state, name, _), part) in enumerate(zip(self._by_size(queue), of, strict=True)):
+                if queue in self.crossing:
+                    # As a whole, so that nothing is left of the zeros that came in its place.
+                    add(f"    {parameter(state, None)}.{name} = {_part(at)};")
+                    continue
                 add(f"    for (uint32_t i = 0; i < {_length(part)}; i++)")
                 add(f"        {parameter(state, None)}.{name}.b[i] = {_part(at)}.b[i];")
             words = [*queue.to.inp.values, *(f"&{parameter(each, None)}" for each in self._states(queue))]
@@ -239,6 +254,22 @@ def _numbered(queue: Queue, states: list[type[State]]) -> type[State]:
     )
 
 
+def crossing(program) -> set[Queue]:
+    """Queues that surely lead to the other side of the host link: of others the planner decides."""
+    found: set[Queue] = set()
+    seen: set[tuple[object, str | None]] = set()
+    waiting = [(source, "nic") for source in program.sources]
+    while waiting:
+        state = element, side = waiting.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        for port in element.outputs.values():
+            found.update(to for to in port.to if isinstance(to, Queue) and {side, to.side} == {"nic", "host"})
+            waiting += [(behind(to), to.side if isinstance(to, Queue) else side) for to in port.to]
+    return found
+
+
 def check_waiting(program) -> None:
     """Raises FlowError if queues that wait when they are full lead round: everybody may wait for the next then.
 
@@ -259,10 +290,10 @@ def check_waiting(program) -> None:
                 if not isinstance(to, Queue):
                     waiting.append((getattr(to, "element", to), place))
                     continue
-                behind = _place(to.segment) if to.segment else to.side or id(to)
+                after = _place(to.segment) if to.segment else to.side or id(to)
                 if to.room is not None and not to.room[1]:
-                    waits.setdefault(place, []).append((behind, to))
-                waiting.append((to.to, behind))
+                    waits.setdefault(place, []).append((after, to))
+                waiting.append((to.to, after))
     for begin in waits:
         _round(waits, begin, begin, [])
 
@@ -272,8 +303,8 @@ def _place(segment) -> str:
 
 
 def _round(waits: dict, begin: object, at: object, way: list[Queue]) -> None:
-    for behind, queue in waits.get(at, []):
-        if behind == begin:
+    for after, queue in waits.get(at, []):
+        if after == begin:
             names = ", ".join(str(each) for each in [*way, queue])
             raise FlowError(
                 f"queues that wait when they are full lead round: {names}",
@@ -281,4 +312,4 @@ def _round(waits: dict, begin: object, at: object, way: list[Queue]) -> None:
                 "let one of them lose (lossy=True), or leave both to the target",
             )
         if queue not in way:
-            _round(waits, begin, behind, [*way, queue])
+            _round(waits, begin, after, [*way, queue])

@@ -17,10 +17,9 @@ field that is written on some ways only still crosses. Reading a field that some
 with `initial` it has a value from the start.
 
 **Bytes of some length.** `Field(bytes_(64), size="length")` holds at most 64 bytes, `state->value.b[i]`, of which `length`
-(another field) count. A queue carries a quarter of them, a half or all, whichever is enough; beyond `length` they are zero
-behind it. Of two such fields a half or all: each of the four combinations is a handler, and so a stage, of which targets have
-few. Others go as a whole, with zeros. Where entries cross by DMA (`dpdk --host-process`), words of zeros do not: of every
-byte string what counts crosses, rounded up to 8 bytes.
+(another field) count; behind a queue they are zero beyond it. To the other side of the host link what counts crosses,
+rounded up to 8 bytes. Other queues carry a quarter of them, a half or all, whichever is enough. Of two such fields a half or
+all: each of the four combinations is a handler, and so a stage, of which targets have few. Others go as a whole, with zeros.
 """
 
 from __future__ import annotations

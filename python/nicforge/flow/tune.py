@@ -60,8 +60,8 @@ class Tuned:
 def tune(make: Callable[..., Program], pcap: str, *, target: str = "dpdk", plans: int = 1, **choices: list) -> Tuned:
     """Plans and runs the program of every combination of choices on a capture.
 
-    plans: how many of each program's plans are run, of which the fastest counts; the search for those of all but the
-        first program ends where the first one's fastest was found.
+    plans: how many of each program's plans are run, of which the fastest counts; the search for those of all but the first
+    program ends where the first one's fastest was found.
     Raises FlowError if a program is refused, if a run differs from the interpreter, or if there is nothing to choose.
     """
     return _tune(make, ("--pcap", pcap), target, plans, choices, caller())

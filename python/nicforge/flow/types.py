@@ -68,6 +68,10 @@ def check_name(name: str, place: Place) -> str:
 class Struct(Type):
     """A C struct: `Item = Struct("item", source=be32, length=u16)`. Members are laid out as C does, in this order."""
 
+    name: str
+    members: dict[str, Type]
+    place: Place
+
     def __init__(self, name: str, /, **members: Type):
         place = caller()
         check_name(name, place)
@@ -109,6 +113,7 @@ class Table:
     place: Place = dataclasses.field(default_factory=caller, compare=False)
     bytes: int = 0
     by_number: bool = False
+    shared: bool = False
 
     def __post_init__(self):
         check_name(self.name, self.place)
@@ -124,7 +129,7 @@ class Table:
 
     def definition(self) -> str:
         """Its C definition."""
-        before = "NF_BY_NUMBER\n" if self.by_number else ""
+        before = ("NF_BY_NUMBER\n" if self.by_number else "") + ("NF_SHARED\n" if self.shared else "")
         words = [self.kind, self.name, self.key.c, self.value.c, str(self.capacity)]
         if self.bytes:
             return f"{before}NF_BUF_TABLE({', '.join([*words, str(self.bytes)])});"

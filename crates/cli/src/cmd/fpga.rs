@@ -189,9 +189,13 @@ pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
 /// What the handlers became, and why if it is not the fast form.
 fn form_of(program: &Program, form: &Form) -> String {
     match form {
-        Form::Pipe { stages, interval: 1 } => format!("a pipe of {stages} stages, a packet every cycle"),
-        Form::Pipe { stages, interval } => {
-            format!("a pipe of {stages} stages, a packet every {interval} cycles")
+        Form::Pipe { stages, interval, meeting } => {
+            let every = |cycles: u32| match cycles {
+                1 => "every cycle".to_string(),
+                _ => format!("every {cycles} cycles"),
+            };
+            let pipe = format!("a pipe of {stages} stages, a packet {}", every(*interval));
+            if meeting > interval { format!("{pipe}, of the same entry {}", every(*meeting)) } else { pipe }
         }
         Form::Engine { replicas, length, why } => {
             let many = match replicas {
@@ -241,7 +245,8 @@ pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target
     let what = form_of(source, form);
     let (cycles, between) = match form {
         Form::Stages { .. } => return Ok(()),
-        Form::Pipe { interval, .. } => (f64::from(*interval), f64::from(*interval)),
+        // If all packets are of one entry.
+        Form::Pipe { meeting, .. } => (f64::from(*meeting), f64::from(*meeting)),
         // Its longest way: most packets leave earlier.
         Form::Engine { replicas, length, .. } => {
             let cycles = f64::from(length.cycles);

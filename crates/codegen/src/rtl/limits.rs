@@ -9,6 +9,10 @@ use crate::c::body::Unsupported;
 
 /// Memory for tables: block RAM and UltraRAM of a U280 (DS963: 9 MB and 33.75 MB), less a megabyte for packets.
 pub const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
+/// Flip-flops of one table's keys and masks in a pipe, which compares all rows at once: a tenth of a U280's.
+pub const MOST_COMPARED: u64 = 256 * 1024;
+/// Rows of such a table: nf_pipe_ternary's tree.
+pub const MOST_ROWS: u32 = 4096;
 /// Bytes of headers that a packet may get: registers of the deparser.
 const MOST_HEADER: u32 = 1024;
 /// Bytes of one value.

@@ -72,8 +72,8 @@ pub struct RtlArtifact {
 /// What the handlers became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A packet every `interval` cycles.
-    Pipe { stages: u32, interval: u32 },
+    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before.
+    Pipe { stages: u32, interval: u32, meeting: u32 },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
     /// Several stages, one behind the other, and why no pipe.
@@ -171,7 +171,7 @@ fn begin(
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
         "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
-        "room", "place", "w_write", "w_delete", "w_value", "refused", "passed",
+        "room", "place", "w_write", "w_delete", "w_value", "refused", "inserted", "passed",
     ];
     for form in tables {
         for field in fields {
@@ -241,10 +241,14 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     library.extend(tables.iter().map(|form| match form.kind {
         TableKind::Array => "nf_pipe_array.sv",
         TableKind::Lpm => "nf_pipe_lpm.sv",
+        TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
-    if made.commits.iter().any(|commit| commit.values.len() > 1) {
+    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0) {
         library.push("nf_pipe_parts.sv");
+    }
+    if made.gate.is_some() {
+        library.push("nf_pipe_lock.sv");
     }
     if tables.iter().any(|form| form.bytes.is_some()) {
         library.push("nf_byte_store.sv");
@@ -255,13 +259,16 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
-    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval };
+    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval, meeting: made.meeting };
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
-        commit.map_or(0, |commit| made.exit - commit.last)
+        commit.map_or(0, |commit| made.exit - commit.end())
     };
-    let of_table = |table| made.ports.iter().filter(move |port| port.table == table).map(|port| port.valued);
+    let of_table = |table| {
+        let own = move |port: &&pipe::ports::Port| port.table == table && port.turn == 0;
+        made.ports.iter().filter(own).map(|port| port.valued)
+    };
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),

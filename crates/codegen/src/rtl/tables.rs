@@ -151,6 +151,7 @@ impl TableForm {
             TableKind::Array if ports > 1 => "nf_pipe_parts",
             TableKind::Array => "nf_pipe_array",
             TableKind::Lpm => "nf_pipe_lpm",
+            TableKind::Ternary => "nf_pipe_ternary",
             _ => "nf_pipe_hash",
         }
     }
@@ -161,8 +162,44 @@ impl TableForm {
             TableKind::Array => 3,
             // Four bits of the key a cycle.
             TableKind::Lpm => self.key_bits / 4 + 2,
+            // A tree of 16 to one.
+            TableKind::Ternary => 3 + bits_below(self.capacity).div_ceil(4),
             _ => 5,
         }
+    }
+
+    /// Flip-flops of keys and masks in that module, for each lookup.
+    pub fn compared_bits(&self) -> u64 {
+        match self.kind {
+            TableKind::Ternary => 2 * u64::from(self.key_bits) * u64::from(self.capacity),
+            _ => 0,
+        }
+    }
+
+    /// Bits of an array's numbers.
+    pub fn number_bits(&self) -> u32 {
+        bits_below(self.capacity).min(self.key_bits)
+    }
+
+    /// Stages from the one in which a lock is given keys to the gate.
+    pub fn stages_of_lock(&self) -> u32 {
+        if self.pipe_hashes() { 2 } else { 1 }
+    }
+
+    /// Parameters of that lock, for so many ports, of a table that is changed so many cycles after it shows an entry.
+    pub fn lock_parameters(&self, ports: usize, apart: u32) -> String {
+        let hashed = self.pipe_hashes();
+        let bits = if hashed { self.row_bits() } else { self.number_bits() };
+        let mut out = format!(
+            ".KEY({}), .PORTS({ports}), .APART({apart}), .HASHED({}), .R({bits})",
+            self.key_bits,
+            u32::from(hashed)
+        );
+        if hashed {
+            let bits = 2 * self.key_bits * bits;
+            let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
+        }
+        out
     }
 
     /// The form of a pipe, in which lengths of byte strings are part of values.
@@ -195,10 +232,14 @@ impl TableForm {
         }
     }
 
-    /// That module's parameters; `valued` says of each port whether it gives values, `from` where its part of an array starts.
-    pub fn pipe_parameters(&self, number: usize, valued: &[bool], from: &[u64]) -> String {
+    /// That module's parameters; `valued` says of each port whether it gives values, `from` where its part of an array starts, `apart`
+    /// how many cycles after its entry is shown it is changed.
+    pub fn pipe_parameters(&self, number: usize, valued: &[bool], from: &[u64], apart: u32) -> String {
         let mut out =
             format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
+        if apart > 0 {
+            let _ = write!(out, ", .APART({apart})");
+        }
         if self.kind == TableKind::Array && from.len() > 1 {
             let starts: Vec<String> = from.iter().rev().map(|start| format!("32'd{start}")).collect();
             let _ = write!(out, ", .PARTS({}), .FROM({{{}}})", from.len(), starts.join(", "));

@@ -25,5 +25,5 @@ pub const TAKEN: &[&str] = &[
     "wildcard", "foreach", "covergroup", "coverpoint", "cross", "illegal_bins", "ignore_bins",
     "binsof", "div_req", "div_dividend", "div_divisor", "div_done", "div_quotient",
     "div_remainder", "seed", "drawn", "window", "length", "for_frame", "for_message", "valid",
-    "turn", "free_ok", "ends", "ended", "draining", "c_done", "pause", "inside_now", "kind", "number", "unused_room",
+    "turn", "free_ok", "ends", "ended", "draining", "c_done", "pause", "hold", "sent", "at_gate", "inside_now", "kind", "number", "unused_room",
 ];

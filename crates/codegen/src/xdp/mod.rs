@@ -213,6 +213,7 @@ impl<'a> Generator<'a> {
             (host_ring, "HOST_RING"),
             (functions.contains("nf_staging"), "STAGING"),
             (functions.contains("nf_event_room"), "ROOM"),
+            (functions.contains("nf_raised_room"), "RAISED_ROOM"),
             (functions.contains("nf_zeroes"), "ZEROES"),
             (functions.contains("nf_csum_frame"), "FRAME_SUM"),
         ];
@@ -311,6 +312,9 @@ impl<'a> Generator<'a> {
         let _ = writeln!(out, "struct {{\n    __uint(type, {kind});\n    __uint(max_entries, {entries});");
         if *shape == XdpMapShape::Lpm {
             out.push_str("    __uint(map_flags, BPF_F_NO_PREALLOC);\n");
+        }
+        if table.shared {
+            out.push_str("    __uint(map_flags, BPF_F_MMAPABLE);\n");
         }
         let _ = writeln!(
             out,
@@ -450,7 +454,7 @@ fn shape(program: &Program, id: TableId) -> XdpMapShape {
                     !this || matches!(inst.op, Op::Commute { op: CommuteOp::Add, .. })
                 })
             });
-            if touched && only_adds && table.buf.is_none() {
+            if touched && only_adds && table.buf.is_none() && !table.shared {
                 XdpMapShape::PerCpuSum
             } else {
                 XdpMapShape::Array

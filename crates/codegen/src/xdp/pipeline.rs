@@ -67,6 +67,8 @@ pub struct Edge {
     pub packet: bool,
     /// Its values lie packed: the process reads or writes them.
     pub packed: bool,
+    /// Parameters of which only what counts crosses to or from the process.
+    pub strings: Vec<usize>,
     /// So many values that they are not copied to the receiver's stack as a whole.
     pub large: bool,
 }
@@ -210,6 +212,8 @@ impl Pipe {
             let members: Vec<Option<String>> = members.collect();
             let carried = event.params.iter().zip(&members).filter(|(_, member)| member.is_some());
             let bytes: u32 = carried.map(|(param, _)| program.size_of(param.ty)).sum();
+            let packed = to_process || from_process;
+            let strings = if packed { super::process::strings(program, id, &members) } else { Vec::new() };
             let edge = Edge {
                 name: names.fresh(&event.name),
                 members,
@@ -223,7 +227,8 @@ impl Pipe {
                 draws: needs.1 && drawing > 1,
                 in_port: false,
                 packet: packets == 1,
-                packed: to_process || from_process,
+                packed,
+                strings,
                 large: bytes > SMALL,
             };
             let bytes = edge.bytes(program, id);
@@ -375,7 +380,10 @@ impl Edge {
         let clock = 8 * (u32::from(self.now) + u32::from(self.seed)) + 4 * u32::from(self.draws);
         // The cursor, the length of what waits in front, the kind, the port, order and event for the process, and padding.
         let packed = if self.packed { 3 * 4 } else { 0 };
-        (values + clock + 3 * 4 + packed + RECORDED).next_multiple_of(8)
+        let strings = self.strings.iter().map(|at| program.size_of(program.events[event].params[*at].ty));
+        let ends: u32 = strings.map(|bytes| bytes.next_multiple_of(8) - bytes).sum();
+        let words = if self.strings.is_empty() { 0 } else { 4 };
+        (values + clock + 3 * 4 + packed + ends + words + RECORDED).next_multiple_of(8)
     }
 }
 
@@ -440,12 +448,22 @@ pub fn hand_over(e: &mut E<'_, Xdp<'_>>, event: EventId, args: &[ValueId]) -> Op
     let replica = replica(e, edge, stage, args);
     e.line(&format!("NF_TRIP_TO({made}, clock, {replica});"));
     e.state.wire.clear();
+    let [first, second] = super::process::words(e.program, event, edge);
     if stage.process {
         let id = event.as_u32();
         let port = format!("nf_in_port(ctx, {})", e.program.ports.max(1));
-        let call =
-            format!("nf_hand_to_process(ctx, {own}, {port}, {replica}, {id}, &{made}, sizeof({made}))");
+        let to = format!("ctx, {own}, {port}, {replica}, {id}, &{made}, sizeof({made})");
+        let call = if edge.strings.is_empty() {
+            format!("nf_hand_to_process({to})")
+        } else {
+            let used = e.names.fresh("words");
+            count_words(&used, &made, ".", edge, [first, second]).iter().for_each(|line| e.line(line));
+            format!("nf_hand_strings_to_process({to}, {first}, {second}, {used})")
+        };
         return Some(Handed::Packet(call));
+    }
+    if !edge.strings.is_empty() {
+        e.line(&format!("{made}.nf_words = {};", first | second << 8));
     }
     let cpu = if stage.replicas == 1 {
         stage.first.to_string()
@@ -494,7 +512,11 @@ fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, event: EventId, 
     let thread = replica(e, edge, stage, args);
     let made = e.names.fresh("made");
     let name = format!("struct nf_event_{}", edge.name);
-    e.line(&format!("{name} *{made} = nf_raised({thread}, {}, sizeof({name}));", event.as_u32()));
+    if edge.strings.is_empty() {
+        e.line(&format!("{name} *{made} = nf_raised({thread}, {}, sizeof({name}));", event.as_u32()));
+    } else {
+        e.line(&format!("{name} *{made} = nf_raised_room();"));
+    }
     e.line(&format!("if ({made}) {{"));
     e.line(&format!("    __builtin_memset({made}, 0, sizeof(*{made}));"));
     for (member, arg) in edge.members.iter().zip(args) {
@@ -510,8 +532,31 @@ fn raise(e: &mut E<'_, Xdp<'_>>, edge: &Edge, stage: &XdpStage, event: EventId, 
         e.line(&format!("    {made}->nf_kind = {kind};"));
     }
     e.line(&format!("    NF_TRIP_TO(*{made}, clock, {thread});"));
-    e.line(&format!("    nf_raise({made}, {thread});"));
+    if edge.strings.is_empty() {
+        e.line(&format!("    nf_raise({made}, {thread});"));
+    } else {
+        let [first, second] = super::process::words(e.program, event, edge);
+        let used = e.names.fresh("words");
+        for line in count_words(&used, &made, "->", edge, [first, second]) {
+            e.line(&format!("    {line}"));
+        }
+        e.line(&format!(
+            "    nf_raise_strings({thread}, {}, {made}, sizeof(*{made}), {first}, {second}, {used});",
+            event.as_u32()
+        ));
+    }
     e.line("}");
+}
+
+/// C that counts the words of an event's byte strings up to the last that is not zero.
+fn count_words(used: &str, made: &str, of: &str, edge: &Edge, most: [u32; 2]) -> [String; 2] {
+    let strings = edge.strings.iter().zip(most).enumerate().map(|(number, (at, words))| {
+        let name = edge.members[*at].as_deref().unwrap_or("nf_string");
+        let counted = format!("nf_words_used(&{made}{of}{name}, {words})");
+        if number == 0 { counted } else { format!("{counted} << {}", 8 * number) }
+    });
+    let counted = strings.collect::<Vec<_>>().join(" | ");
+    [format!("u32 {used} = {counted};"), format!("{made}{of}nf_words = {used};")]
 }
 
 /// C of the port by which the packet of an event came in.

@@ -12,6 +12,10 @@
 //! redirects the packet to the CPU map of its stage: stages behind the process are stages like others. The packet's port is then among
 //! the values, since the interface is not the one it came in by, and the operating system is out of reach: its stack would see
 //! a packet of the wrong interface.
+//!
+//! Byte strings lie last, each in words of 8 bytes, and words of zeros at a string's end do not cross: `nf_words` says how many of each do, one
+//! byte a string. The kernel's verifier wants to know where everything lies, so it walks the hand-over once for every length that a string
+//! may have; that is why only [`STRINGS`] of an event are cut.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -23,6 +27,25 @@ use crate::artifact::{XdpCursor, XdpEdge, XdpProcess};
 use crate::c::body::Unsupported;
 use crate::c::types::CTypes;
 use crate::dpdk::table_use;
+
+/// Byte strings of an event that are cut; others go as a whole.
+const STRINGS: usize = 2;
+
+/// The parameters of an event that are byte strings.
+pub fn strings(program: &Program, event: EventId, members: &[Option<String>]) -> Vec<usize> {
+    let params = program.events[event].params.iter().enumerate();
+    let of = params.filter(|(at, param)| members[*at].is_some() && program.is_string(param.ty));
+    of.map(|(at, _)| at).take(STRINGS).collect()
+}
+
+/// Words of 8 bytes that each string of an edge has at most, and 0 for those that are not there.
+pub fn words(program: &Program, event: EventId, edge: &Edge) -> [u32; STRINGS] {
+    let mut most = [0; STRINGS];
+    for (words, at) in most.iter_mut().zip(&edge.strings) {
+        *words = program.size_of(program.events[event].params[*at].ty).div_ceil(8);
+    }
+    most
+}
 
 impl Pipe {
     /// Whether any stage runs in the process.
@@ -172,7 +195,8 @@ fn asks_port(program: &Program, handler: HandlerId, seen: &mut Vec<HandlerId>) -
     asks || next.into_iter().any(|next| asks_port(program, next, seen))
 }
 
-/// Members of an event's struct in the order in which they lie: C type (none: a parameter's), C name, parameter, bytes.
+/// Members of an event's struct in the order in which they lie, but for its byte strings: C type (none: a parameter's), C name, parameter,
+/// bytes.
 struct Member {
     name: String,
     param: Option<usize>,
@@ -195,14 +219,18 @@ fn members(program: &Program, edge: &Edge, form: Form, event: EventId) -> Vec<Me
     ];
     list.extend(carried.iter().filter(|(carried, ..)| *carried).map(|(_, name, bytes)| own(name, *bytes)));
     for (at, member) in edge.members.iter().enumerate() {
-        if let Some(name) = member {
+        if let Some(name) = member.as_ref().filter(|_| !edge.strings.contains(&at)) {
             let bytes = program.size_of(program.events[event].params[at].ty);
             list.push(Member { name: name.clone(), param: Some(at), bytes });
         }
     }
+    let cut = !edge.strings.is_empty();
+    if cut {
+        list.push(own("nf_words", 4));
+    }
     // Metadata comes in words; C has no struct without members.
     let size: u32 = list.iter().map(|member| member.bytes).sum();
-    let padding = if size == 0 { 4 } else { size.next_multiple_of(4) - size };
+    let padding = if size == 0 { 4 } else { size.next_multiple_of(if cut { 8 } else { 4 }) - size };
     if padding > 0 {
         list.push(own("nf_padding", padding));
     }
@@ -223,7 +251,17 @@ pub fn declaration(pipe: &Pipe, program: &Program, types: &CTypes<'_>, event: Ev
         };
         let _ = writeln!(out, "    {text}");
     }
-    out.push_str("    NF_TRIP_MEMBERS\n} __attribute__((packed, aligned(4)));\n\n");
+    out.push_str("    NF_TRIP_MEMBERS\n");
+    for (at, words) in edge.strings.iter().zip(words(program, event, edge)) {
+        let ty = program.events[event].params[*at].ty;
+        let (bytes, name) = (program.size_of(ty), edge.members[*at].as_deref().unwrap_or("nf_string"));
+        let _ = writeln!(out, "    {} {name};", types.name(ty));
+        if bytes < 8 * words {
+            let _ = writeln!(out, "    u8 nf_behind_{at}[{}];", 8 * words - bytes);
+        }
+    }
+    let aligned = if edge.strings.is_empty() { 4 } else { 8 };
+    let _ = writeln!(out, "}} __attribute__((packed, aligned({aligned})));\n");
     out
 }
 
@@ -298,6 +336,12 @@ fn layout(program: &Program, pipe: &Pipe, event: EventId, edge: &Edge) -> XdpEdg
         },
         steer: edge.steer,
         size: at,
+        words: of("nf_words"),
+        strings: edge
+            .strings
+            .iter()
+            .map(|at| (*at, program.size_of(program.events[event].params[*at].ty)))
+            .collect(),
         packet: edge.packet,
     }
 }

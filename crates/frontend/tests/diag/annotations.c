@@ -11,6 +11,9 @@ NF_QUEUE(16, burns)
 NF_BY_NUMBER
 NF_TABLE(hash, counts, uint32_t, uint32_t, 16);
 
+NF_SHARED
+NF_TABLE(array, small, uint32_t, uint32_t, 16);
+
 NF_QUEUE(16, waits)
 void net_recv(nf_pkt pkt)
 {

@@ -16,6 +16,7 @@ NF_TABLE(hash, stats, struct nf_flow, struct stat, 1024);
 NF_TABLE(hash, ports, uint8_t, uint16_t, 256);
 NF_TABLE(lpm, routes, nf_be32, uint32_t, 64);
 NF_BY_NUMBER
+NF_SHARED
 NF_TABLE(array, totals, uint32_t, uint64_t, 8);
 NF_BUF_TABLE(hash, messages, uint32_t, uint32_t, 16, 4096);
 

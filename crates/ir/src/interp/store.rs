@@ -50,6 +50,8 @@ pub struct Store {
     rows: Vec<TernaryRow>,
     /// Of a hash table: how many of the next insertions are refused, in place of what the capacity says.
     pub refusing: Option<u32>,
+    /// How many there are in front of these that are not.
+    pub accepting: u32,
     /// Of an LRU table: the keys that the next insertions evict, in place of what the capacity says.
     pub evicting: Option<VecDeque<Vec<u8>>>,
 }
@@ -66,6 +68,7 @@ impl Store {
             prefixes: BTreeMap::new(),
             rows: Vec::new(),
             refusing: None,
+            accepting: 0,
             evicting: None,
         }
     }
@@ -133,7 +136,9 @@ impl Store {
         }
         let mut evicted = None;
         if let (TableKind::Hash, Some(left)) = (self.kind, &mut self.refusing) {
-            if *left > 0 {
+            if self.accepting > 0 {
+                self.accepting -= 1;
+            } else if *left > 0 {
                 *left -= 1;
                 return Inserted::Full;
             }

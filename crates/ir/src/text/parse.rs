@@ -421,6 +421,7 @@ impl<'a> Parser<'a> {
             buf: None,
             max_replicas: None,
             by_number: false,
+            shared: false,
             span: Span::default(),
         };
         if !self.accept_word("capacity") {
@@ -434,6 +435,7 @@ impl<'a> Parser<'a> {
             table.max_replicas = Some(self.u32("a number of replicas")?);
         }
         table.by_number = self.accept_word("by_number");
+        table.shared = self.accept_word("shared");
         table.span = self.span()?;
         self.program.tables.push(table);
         Ok(())
@@ -489,7 +491,8 @@ impl<'a> Parser<'a> {
                 return Err(self.error_before(message));
             }
         };
-        self.program.events.push(Event { name, direction, params });
+        let zeros = if self.accept_word("zeros") { self.u32("the bytes of zeros")? } else { 0 };
+        self.program.events.push(Event { name, direction, params, zeros });
         Ok(())
     }
 

@@ -125,6 +125,9 @@ impl Printer<'_> {
         if table.by_number {
             put!(self, " by_number");
         }
+        if table.shared {
+            put!(self, " shared");
+        }
         put!(self, "{}\n", self.span(table.span));
     }
 
@@ -156,7 +159,8 @@ impl Printer<'_> {
             Direction::Out => "out",
             Direction::Internal => "internal",
         };
-        put!(self, "event {}({}) {direction}\n", declared(&event.name), params.join(", "));
+        let zeros = if event.zeros > 0 { format!(" zeros {}", event.zeros) } else { String::new() };
+        put!(self, "event {}({}) {direction}{zeros}\n", declared(&event.name), params.join(", "));
     }
 
     fn func(&mut self, func: &Func) {

@@ -162,6 +162,9 @@ fn check_tables(c: &mut Checker) {
         if table.by_number && table.kind != TableKind::Array {
             wrong.push(format!("the entries of {} tables have no numbers", table.kind.name()));
         }
+        if table.shared && (table.kind != TableKind::Array || table.buf.is_some()) {
+            wrong.push("only arrays without byte strings are memory that a program may map".to_string());
+        }
         if table.max_replicas == Some(0) {
             wrong.push("a table has at least one replica".to_string());
         }

@@ -316,6 +316,10 @@ fn declarations() {
             "program p ports 1 table t: lru[u8 -> u8] capacity 1 by_number",
             "the entries of lru tables have no numbers",
         ),
+        (
+            "program p ports 1 table t: lru[u8 -> u64] capacity 1 shared",
+            "only arrays without byte strings are memory that a program may map",
+        ),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 buf 65536", "at most 65535 bytes"),
         ("program p ports 1 table t: lpm[u8 -> u8] capacity 1 buf 1", "lpm tables have no byte strings"),
         ("program p ports 1 table t: hash[u8 -> u8] capacity 1 replicas 0", "at least one replica"),

@@ -167,7 +167,8 @@ fn stages(program: &Program, handler: HandlerId, work: &Work, choice: &Choice, c
     let down = project::downstream(&program, work, division);
     let (event_name, name) = stage_names(&program, handler);
     let params = down.params.clone();
-    let event = program.events.push(Event { name: event_name, direction: Direction::Internal, params });
+    let event =
+        program.events.push(Event { name: event_name, direction: Direction::Internal, params, zeros: 0 });
     program.handlers[handler].body = project::upstream(work, division, &down, event);
     let second = Handler { name, event, body: down.body, ..program.handlers[handler].clone() };
     let downstream = program.handlers.push(second);

@@ -97,15 +97,17 @@ impl View {
                     return None;
                 }
                 let per_event = edge.weight / stage.weight;
-                let bytes = link.byte * f64::from(edge.bytes);
+                let ends = [edge.from, edge.to].map(|stage| device(instance, partial.groups[stage]));
+                let carried = f64::from(edge.bytes - if ends[0] == ends[1] { 0 } else { edge.zeros });
+                let bytes = link.byte * carried;
                 if edge.from == s {
                     load.cycles += per_event * (link.send + bytes);
                 } else {
                     let order = if edge.reorder { link.reorder } else { 0.0 };
                     load.cycles += per_event * (link.receive + bytes + order);
                     incast.push((per_event * link.incast, edge.from));
-                    if device(instance, partial.groups[edge.from]) != group.device {
-                        view.wire_bits += edge.weight * 8.0 * (edge.wire_bytes + f64::from(edge.bytes));
+                    if ends[0] != ends[1] {
+                        view.wire_bits += edge.weight * 8.0 * (edge.wire_bytes + carried);
                     }
                 }
             }

@@ -4,6 +4,9 @@
 //! socket that wakes whoever sleeps and whose end says that the other is gone. The file outlives whoever is attached: what waits in
 //! it waits for the next one. The other side may write anything into the file at any time, so nothing that is read there is believed: positions and
 //! sizes are kept here, and an entry that makes no sense never comes.
+//!
+//! Tables that are `NF_SHARED` are maps of the kernel that can be mapped: whoever attaches gets their descriptors beside the file's, in the order of
+//! the program's tables, and the program goes on in the same memory.
 
 mod queue;
 
@@ -13,11 +16,12 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use nicforge_ir::{Output, Program};
+use nicforge_ir::{Output, Program, Table, TableId};
 
 use crate::fault::Fault;
 use crate::netns::LARGEST_FRAME;
-use crate::unix::{ListenError, SharedFile, listen, pass};
+use crate::unix::{ListenError, MOST_PASSED, SharedFile, listen, pass};
+use crate::xdp::Loaded;
 use queue::{Consumer, Memory, Producer};
 
 const NAME: &CStr = c"nicforge-host-side";
@@ -31,6 +35,8 @@ const MAGIC: u32 = 0x3141_464e;
 const SHARED: usize = 192;
 const UP_SLEEPS: usize = 64;
 const DOWN_SLEEPS: usize = 128;
+/// Where sizes of regions stand, behind how many there are.
+const REGIONS: usize = 24;
 /// What an entry holds.
 const MESSAGE: u8 = 0;
 const PACKET: u8 = 1;
@@ -38,8 +44,15 @@ const PACKET: u8 = 1;
 /// Why there is no socket for the host side.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    #[error("`{0}` has nothing for a host side: no `nf_host_msg`, `nf_to_host` or `host_send`")]
+    #[error("`{0}` has nothing for a host side: no `nf_host_msg`, `nf_to_host`, `host_send` or `NF_SHARED`")]
     Nothing(String),
+    #[error("`{program}` shares {count} regions, and a program that attaches maps {} at most", MOST_PASSED - 1)]
+    Regions { program: String, count: usize },
+    #[error(
+        "region `{0}` is in the process beside the kernel, where no program can map it: let the elements that use it run on the \
+         NIC side, or do not share it"
+    )]
+    Elsewhere(String),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error("make shared memory: {0}")]
@@ -99,7 +112,13 @@ pub struct HostSocket {
     up: Producer,
     down: Consumer,
     answer: u32,
+    regions: Vec<OwnedFd>,
     counts: AttachCounts,
+}
+
+/// Tables that programs which attach may map, in the order in which they get them.
+fn shared(program: &Program) -> impl Iterator<Item = (TableId, &Table)> {
+    program.tables.iter().filter(|(_, table)| table.shared)
 }
 
 impl HostSocket {
@@ -109,8 +128,12 @@ impl HostSocket {
     /// The program has no host side, the path is taken, or something is missing here.
     pub fn new(path: &Path, program: &Program) -> Result<HostSocket, AttachError> {
         let messages = Messages::of(program);
-        if messages == (Messages { message: 0, answer: 0, packets: false }) {
+        let count = shared(program).count();
+        if messages == (Messages { message: 0, answer: 0, packets: false }) && count == 0 {
             return Err(AttachError::Nothing(program.name.clone()));
+        }
+        if count >= MOST_PASSED {
+            return Err(AttachError::Regions { program: program.name.clone(), count });
         }
         let listener = listen(path)?;
         let frames = if messages.packets { LARGEST_FRAME as u32 } else { 0 };
@@ -122,6 +145,11 @@ impl HostSocket {
         for (at, word) in about.iter().enumerate() {
             memory.word(at * 4).store(*word, std::sync::atomic::Ordering::Relaxed);
         }
+        let sizes =
+            shared(program).map(|(_, table)| table.capacity.saturating_mul(program.size_of(table.value)));
+        for (at, word) in std::iter::once(count as u32).chain(sizes).enumerate() {
+            memory.word(REGIONS + at * 4).store(word, std::sync::atomic::Ordering::Relaxed);
+        }
         Ok(HostSocket {
             path: path.to_path_buf(),
             listener,
@@ -130,8 +158,25 @@ impl HostSocket {
             down: Consumer::new(SHARED + up, COUNT, down_bytes),
             memory,
             answer: messages.answer,
+            regions: Vec::new(),
             counts: AttachCounts::default(),
         })
+    }
+
+    /// Whoever attaches from now on gets the regions of a program that runs.
+    ///
+    /// # Errors
+    /// [`AttachError::Elsewhere`]: a region has no map.
+    pub fn share(&mut self, program: &Program, loaded: &Loaded) -> Result<(), AttachError> {
+        let artifact = loaded.artifact();
+        let copied = artifact.process.as_ref().map(|process| &process.copied[..]).unwrap_or_default();
+        let region = |(id, table): (TableId, &Table)| {
+            let maps = artifact.tables.iter().filter(|map| map.table == id && !copied.contains(&id));
+            let found = maps.filter_map(|map| loaded.map_fd(&map.map)).next();
+            found.ok_or_else(|| AttachError::Elsewhere(table.name.clone()))
+        };
+        self.regions = shared(program).map(region).collect::<Result<_, _>>()?;
+        Ok(())
     }
 
     /// What went through so far.
@@ -201,7 +246,8 @@ impl HostSocket {
         stream.set_nonblocking(true)?;
         let file: OwnedFd = self.memory.0.file()?;
         // The second byte makes it look at the queue, where something may have waited for it.
-        pass(stream, &[0], &file)?;
+        let files: Vec<&OwnedFd> = std::iter::once(&file).chain(&self.regions).collect();
+        pass(stream, &[0], &files)?;
         let mut stream = stream;
         stream.write_all(&[0])
     }

@@ -19,6 +19,7 @@ fn program() -> Program {
             buf,
             max_replicas: None,
             by_number: false,
+            shared: false,
             span,
         });
     };

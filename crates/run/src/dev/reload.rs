@@ -199,6 +199,9 @@ fn same_type(old: (&Program, Type), new: (&Program, Type)) -> bool {
 
 /// Whether equal tables are kept in maps of the same form.
 fn same_map(old: (&Program, &XdpTable), new: (&Program, &XdpTable)) -> bool {
-    let capacity = |(program, table): (&Program, &XdpTable)| program.tables[table.table].capacity;
-    capacity(old) == capacity(new) && old.1.shape == new.1.shape && old.1.buf == new.1.buf
+    let of = |(program, table): (&Program, &XdpTable)| {
+        let table = &program.tables[table.table];
+        (table.capacity, table.shared)
+    };
+    of(old) == of(new) && old.1.shape == new.1.shape && old.1.buf == new.1.buf
 }

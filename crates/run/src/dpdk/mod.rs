@@ -186,6 +186,13 @@ pub struct Departure {
     pub frame: Vec<u8>,
 }
 
+/// A new key that a table refused, and how many the same event had put into it before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub table: TableId,
+    pub inserted: u32,
+}
+
 /// What a run gave.
 #[derive(Clone, Debug, Default)]
 pub struct DpdkRun {
@@ -196,7 +203,7 @@ pub struct DpdkRun {
     /// By input event what its LRU tables evicted, where that is for the target to choose and to say.
     pub evicted: Option<Vec<Vec<Eviction>>>,
     /// By input event which of its hash tables refused new keys, where a table may do that before it is full.
-    pub refused: Option<Vec<Vec<TableId>>>,
+    pub refused: Option<Vec<Vec<Refusal>>>,
     /// Contents of all tables, shards merged.
     pub tables: BTreeMap<TableId, Vec<Entry>>,
     pub stats: DpdkStats,

@@ -9,7 +9,7 @@ use nicforge_ir::{
     Verified,
 };
 
-use super::{Departure, DpdkError, DpdkProgram, DpdkRun, Machine};
+use super::{Departure, DpdkError, DpdkProgram, DpdkRun, Machine, Refusal};
 use crate::control;
 
 /// Where a run differs from the interpreter.
@@ -168,9 +168,9 @@ fn leave_by_key(compiled: &Program, pipeline: &Pipeline) -> bool {
 const LEAST_TO_REFUSE: usize = 16;
 
 /// A refusal of a table that must have had room.
-fn unfounded(program: &Program, interp: &Interp, refused: &[TableId], event: usize) -> Option<Difference> {
-    refused.iter().find_map(|table| {
-        let entries = interp.dump(*table).map_or(0, |entries| entries.len());
+fn unfounded(program: &Program, interp: &Interp, refused: &[Refusal], event: usize) -> Option<Difference> {
+    refused.iter().find_map(|Refusal { table, inserted }| {
+        let entries = interp.dump(*table).map_or(0, |entries| entries.len()) + *inserted as usize;
         let def = &program.tables[*table];
         (entries < LEAST_TO_REFUSE.min(def.capacity as usize)).then(|| Difference::Interpreter {
             event,
@@ -179,7 +179,7 @@ fn unfounded(program: &Program, interp: &Interp, refused: &[TableId], event: usi
     })
 }
 
-/// Places where a program inserts into a table: what an event tries after a refusal is refused too, since a pipe's events use one key.
+/// Most insertions of an event into a table: what it tries after a refusal is refused too, in a pipe. The same place may insert several times.
 fn insertions(program: &Program, table: TableId) -> usize {
     let mut count = 0;
     for handler in program.handlers.values() {
@@ -188,8 +188,11 @@ fn insertions(program: &Program, table: TableId) -> usize {
             count += usize::from(body.insts[inst].op.effects().table_write == Some(table));
         });
     }
-    count
+    count * MOST_TIMES
 }
+
+/// How often one place inserts at most, in a pipe: its loops and events are written out.
+const MOST_TIMES: usize = 64;
 
 /// What of a run is not as the interpreter says. `program` is the interpreter's, `compiled` what ran in the pipeline.
 pub fn compare(
@@ -215,9 +218,11 @@ pub fn compare(
         }
         if let Some(refused) = &run.refused {
             found.extend(unfounded(program, &interp, &refused[i], i));
-            let all =
-                refused[i].iter().flat_map(|table| std::iter::repeat_n(*table, insertions(compiled, *table)));
+            let all = refused[i]
+                .iter()
+                .flat_map(|one| std::iter::repeat_n(one.table, insertions(compiled, one.table)));
             interp.refuse_next(&all.collect::<Vec<_>>());
+            refused[i].iter().for_each(|one| interp.refuse_behind(one.table, one.inserted));
         }
         let mut want = match interp.run_traced(event, &mut keys) {
             Ok(want) => want,

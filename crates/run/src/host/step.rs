@@ -27,6 +27,8 @@ pub enum StepEffect {
         event: EventId,
         message: u32,
         steer: u32,
+        /// See [`Stepper::count_zeros`].
+        zeros: u32,
         bytes: Option<u32>,
     },
     Send {
@@ -97,6 +99,17 @@ struct Slot {
     staged: Vec<u8>,
 }
 
+/// Places and sizes of an event's parameters, as generated code has them.
+fn places(program: &nicforge_ir::Program, event: EventId) -> Vec<(usize, usize)> {
+    let mut at = 0;
+    let place = |param: &nicforge_ir::Param| {
+        let size = if param.ty == Type::Packet { 8 } else { program.size_of(param.ty) as usize };
+        at += size;
+        (at - size, size)
+    };
+    program.events[event].params.iter().map(place).collect()
+}
+
 /// What the hooks see.
 struct State {
     messages: Vec<Message>,
@@ -105,6 +118,8 @@ struct State {
     effects: Vec<StepEffect>,
     /// By event: place of the bytes to hash, or of a number.
     steer: Vec<Option<(usize, usize, bool)>>,
+    /// By event: places and sizes of byte strings.
+    strings: Vec<Vec<(usize, usize)>>,
     reasons: u32,
     /// Of the message that runs.
     time_ns: u64,
@@ -148,6 +163,7 @@ impl Stepper {
             free_slots: Vec::new(),
             effects: Vec::new(),
             steer: vec![None; events],
+            strings: vec![Vec::new(); events],
             reasons: program.artifact.reasons.len() as u32 - 1,
             time_ns: 0,
             seed: 0,
@@ -189,10 +205,17 @@ impl Stepper {
         param: usize,
         number: bool,
     ) {
-        let size = |ty| if ty == Type::Packet { 8 } else { program.size_of(ty) as usize };
-        let params = &program.events[event].params;
-        let at = params.iter().take(param).map(|p| size(p.ty)).sum();
-        self.state.steer[event.as_u32() as usize] = params.get(param).map(|p| (at, size(p.ty), number));
+        self.state.steer[event.as_u32() as usize] =
+            places(program, event).get(param).map(|(at, size)| (*at, *size, number));
+    }
+
+    /// From now on internal events come with the zeros at the ends of their byte strings.
+    pub fn count_zeros(&mut self, program: &Verified<nicforge_ir::Program>) {
+        for (event, data) in &program.events {
+            let places = places(program, event).into_iter().zip(&data.params);
+            self.state.strings[event.as_u32() as usize] =
+                places.filter(|(_, param)| program.is_string(param.ty)).map(|(place, _)| place).collect();
+        }
     }
 
     /// A frame that came in by a port, as a message.
@@ -521,7 +544,10 @@ unsafe extern "C" fn generate(env: *mut Env, event: u32, params: *const c_void, 
         let steer = steer.map_or(0, |(b, number)| if number { io::number(b) } else { io::hash(0, b) });
         let bytes = packet.map(|packet| packet.end.offset_from(packet.data) as u32 + packet.staged_len);
         let event = EventId::from_u32(event);
-        state.effects.push(StepEffect::Generate { event, message, steer, bytes });
+        let strings = state.strings[event.as_u32() as usize].iter();
+        let params = &state.messages[message as usize].params;
+        let zeros = strings.filter_map(|(at, size)| params.get(*at..at + size)).map(io::string_zeros).sum();
+        state.effects.push(StepEffect::Generate { event, message, steer, zeros, bytes });
     }
 }
 

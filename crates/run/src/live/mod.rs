@@ -26,7 +26,7 @@ use libbpf_rs::MapCore as _;
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{Input, InputEvent, Output, Program};
 
-pub use report::{LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip};
+pub use report::{Crossed, LiveError, LiveOutputs, LiveReport, LiveRun, StageReport, Streams, Trip};
 pub use verify::{Difference, differences};
 
 use crate::compile::{Mode, compile_bpf};
@@ -451,6 +451,7 @@ impl<'a> Run<'a> {
         self.report.unaccounted = self.ended.saturating_sub(self.report.dropped() + self.report.host_packets);
         if let Some(stages) = &self.session.stages {
             self.report.stages = stages.report(loaded)?;
+            self.report.crossed = stages.crossed(loaded);
         }
         let refused = loaded.refused().into_iter().zip(&self.refused_before);
         self.report.refused = refused.map(|((table, count), before)| (table, count - before)).collect();

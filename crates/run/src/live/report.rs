@@ -71,6 +71,22 @@ pub struct StageReport {
     pub ns_per_packet: f64,
 }
 
+/// Events that went to a program's process and came back, and the bytes of their values: not of packets, nor of what tells events apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crossed {
+    pub up: (u64, u64),
+    pub back: (u64, u64),
+}
+
+impl Crossed {
+    pub(super) fn since(self, before: Crossed) -> Crossed {
+        let less = |now: (u64, u64), before: (u64, u64)| {
+            (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
+        };
+        Crossed { up: less(self.up, before.up), back: less(self.back, before.back) }
+    }
+}
+
 /// Numbers of a live run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveReport {
@@ -94,6 +110,8 @@ pub struct LiveReport {
     pub unaccounted: u64,
     /// Stages of a planned program, in order; last what spreads packets over replicas of the first, if it has several.
     pub stages: Vec<StageReport>,
+    /// What went between the kernel and the program's process, if it has one.
+    pub crossed: Option<Crossed>,
     /// Inserts that full tables refused during this run.
     pub refused: Vec<(TableId, u64)>,
     /// Wall time from the first event to the last output.

@@ -4,7 +4,7 @@
 //! verdicts of all stages less the packets handed on are as many as came in. A packet that a full queue turned away
 //! is never done; the kernel's tracepoint says how many those are.
 
-use super::report::StageReport;
+use super::report::{Crossed, StageReport};
 use crate::netns::XdpStats;
 use crate::xdp::{Loaded, RunCount, RunStats, StageCount, XdpError};
 
@@ -23,6 +23,7 @@ pub(super) struct Stages {
     runs_before: Vec<RunCount>,
     drops_before: Vec<Vec<u64>>,
     turned_before: Vec<u64>,
+    crossed_before: Crossed,
 }
 
 impl Stages {
@@ -33,6 +34,7 @@ impl Stages {
             runs_before: Vec::new(),
             drops_before: Vec::new(),
             turned_before: Vec::new(),
+            crossed_before: Crossed::default(),
         })
     }
 
@@ -42,7 +44,13 @@ impl Stages {
         self.runs_before = loaded.stage_runs()?;
         self.drops_before = loaded.stage_drops();
         self.turned_before = loaded.turned_away();
+        self.crossed_before = crossed(loaded).unwrap_or_default();
         Ok(())
+    }
+
+    /// What went to the program's process and back since then.
+    pub(super) fn crossed(&self, loaded: &Loaded) -> Option<Crossed> {
+        Some(crossed(loaded)?.since(self.crossed_before))
     }
 
     /// What the stages did since the run began.
@@ -95,6 +103,10 @@ impl Stages {
         };
         list.iter().map(one).collect::<Vec<_>>().join("; ")
     }
+}
+
+fn crossed(loaded: &Loaded) -> Option<Crossed> {
+    loaded.process().map(|process| process.shared.counts().crossed)
 }
 
 /// Verdicts on packets that are done, all stages together, in place of those the interfaces counted.

@@ -32,6 +32,7 @@ use nicforge_ir::{
 };
 
 use crate::host::{HostError, HostProgram, Stepper, Watch, fresh_dir};
+use crate::live::Crossed;
 use crate::shards::{Parts, Place};
 use crate::unix::Event;
 use crate::xdp::{StageCount, XdpError};
@@ -119,6 +120,7 @@ pub(crate) struct Counts {
     pub runs: Vec<u64>,
     /// Events that came from the NIC side or another thread, by edge.
     pub arrived: Vec<u64>,
+    pub crossed: Crossed,
 }
 
 impl Counts {
@@ -135,6 +137,11 @@ impl Counts {
         self.busy_ns += other.busy_ns;
         self.runs.iter_mut().zip(&other.runs).for_each(|(all, one)| *all += one);
         self.arrived.iter_mut().zip(&other.arrived).for_each(|(all, one)| *all += one);
+        for (all, one) in
+            [(&mut self.crossed.up, other.crossed.up), (&mut self.crossed.back, other.crossed.back)]
+        {
+            *all = (all.0 + one.0, all.1 + one.1);
+        }
     }
 }
 

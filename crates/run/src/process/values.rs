@@ -42,9 +42,18 @@ impl Edge {
         Edge { lies: lies.clone(), params, packet_at, size: at.max(1) }
     }
 
-    /// Bytes of the values; a recorded run has the trip behind them.
-    pub fn bytes(&self, recorded: bool) -> usize {
-        self.lies.size as usize + if recorded { 8 } else { 0 }
+    /// Bytes of the values, of whose byte strings so many words cross; a recorded run has the trip among them.
+    pub fn bytes(&self, recorded: bool, words: usize) -> usize {
+        self.lies.size as usize + if recorded { 8 } else { 0 } + 8 * words
+    }
+
+    /// Words of 8 bytes of each byte string up to the last that is not zero.
+    fn used(&self, params: &[u8]) -> Vec<usize> {
+        let of = |&(param, bytes): &(usize, u32)| {
+            let string = &params[self.params[param].0..][..bytes as usize];
+            string.iter().rposition(|byte| *byte != 0).map_or(0, |last| last / 8 + 1)
+        };
+        self.lies.strings.iter().map(of).collect()
     }
 
     /// Reads what came from the kernel: values, and the frame with what waits in front of it. None if it is too short.
@@ -63,6 +72,18 @@ impl Edge {
             let (to, size) = self.params[*param];
             let from = values.get(*at as usize..(*at + *bytes) as usize)?;
             passage.params.get_mut(to..to + size)?.copy_from_slice(from);
+        }
+        let mut from = self.bytes(recorded, 0);
+        for (number, (param, bytes)) in self.lies.strings.iter().enumerate() {
+            let words = usize::from(*values.get(self.lies.words? as usize + number)?);
+            let string = values.get(from..from + 8 * words)?;
+            let (to, bytes) = (self.params[*param].0, *bytes as usize);
+            let (string, rest) = string.split_at_checked(bytes).unwrap_or((string, &[]));
+            if rest.len() >= 8 {
+                return None;
+            }
+            passage.params[to..to + string.len()].copy_from_slice(string);
+            from += 8 * words;
         }
         passage.time_ns = self.lies.now.map_or(Some(0), long)?;
         passage.seed = self.lies.seed.map_or(Some(0), long)?;
@@ -85,9 +106,10 @@ impl Edge {
     }
 
     /// Appends what goes to the kernel: values, what waits in front of the frame, and the frame; where no packet goes along,
-    /// zeroes, since the kernel keeps an Ethernet header's bytes.
-    pub fn write(&self, passage: &Passage, trip: Option<Trip>, to: &mut Vec<u8>) {
+    /// zeroes, since the kernel keeps an Ethernet header's bytes. Gives the bytes of the values.
+    pub fn write(&self, passage: &Passage, trip: Option<Trip>, to: &mut Vec<u8>) -> usize {
         let start = to.len();
+        let used = self.used(&passage.params);
         to.resize(start + self.lies.size as usize, 0);
         let values = &mut to[start..];
         let mut put = |at: Option<u32>, bytes: &[u8]| {
@@ -105,6 +127,11 @@ impl Edge {
         put(self.lies.now, &passage.time_ns.to_le_bytes());
         put(self.lies.seed, &passage.seed.to_le_bytes());
         put(self.lies.draws, &(passage.draws as u32).to_le_bytes());
+        if let Some(at) = self.lies.words {
+            for (number, words) in (0..).zip(&used) {
+                put(Some(at + number), &[*words as u8]);
+            }
+        }
         if let Some(packet) = &passage.packet {
             put(self.lies.in_port, &packet.in_port.to_le_bytes());
             put(self.lies.staged, &(packet.staged.len() as u32).to_le_bytes());
@@ -116,6 +143,13 @@ impl Edge {
             to.extend(trip.number.to_le_bytes());
             to.extend(trip.route.to_le_bytes());
         }
+        for ((param, bytes), words) in self.lies.strings.iter().zip(used) {
+            let end = to.len() + 8 * words;
+            let string = &passage.params[self.params[*param].0..][..*bytes as usize];
+            to.extend(&string[..string.len().min(8 * words)]);
+            to.resize(end, 0);
+        }
+        let size = to.len() - start;
         match &passage.packet {
             Some(packet) => {
                 to.extend(&packet.staged);
@@ -123,6 +157,7 @@ impl Edge {
             }
             None => to.extend([0; 14]),
         }
+        size
     }
 
     /// The replica that an event goes to, as the kernel's senders choose it; none: any.
@@ -183,6 +218,8 @@ reason \"done\"
             cursor: if carried { XdpCursor::Carried(20) } else { XdpCursor::At(14) },
             steer: Some((1, XdpSteer::Integer)),
             size: 32,
+            words: None,
+            strings: Vec::new(),
             packet: true,
         };
         Edge::new(&program, &lies)
@@ -200,9 +237,44 @@ reason \"done\"
             let mut bytes = Vec::new();
             edge.write(&passage, Some(trip), &mut bytes);
             assert_eq!(bytes[..4], 3u32.to_le_bytes());
-            let (values, frame) = bytes.split_at(edge.bytes(true));
+            let (values, frame) = bytes.split_at(edge.bytes(true, 0));
             assert_eq!(edge.read(values, true, Some((0, frame))), Some((passage, trip)));
         }
+    }
+
+    /// `go` with a string of 20 bytes behind what the edge above has.
+    fn with_string() -> Edge {
+        let program = PROGRAM
+            .replace("port: u16", "port: u16, text: u8[20]")
+            .replace(", text: u8[20]) {", ", %text: u8[20]) {");
+        let program = text::parse(&program).unwrap();
+        let mut lies = edge(true).lies;
+        (lies.event, lies.words, lies.strings) =
+            (program.event_named("go").unwrap(), Some(30), vec![(3, 20)]);
+        Edge::new(&program, &lies)
+    }
+
+    #[test]
+    fn of_strings_only_words_that_count_cross() {
+        let edge = with_string();
+        for length in 0..=20 {
+            let mut params = vec![0; 14];
+            params.extend((0..20).map(|at| u8::from(at < length) * (at + 1)));
+            let packet = Underway { in_port: 0, frame: vec![7; 60], cursor: 14, staged: Vec::new() };
+            let passage = Passage { params, packet: Some(packet), time_ns: 9, seed: 0, draws: 0 };
+            let mut bytes = Vec::new();
+            let size = edge.write(&passage, None, &mut bytes);
+            assert_eq!(size, 32 + usize::from(length).next_multiple_of(8));
+            let (values, frame) = bytes.split_at(size);
+            let (read, _) = edge.read(values, false, Some((0, frame))).unwrap();
+            assert_eq!(read, passage);
+            assert!(size == 32 || edge.read(&values[..size - 1], false, Some((0, frame))).is_none());
+        }
+        let mut values = vec![0; 64];
+        values[30] = 4;
+        assert_eq!(edge.read(&values, false, Some((0, &[0; 60]))), None, "more words than the string has");
+        values[30] = 255;
+        assert_eq!(edge.read(&values, false, Some((0, &[0; 60]))), None);
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl Worker<'_> {
     /// Takes in everything that is there; returns how much that was.
     fn receive(&mut self) -> usize {
         let (merge, shared, part) = (&mut self.merge, self.shared, self.part);
-        let mut count = 0;
+        let (mut count, mut values) = (0, 0);
         let edge_of = |event: u32| shared.edges.iter().position(|edge| edge.lies.event.as_u32() == event);
         let word = |bytes: &[u8], at: usize| {
             Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
@@ -221,14 +221,16 @@ impl Worker<'_> {
         for (port, sockets) in (0u32..).zip(&mut self.kernel.sockets) {
             for socket in sockets {
                 count += socket.receive(|front, frame| {
-                    let read = || {
+                    let mut read = || {
                         let end = front.len().checked_sub(8)?;
                         let (order, event) = (word(front, end)?, word(front, end + 4)?);
-                        let edge = edge_of(event)?;
-                        let start = end.checked_sub(shared.edges[edge].bytes(shared.recorded))?;
+                        let edge = edge_of(event & 0xffff)?;
+                        let words = (event >> 16) as usize;
+                        let start = end.checked_sub(shared.edges[edge].bytes(shared.recorded, words))?;
                         let packet = Some((port, frame));
                         let (passage, trip) =
                             shared.edges[edge].read(&front[start..end], shared.recorded, packet)?;
+                        values += (end - start) as u64;
                         Some((order, Arrival { edge, passage, trip }))
                     };
                     match read() {
@@ -239,10 +241,11 @@ impl Worker<'_> {
             }
         }
         count += self.kernel.events.drain(|record| {
-            let read = || {
+            let mut read = || {
                 let (event, order) = (word(record, 0)?, word(record, 4)?);
                 let edge = edge_of(event)?;
                 let (passage, trip) = shared.edges[edge].read(record.get(8..)?, shared.recorded, None)?;
+                values += record.len() as u64 - 8;
                 Some((order, Arrival { edge, passage, trip }))
             };
             match read() {
@@ -250,6 +253,10 @@ impl Worker<'_> {
                 None => lock(&part.counts).unsent += 1,
             }
         });
+        if count > 0 {
+            let up = &mut lock(&part.counts).crossed.up;
+            *up = (up.0 + count as u64, up.1 + values);
+        }
         count
     }
 
@@ -360,18 +367,20 @@ impl Worker<'_> {
         let replica =
             edge.replica(&passage.params, stage.replicas).unwrap_or(self.turn % stage.replicas.max(1));
         let cpu = self.kernel.cpus.get((stage.first + replica) as usize).copied().unwrap_or(0);
-        let size = edge.bytes(self.shared.recorded) as u32;
-        let mut frame = Vec::with_capacity(HEAD + size as usize + 64);
-        for word in [edge.lies.stage as u32, cpu, size] {
+        let mut frame = Vec::with_capacity(HEAD + edge.bytes(self.shared.recorded, 0) + 64);
+        for word in [edge.lies.stage as u32, cpu, 0] {
             frame.extend(word.to_le_bytes());
         }
         let trip = Trip { route: trip.route.wrapping_mul(67).wrapping_add(replica + 1), ..trip };
-        edge.write(passage, self.shared.recorded.then_some(trip), &mut frame);
+        let size = edge.write(passage, self.shared.recorded.then_some(trip), &mut frame) as u32;
+        frame[HEAD - 4..HEAD].copy_from_slice(&size.to_le_bytes());
         if frame.len() > LARGEST_FRAME {
             counts.unsent += 1;
             return None;
         }
         counts.values_back += u64::from(passage.packet.is_none());
+        let back = &mut counts.crossed.back;
+        *back = (back.0 + 1, back.1 + u64::from(size));
         Some(frame)
     }
 

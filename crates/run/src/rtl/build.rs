@@ -36,6 +36,8 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_pipe_hash_port.sv",
     "nf_pipe_lpm.sv",
     "nf_pipe_parts.sv",
+    "nf_pipe_ternary.sv",
+    "nf_pipe_lock.sv",
     "nf_byte_store.sv",
     "nf_line_sum.sv",
     "nf_prefix_sum.sv",

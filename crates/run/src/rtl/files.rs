@@ -6,7 +6,7 @@ use nicforge_codegen::rtl::{RtlArtifact, kind};
 use nicforge_ir::{Entry, Eviction, Input, InputEvent, Match, Output, Program, ReasonId, TableId, TableKind};
 
 use super::RtlStats;
-use crate::dpdk::Departure;
+use crate::dpdk::{Departure, Refusal};
 
 /// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes, and cycles from a change to its record.
 pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
@@ -108,7 +108,7 @@ pub struct Outputs {
     /// What LRU tables of a pipe evicted, by event.
     pub evicted: Vec<Vec<Eviction>>,
     /// Tables of a pipe that refused an insertion, by event.
-    pub refused: Vec<Vec<TableId>>,
+    pub refused: Vec<Vec<Refusal>>,
 }
 
 /// Reads what events led to.
@@ -125,7 +125,8 @@ pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Out
         if what == 0 {
             let table = TableId::from_u32(number as u32);
             if bytes.is_empty() {
-                refused.get_mut(event).ok_or("a refusal of an unknown event")?.push(table);
+                let one = Refusal { table, inserted: (number >> 32) as u32 };
+                refused.get_mut(event).ok_or("a refusal of an unknown event")?.push(one);
             } else {
                 let eviction = Eviction { table, key: bytes };
                 evicted.get_mut(event).ok_or("an eviction by an unknown event")?.push(eviction);

@@ -20,7 +20,9 @@ impl<'p> Compiled<'p> {
     pub fn new(program: &'p Verified<Program>, keep: bool) -> Result<Compiled<'p>, HostError> {
         let options = HostOptions { watch: Watch::Counts, ..HostOptions::default() };
         let built = HostProgram::build_with(program, options)?;
-        Ok(Compiled { program, stepper: Stepper::new(built, keep) })
+        let mut stepper = Stepper::new(built, keep);
+        stepper.count_zeros(program);
+        Ok(Compiled { program, stepper })
     }
 
     /// The program with its tables and outputs.
@@ -65,8 +67,8 @@ impl Handlers for Compiled<'_> {
 
 fn effect(effect: &StepEffect) -> Effect {
     match *effect {
-        StepEffect::Generate { event, message, steer, bytes } => {
-            Effect::Generate { event, message: Message(message), steer, bytes }
+        StepEffect::Generate { event, message, steer, bytes, zeros } => {
+            Effect::Generate { event, message: Message(message), steer, bytes, zeros }
         }
         StepEffect::Send { port, bytes } => Effect::Send { port, bytes },
         StepEffect::Drop { reason } => Effect::Drop { reason },

@@ -58,6 +58,7 @@ fn target() -> Target {
         buf: None,
         max_replicas: None,
         by_number: false,
+        shared: false,
         span,
     });
     Target { program, entries: Memory(BTreeMap::new()), stopped: false }

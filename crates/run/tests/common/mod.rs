@@ -52,6 +52,7 @@ fn table(program: &mut Program, name: &str, kind: TableKind, types: (Type, Type)
         buf: None,
         max_replicas: None,
         by_number: false,
+        shared: false,
         span,
     })
 }
@@ -77,6 +78,7 @@ pub fn fixture() -> Fixture {
         name: name.into(),
         direction: Direction::In,
         params: vec![Param { name: "x".into(), ty, borrowed: false }],
+        zeros: 0,
     };
     let events =
         [p.events.push(event("net_recv", Type::Packet)), p.events.push(event("host_send", Type::U64))];

@@ -25,8 +25,8 @@ impl Engine<'_> {
             let Some(effect) = context.effects.get(context.done as usize).copied() else { break };
             context.done += 1;
             match effect {
-                Effect::Generate { event, message, steer, bytes } => {
-                    let item = self.route(event.as_u32(), message, steer, bytes, root, stage, unit);
+                Effect::Generate { event, message, steer, bytes, zeros } => {
+                    let item = self.route(event.as_u32(), message, steer, (bytes, zeros), root, stage, unit);
                     if !self.send(item, number, stage)? {
                         self.contexts[number as usize].done -= 1;
                         return Ok(());
@@ -74,7 +74,7 @@ impl Engine<'_> {
         event: u32,
         message: Message,
         steer: u32,
-        bytes: Option<u32>,
+        (bytes, zeros): (Option<u32>, u32),
         root: u32,
         stage: usize,
         unit: u32,
@@ -88,7 +88,7 @@ impl Engine<'_> {
             }
             _ => unit,
         };
-        Item { message, root, unit, event, bytes: bytes.unwrap_or(0), from: stage as u32 }
+        Item { message, root, unit, event, bytes: bytes.unwrap_or(0), zeros, from: stage as u32 }
     }
 
     /// Sends an event to a unit; whether it could be.
@@ -125,7 +125,7 @@ impl Engine<'_> {
         }
         let mut arrives = self.now + link.latency_ps;
         if let Some((way, bytes)) = link.crosses {
-            arrives = self.cross(way, bytes + item.bytes) + link.latency_ps;
+            arrives = self.cross(way, bytes.saturating_sub(item.zeros) + item.bytes) + link.latency_ps;
         }
         self.roots[item.root as usize].live += 1;
         self.more(item.root, to.stage);

@@ -56,6 +56,9 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let attach = args.host_socket.as_ref().map(|path| HostSocket::new(path, source));
     let mut attach = attach.transpose().map_err(|e| Failure::of(e.fault(), e))?;
     let mut session = start(args, loaded, runtime)?;
+    if let Some(socket) = &mut attach {
+        socket.share(source, session.loaded()).map_err(|e| Failure::of(e.fault(), e))?;
+    }
     no_color();
     let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
     errln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));

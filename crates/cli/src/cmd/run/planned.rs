@@ -2,7 +2,7 @@
 
 use nicforge_ir::InputEvent;
 use nicforge_run::compile::Mode;
-use nicforge_run::live::{LiveOutputs, StageReport};
+use nicforge_run::live::{Crossed, LiveOutputs, StageReport};
 use serde_json::{Value, json};
 
 use super::summary::Promised;
@@ -61,10 +61,23 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     if args.json {
         let mut value = summary.json(source);
         value["stages"] = stages.iter().map(stage_json).collect();
+        if let Some(Crossed { up, back }) = result.report.crossed {
+            let way = |(entries, bytes): (u64, u64)| json!({ "entries": entries, "bytes": bytes });
+            value["link"] = json!({ "to_process": way(up), "to_kernel": way(back) });
+        }
         outln!("{value:#}");
     } else {
         summary.show(source, false, args.metrics);
         print_stages(stages);
+        if let Some(Crossed { up, back }) = result.report.crossed {
+            outln!(
+                "to the process: {} entries with {} bytes of values; back: {} with {}",
+                up.0,
+                up.1,
+                back.0,
+                back.1
+            );
+        }
     }
     if args.hold {
         control::hold(source, &mut tables, summary.clone())?;

@@ -37,6 +37,7 @@ enum Form<'a> {
     Other,
 }
 
+#[derive(Clone)]
 pub struct Arrivals<'a> {
     wires: HashMap<&'a str, &'a Wire>,
     numbers: HashMap<String, u32>,
@@ -45,11 +46,17 @@ pub struct Arrivals<'a> {
     cuts: Vec<Vec<Cut>>,
     /// Stages from a wire's value, a question to a module beside the pipe, to the wire, its answer.
     answers: HashMap<String, u32>,
+    /// The first stage in which these may be asked.
+    pub earliest: u32,
 }
 
 impl<'a> Arrivals<'a> {
-    pub fn new(wires: HashMap<&'a str, &'a Wire>, answers: HashMap<String, u32>) -> Arrivals<'a> {
-        Arrivals { wires, numbers: HashMap::new(), times: Vec::new(), cuts: Vec::new(), answers }
+    pub fn new(
+        wires: HashMap<&'a str, &'a Wire>,
+        answers: HashMap<String, u32>,
+        earliest: u32,
+    ) -> Arrivals<'a> {
+        Arrivals { wires, numbers: HashMap::new(), times: Vec::new(), cuts: Vec::new(), answers, earliest }
     }
 
     fn number(&mut self, name: &str) -> u32 {
@@ -133,7 +140,7 @@ impl<'a> Arrivals<'a> {
         let operands: Vec<u32> = used(&wire.value).map(|name| self.numbers[name]).collect();
         let stage = operands.iter().map(|operand| self.at(*operand).0).max().unwrap_or(0);
         if let Some(stages) = self.answers.get(&wire.name) {
-            self.times[number as usize] = Some((stage + stages, 0));
+            self.times[number as usize] = Some((stage.max(self.earliest) + stages, 0));
             return;
         }
         let form = form(wire);
@@ -319,7 +326,7 @@ mod tests {
 
     fn times(wires: &[Wire], wanted: &[&str]) -> Vec<Time> {
         let mut arrivals =
-            Arrivals::new(wires.iter().map(|wire| (wire.name.as_str(), wire)).collect(), HashMap::new());
+            Arrivals::new(wires.iter().map(|wire| (wire.name.as_str(), wire)).collect(), HashMap::new(), 0);
         wanted.iter().map(|name| arrivals.time(name)).collect()
     }
 

@@ -6,7 +6,9 @@
 //!
 //! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
 //! for no other one behind that. So nobody needs to know whether two keys are the same. Keys of an array whose `range`s do not meet never
-//! are the same: entries of all of them may change.
+//! are the same: entries of all of them may change. Of an array or a hash table for which that is not enough keys are asked for in
+//! turn: each finds what was changed under those before it, so keys have an order in which every way asks for them. What an event inserts
+//! into such a table after a refusal is refused too, so that simulators can say which insertions these are.
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
 //!
@@ -193,6 +195,8 @@ pub struct Access {
     pub changes: Vec<Change>,
     /// Conditions under which an insertion is refused.
     pub refused: Vec<String>,
+    /// Of tables that hash and are asked in turn, those under which one is made.
+    pub inserted: Vec<String>,
     /// Conditions under which an entry is used, which says what is evicted.
     pub uses: Vec<String>,
     /// Tables that nothing changes have a lookup for every key.
@@ -218,6 +222,9 @@ pub struct Dag<'a, 'b> {
     made: HashMap<(u32, String), String>,
     /// Names of wires that depend on entries of tables that are changed.
     stateful: BTreeSet<String>,
+    /// Tables whose keys are asked for in turn, by number, and one for which that would help.
+    pub in_turn: BTreeSet<usize>,
+    pub again: Option<usize>,
 }
 
 struct LoopFrame {
@@ -254,8 +261,8 @@ pub struct Walk<'a, 'b, 'c> {
     received: u32,
     /// The ways that handlers' ends are reached by, and what there is then; the first one that was taken counts, the last one is what remains.
     ended: Vec<(Way, Slots)>,
-    /// The greatest number that a value is here: each way gives it a constant, or a condition on the way says so.
-    most: HashMap<ValueId, u64>,
+    /// Between which numbers a value lies here: each way gives it a constant, or a condition on the way says so.
+    bounds: HashMap<ValueId, Range>,
     /// Where the op that is looked at comes from.
     span: Span,
 }
@@ -287,6 +294,8 @@ impl<'a, 'b> Dag<'a, 'b> {
             notes: HashMap::new(),
             made: HashMap::new(),
             stateful: BTreeSet::new(),
+            in_turn: BTreeSet::new(),
+            again: None,
         }
     }
 }
@@ -312,7 +321,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             waiting: VecDeque::new(),
             received: 0,
             ended: Vec::new(),
-            most: HashMap::new(),
+            bounds: HashMap::new(),
             span,
         };
         let way = mark(if message { "for_message" } else { "for_frame" });
@@ -491,9 +500,10 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             return;
         }
         let numbers: Option<Vec<u64>> = from.iter().map(|(_, known)| known.number).collect();
-        match numbers.and_then(|numbers| numbers.into_iter().max()) {
-            Some(most) => self.most.insert(target, most),
-            None => self.most.remove(&target),
+        let ends = |numbers: Vec<u64>| Some((*numbers.iter().min()?, *numbers.iter().max()?));
+        match numbers.and_then(ends) {
+            Some(range) => self.bounds.insert(target, range),
+            None => self.bounds.remove(&target),
         };
         let first = &from[0].1;
         if from.iter().all(|(_, known)| known == first) || from.len() == 1 {

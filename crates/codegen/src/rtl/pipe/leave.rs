@@ -26,9 +26,13 @@ pub struct Commit {
     /// Of LRU tables: the entry is used, if it is there.
     pub used: Option<String>,
     pub refused: String,
+    /// Of tables that hash and are asked in turn: how many insertions are made, of 8 bits.
+    pub inserted: Option<String>,
     /// Stage in which entries are there, and stage in which they are changed.
     pub first: u32,
     pub last: u32,
+    /// Where ports take turns: stages from one's to the next one's; else 0.
+    pub pace: u32,
 }
 
 impl Commit {
@@ -36,6 +40,27 @@ impl Commit {
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
+    /// The stage in which a port's entry is changed.
+    pub fn changed(&self, port: usize) -> u32 {
+        self.last + self.pace * port as u32
+    }
+
+    /// The last such stage.
+    pub fn end(&self) -> u32 {
+        self.changed(self.ends.len() - 1)
+    }
+
+    /// Cycles in which no other packet may ask for what this one does.
+    pub fn cycles(&self) -> u32 {
+        (self.last - self.first + 1).max(self.pace * self.ends.len() as u32)
+    }
+
+    /// What decides about the change of a port's entry.
+    pub fn deciding_at(&self, port: usize) -> impl Iterator<Item = &String> {
+        let value = if self.values.len() > 1 { port } else { 0 };
+        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(&self.used)
     }
 
     /// What decides about the change.
@@ -79,7 +104,7 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
         let refused = some("refused", access.refused.clone());
         let used = (!access.uses.is_empty()).then(|| some("used", access.uses.clone()));
         let sets: Vec<Vec<Change>> = match dag.tables[table].kind {
-            TableKind::Array => {
+            _ if dag.tables[table].kind == TableKind::Array || dag.in_turn.contains(&table) => {
                 let of = |port: usize| {
                     let here = |change: &&Change| ports.of_key(table, change.key) == port;
                     access.changes.iter().filter(here).cloned().collect()
@@ -95,7 +120,23 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
                 add("new_entry", width, value, delay)
             })
             .collect();
-        list.push(Commit { table, writes, deletes, ends, values, used, refused, first: 0, last: 0 });
+        let inserted = (!access.inserted.is_empty()).then(|| {
+            let terms: Vec<String> = access.inserted.iter().map(|one| format!("{{7'd0, {one}}}")).collect();
+            add("inserted", 8, terms.join(" + "), timing::carry(8) * terms.len() as u32 / 2)
+        });
+        list.push(Commit {
+            table,
+            writes,
+            deletes,
+            ends,
+            values,
+            used,
+            refused,
+            inserted,
+            first: 0,
+            last: 0,
+            pace: 0,
+        });
     }
     list
 }

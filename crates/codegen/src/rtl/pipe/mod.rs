@@ -2,21 +2,24 @@
 //!
 //! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
 //! changed and sent (`several`, if that is more than one thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
-//! are what stands around it. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
+//! are what stands around it. `gate` is where packets wait, if a table is changed later than it is read. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
 //! programs for which that cannot be done run on an engine.
 
 mod arrival;
 pub mod dag;
 mod exclusive;
+mod gate;
 mod leave;
 mod order;
-mod ports;
+pub mod ports;
 pub mod print;
 pub mod schedule;
 mod several;
 mod tables;
 pub mod top;
 mod tournament;
+
+use std::collections::BTreeSet;
 
 use nicforge_ir::{Direction, Handler, Program};
 
@@ -28,9 +31,22 @@ use super::tables::TableForm;
 use crate::c::names::Names;
 
 /// The pipe of a program, or why there is none.
-pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Names) -> Result<Pipe, NoPipe> {
+pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) -> Result<Pipe, NoPipe> {
     let tables: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
-    let mut dag = Dag::new(program, bits, &tables);
+    let mut in_turn = BTreeSet::new();
+    loop {
+        let mut dag = Dag::new(program, bits, &tables);
+        dag.in_turn.clone_from(&in_turn);
+        match attempt(&mut dag, names.clone()) {
+            // Of this table a packet needs several entries one behind the other.
+            Err(_) if dag.again.is_some_and(|table| in_turn.insert(table)) => {}
+            found => return found,
+        }
+    }
+}
+
+fn attempt(dag: &mut Dag, mut names: Names) -> Result<Pipe, NoPipe> {
+    let (program, bits) = (dag.program, dag.bits);
     let mut message_bytes = None;
     let mut constants = Vec::new();
     // Internal events are handled with those that lead to them.
@@ -42,7 +58,7 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], mut names: Nam
             message_bytes = Some(params.iter().map(|param| bits.bytes(param.ty)).sum::<u32>());
         }
         let low = Lower::new(bits, &handler.body, names);
-        let mut low = Walk::handler(&mut dag, low, &handler.body, message)?;
+        let mut low = Walk::handler(dag, low, &handler.body, message)?;
         constants.append(&mut low.declared);
         names = low.names;
     }

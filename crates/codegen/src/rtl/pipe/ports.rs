@@ -35,6 +35,8 @@ pub struct Port {
     pub key: String,
     /// Of an array with parts: the first number of this one, which goes on to the next one's first.
     pub from: u64,
+    /// Which one in turn it is, of a table whose keys are asked for one behind the other.
+    pub turn: u32,
     /// Something reads the entry's value.
     pub valued: bool,
     /// Stage in which the key is given.
@@ -126,7 +128,9 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
             change.given = early(&change.given);
         }
         let keys = access.keys.clone();
+        let in_turn = dag.in_turn.contains(&table);
         let (groups, starts) = match dag.tables[table].kind {
+            TableKind::Array | TableKind::Hash if in_turn => turns(dag, table, &keys)?,
             TableKind::Array => parts(dag, table, &keys)?,
             _ => by_ways(dag, table, &keys)?,
         };
@@ -135,16 +139,38 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
         let single = groups.len() == 1;
         let ends: Vec<String> =
             (0..groups.len()).map(|port| if single { String::new() } else { port.to_string() }).collect();
-        for ((group, end), from) in groups.iter().zip(&ends).zip(starts) {
+        for (at, ((group, end), from)) in groups.iter().zip(&ends).zip(starts).enumerate() {
+            let turn = if in_turn { at as u32 } else { 0 };
             let key = chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
             let end = end.clone();
-            ports.list.push(Port { table, fixed: false, end, key, from, valued: true, ask: 0, answer: 0 });
+            ports.list.push(Port {
+                table,
+                fixed: false,
+                end,
+                key,
+                from,
+                turn,
+                valued: true,
+                ask: 0,
+                answer: 0,
+            });
         }
         ports.of_keys.push(of_key);
         ports.ends.push(ends);
         for (number, key) in dag.access[table].lookups.iter().enumerate() {
             let (end, key) = (number.to_string(), key.clone());
-            ports.list.push(Port { table, fixed: true, end, key, from: 0, valued: true, ask: 0, answer: 0 });
+            let (turn, from) = (0, 0);
+            ports.list.push(Port {
+                table,
+                fixed: true,
+                end,
+                key,
+                from,
+                turn,
+                valued: true,
+                ask: 0,
+                answer: 0,
+            });
         }
     }
     Ok(ports)
@@ -169,8 +195,30 @@ fn by_ways(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
     Ok((groups, starts))
 }
 
+/// Keys in turn: each behind those before it that may be asked for together with it.
+fn turns(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let meets = |group: &Vec<usize>| group.iter().any(|other| !exclude(&key.given, &keys[*other].given));
+        let turn = groups.iter().rposition(meets).map_or(0, |before| before + 1);
+        if turn == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[turn].push(at);
+        if groups.len() > MOST_PORTS {
+            let name = &dag.tables[table].name;
+            let reason = format!(
+                "a packet asks for more than {MOST_PORTS} entries of table `{name}`, which it changes"
+            );
+            return Err(NoPipe { reason, span: key.span });
+        }
+    }
+    let starts = vec![0; groups.len()];
+    Ok((groups, starts))
+}
+
 /// Keys whose ranges meet together, in the order of their numbers.
-fn parts(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
+fn parts(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by_key(|key| keys[*key].range);
     let (mut groups, mut starts): Groups = (Vec::new(), Vec::new());
@@ -181,6 +229,7 @@ fn parts(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
             Some(group) if low <= end => {
                 let exclusive = group.iter().all(|other| exclude(&keys[key].given, &keys[*other].given));
                 if !exclusive {
+                    dag.again = Some(table);
                     check(dag, table, 2, keys[key].span)?;
                 }
                 group.push(key);

@@ -89,6 +89,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         let name = |field: &str| format!("{}_{field}", form.signals);
         list.extend(commit.value_ends().map(|end| output(&name(&format!("w_value{end}")), form.value_bits)));
         list.push(output(&name("refused"), 1));
+        list.extend(commit.inserted.as_ref().map(|_| output(&name("inserted"), 8)));
         if form.kind == TableKind::Lru {
             list.push(output(&name("w_used"), 1));
         }
@@ -127,11 +128,15 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     for port in &pipe.ports {
         lives.use_at(&port.key, port.ask);
     }
+    for lock in pipe.gate.iter().flat_map(|gate| &gate.locks) {
+        lock.keys.iter().for_each(|key| lives.use_at(key, lock.stage));
+    }
     for commit in &pipe.commits {
-        for text in commit.deciding() {
-            lives.use_at(text, commit.last);
+        for port in 0..commit.ends.len() {
+            commit.deciding_at(port).for_each(|text| lives.use_at(text, commit.changed(port)));
         }
         lives.use_at(&commit.refused, pipe.exit);
+        commit.inserted.iter().for_each(|text| lives.use_at(text, pipe.exit));
     }
     for text in pipe.commands.iter().flat_map(|command| command.fields.values()) {
         lives.use_at(text, pipe.exit);
@@ -146,6 +151,9 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     }));
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
     entry(&mut out, pipe);
+    if let Some(gate) = &pipe.gate {
+        gate.print(&mut out, tables, |key, stage| lives.text(key, stage));
+    }
     for wire in &pipe.constants {
         let _ = writeln!(
             out,
@@ -192,6 +200,18 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             "// Table {name} answers in stage {}, and is changed in stage {}.",
             commit.first, commit.last
         );
+        if commit.pace > 0 {
+            let turns = commit.ends.len();
+            let _ = writeln!(out, "// {turns} entries take turns there, {} stage(s) apart.", commit.pace);
+        }
+    }
+    if let Some(gate) = &pipe.gate {
+        let _ = writeln!(
+            out,
+            "// In front of stage {} packets wait that may use the same entry, {} cycle(s) apart.",
+            gate.stage + 1,
+            pipe.meeting
+        );
     }
     out.push_str(
         "// Signals have the names of the source's variables; NAME_s7 is NAME as stage 7 sees it. d_: the event's descriptor, c_: commands to\n\
@@ -203,6 +223,7 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 /// Stage 0, and the stages' valid bits and slots.
 fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
+    let not_held = if pipe.gate.is_some() { " && !hold" } else { "" };
     let message =
         pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
     let _ = write!(
@@ -212,7 +233,7 @@ fn entry(out: &mut String, pipe: &Pipe) {
          logic [63:0] now;\n  logic for_frame, for_message, turn;\n\
          \x20 assign window = d_window;\n  assign length = d_length;\n  assign port = d_port;\n  assign now = d_time;\n  \
          assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == 7'd0;\n  \
-         assign d_take = d_valid && go && turn && inside_now < 7'd{SLOTS};\n  assign valid[0] = d_take;\n",
+         assign d_take = d_valid && go && turn && inside_now < 7'd{SLOTS}{not_held};\n  assign valid[0] = d_take;\n",
         8 * pipe.window_bytes - 1
     );
     if pipe.interval > 1 {
@@ -220,7 +241,7 @@ fn entry(out: &mut String, pipe: &Pipe) {
         let _ = write!(
             out,
             "  // The next packet may only see tables that this one has changed.\n  logic [{}:0] pause;\n  assign turn = pause == '0;\n  \
-             always_ff @(posedge clk) begin\n    if (rst) pause <= '0;\n    else if (d_take) pause <= {bits}'d{};\n    else if (!turn) pause <= pause - 1'b1;\n  end\n",
+             always_ff @(posedge clk) begin\n    if (rst) pause <= '0;\n    else if (d_take) pause <= {bits}'d{};\n    else if (!turn{not_held}) pause <= pause - 1'b1;\n  end\n",
             bits - 1,
             pipe.interval - 1
         );
@@ -240,12 +261,31 @@ fn entry(out: &mut String, pipe: &Pipe) {
     for stage in 1..=exit {
         let _ = writeln!(out, "  logic [4:0] slot_s{stage};");
     }
+    // What is in front of the gate, or in it, stays while a packet there waits.
+    let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
     out.push_str("  always_ff @(posedge clk) begin\n");
-    if exit > 0 {
+    if held > 0 {
+        let _ = writeln!(
+            out,
+            "    if (rst) valid[{held}:1] <= '0;\n    else if (!hold) valid[{held}:1] <= valid[{0}:0];\n    if (rst) at_gate <= 1'b0;\n    else if (!hold) at_gate <= valid[{0}];\n    valid[{1}] <= sent && !rst;",
+            held - 1,
+            held + 1
+        );
+        if exit > held + 1 {
+            let _ = writeln!(
+                out,
+                "    valid[{exit}:{}] <= rst ? '0 : valid[{}:{}];",
+                held + 2,
+                exit - 1,
+                held + 1
+            );
+        }
+    } else if exit > 0 {
         let _ = writeln!(out, "    valid[{exit}:1] <= rst ? '0 : valid[{}:0];", exit - 1);
     }
     for stage in 1..=exit {
-        let _ = writeln!(out, "    slot_s{stage} <= slot_s{};", stage - 1);
+        let unless = if stage <= held { "if (!hold) " } else { "" };
+        let _ = writeln!(out, "    {unless}slot_s{stage} <= slot_s{};", stage - 1);
     }
     out.push_str("  end\n");
 }
@@ -307,7 +347,8 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
 /// Registers for what later stages need.
 fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
     let widths = widths(pipe, tables);
-    let mut moves = String::new();
+    let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
+    let (mut moves, mut held_moves) = (String::new(), String::new());
     out.push_str("\n  // ---- what later stages need\n");
     for (name, until) in &lives.until {
         let Some(width) = widths.get(name) else { continue };
@@ -315,8 +356,12 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
         for stage in made + 1..=*until {
             let _ = writeln!(out, "  logic {} {name}_s{stage};", range(*width));
             let from = if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
+            let moves = if stage <= held { &mut held_moves } else { &mut moves };
             let _ = writeln!(moves, "    {name}_s{stage} <= {from};");
         }
+    }
+    if !held_moves.is_empty() {
+        let _ = writeln!(out, "  always_ff @(posedge clk) if (!hold) begin\n{held_moves}  end");
     }
     if !moves.is_empty() {
         let _ = writeln!(out, "  always_ff @(posedge clk) begin\n{moves}  end");
@@ -330,27 +375,32 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
     for port in &pipe.ports {
         let signals = &tables[port.table].signals;
         let end = &port.end;
-        let _ = writeln!(out, "  assign {signals}_k_valid{end} = valid[{}];", port.ask);
+        let gate = pipe.gate.as_ref().is_some_and(|gate| gate.stage == port.ask);
+        let valid = if gate { "sent".to_string() } else { format!("valid[{}]", port.ask) };
+        let _ = writeln!(out, "  assign {signals}_k_valid{end} = {valid};");
         let _ = writeln!(out, "  assign {signals}_k_key{end} = {};", lives.text(&port.key, port.ask));
     }
     for commit in &pipe.commits {
         let signals = &tables[commit.table].signals;
-        let last = commit.last;
-        let mut when = |field: &str, text: &str| {
-            let _ =
-                writeln!(out, "  assign {signals}_{field} = valid[{last}] && {};", lives.text(text, last));
+        let mut when = |field: &str, text: &str, stage: u32| {
+            let text = lives.text(text, stage);
+            let _ = writeln!(out, "  assign {signals}_{field} = valid[{stage}] && {text};");
         };
-        for ((write, delete), end) in commit.writes.iter().zip(&commit.deletes).zip(&commit.ends) {
-            when(&format!("w_write{end}"), write);
-            when(&format!("w_delete{end}"), delete);
+        for (port, end) in commit.ends.iter().enumerate() {
+            when(&format!("w_write{end}"), &commit.writes[port], commit.changed(port));
+            when(&format!("w_delete{end}"), &commit.deletes[port], commit.changed(port));
         }
         if let Some(used) = &commit.used {
-            when("w_used", used);
+            when("w_used", used, commit.last);
         }
-        for (value, end) in commit.values.iter().zip(commit.value_ends()) {
-            let _ = writeln!(out, "  assign {signals}_w_value{end} = {};", lives.text(value, last));
+        for (port, (value, end)) in commit.values.iter().zip(commit.value_ends()).enumerate() {
+            let value = lives.text(value, commit.changed(port));
+            let _ = writeln!(out, "  assign {signals}_w_value{end} = {value};");
         }
         let exit = pipe.exit;
+        if let Some(inserted) = &commit.inserted {
+            let _ = writeln!(out, "  assign {signals}_inserted = {};", lives.text(inserted, exit));
+        }
         let _ = writeln!(
             out,
             "  assign {signals}_refused = valid[{exit}] && {};",

@@ -3,9 +3,10 @@
 //! A wire is in the first stage in which its operands are there in time (`arrival`). Tables that are changed are the exception: one shows
 //! its entry in a stage, `first`, late enough that everything else which decides about its change is there before; from there on what
 //! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
-//! the next cycle; else, so that it sees the change, it follows `interval` cycles later, the most stages from any table's `first` to its
-//! `last`. Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
-//! change depends (`order`); tables that decide about each other have the same.
+//! the next cycle; else, so that it sees the change, it follows so many cycles later: all packets, or only those of the same entry, if these
+//! are told apart in front of the table (`gate`). Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
+//! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of a table, one memory shows
+//! them in turn, each some cycles after the one before, and packets follow when it is free again.
 
 use std::collections::HashMap;
 
@@ -14,6 +15,7 @@ use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::sums::{Sum, latencies, share};
 use super::dag::{Dag, NoPipe};
+use super::gate::{Gate, gate};
 use super::leave::{Command, Commit, aligned, command, commits};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
@@ -40,8 +42,11 @@ pub struct Pipe {
     pub stages: HashMap<String, u32>,
     pub ports: Vec<Port>,
     pub commits: Vec<Commit>,
-    /// Cycles between packets.
+    /// Cycles between packets, and between those that use the same entries.
     pub interval: u32,
+    pub meeting: u32,
+    /// Where the latter wait.
+    pub gate: Option<Gate>,
     /// Stage in which the command to the deparser is complete.
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
@@ -61,41 +66,42 @@ pub struct Pipe {
 
 /// Schedules all handlers.
 pub fn schedule(
-    mut dag: Dag,
+    dag: &mut Dag,
     constants: Vec<Wire>,
     mut names: Names,
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
-    share(&mut dag, &mut names)?;
-    let mut ports = allot(&mut dag, &mut names)?;
-    let mut commits = commits(&mut dag, &mut names, &ports);
+    share(dag, &mut names)?;
+    let mut ports = allot(dag, &mut names)?;
+    let mut commits = commits(dag, &mut names, &ports);
     let aligned = aligned(&dag.exits);
     let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
     let positions = positions(&dag.exits, span)?;
-    let commands: Vec<Command> = positions.iter().map(|exits| command(&mut dag, &mut names, exits)).collect();
+    let commands: Vec<Command> = positions.iter().map(|exits| command(dag, &mut names, exits)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
-    ports.put_in(&mut dag);
+    ports.put_in(dag);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums));
-    for name in DESCRIPTION {
-        arrivals.set(name, (0, FROM_QUEUE));
-    }
-    for group in order::order(&dag, &wires, &ports, &commits) {
-        match group {
-            Group::Fixed(at) => fixed(&dag, &mut arrivals, &mut ports[at]),
-            Group::Changed(..) => changed(&dag, &wires, &mut arrivals, &group, (&mut ports, &mut commits))?,
+    let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
+    let mut gate = gate(dag, &wires, &mut arrivals, (&ports, &commits), &mut names);
+    let interval = match &mut gate {
+        Some(gate) => {
+            arrivals = answered(dag, &wires, (&mut ports, &mut commits), gate.stage)?;
+            gate.settle(dag.tables, &commits)
         }
-    }
-    let interval = commits.iter().map(|commit| commit.last - commit.first + 1).max().unwrap_or(1);
-    let last = commits.iter().map(|commit| commit.last).max().unwrap_or(0);
+        None => Gate::default().settle(dag.tables, &commits),
+    };
+    let meeting = commits.iter().map(Commit::cycles).max().unwrap_or(1);
+    let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
     for text in &leaving {
         exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
-        exit = exit.max(arrivals.expression(&commit.refused).0);
+        for text in [&commit.refused].into_iter().chain(&commit.inserted) {
+            exit = exit.max(arrivals.expression(text).0);
+        }
     }
     // A packet on its way needs a place in the queue behind.
     if exit >= MOST_STAGES {
@@ -103,12 +109,14 @@ pub fn schedule(
         return Err(NoPipe { reason, span });
     }
     // What no table, command or counter needs is left out.
-    let outputs =
-        commits.iter().flat_map(|commit| commit.deciding().chain([&commit.refused]).map(String::as_str));
+    let outputs = commits.iter().flat_map(|commit| {
+        commit.deciding().chain([&commit.refused]).chain(&commit.inserted).map(String::as_str)
+    });
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
         .collect();
+    let gate = gate.filter(|gate| !gate.locks.is_empty());
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let valued: Vec<bool> = ports
         .iter()
@@ -132,6 +140,8 @@ pub fn schedule(
         ports,
         commits,
         interval,
+        meeting,
+        gate,
         exit,
         commands,
         sums,
@@ -140,10 +150,30 @@ pub fn schedule(
         window_bytes: dag.window.next_multiple_of(64),
         message_bytes,
         random,
-        logs: dag.logs,
-        notes: dag.notes,
+        logs: dag.logs.clone(),
+        notes: dag.notes.clone(),
         wires: kept,
     })
+}
+
+/// When tables are asked and answer, none before stage `earliest`, and when everything else is there.
+fn answered<'a>(
+    dag: &Dag,
+    wires: &HashMap<&'a str, &'a Wire>,
+    (ports, commits): (&mut [Port], &mut [Commit]),
+    earliest: u32,
+) -> Result<Arrivals<'a>, NoPipe> {
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums), earliest);
+    for name in DESCRIPTION {
+        arrivals.set(name, (0, FROM_QUEUE));
+    }
+    for group in order::order(dag, wires, ports, commits) {
+        match group {
+            Group::Fixed(at) => fixed(dag, &mut arrivals, &mut ports[at]),
+            Group::Changed(..) => changed(dag, wires, &mut arrivals, &group, (ports, commits))?,
+        }
+    }
+    Ok(arrivals)
 }
 
 /// What a key costs in the stage in which it is given.
@@ -155,14 +185,14 @@ fn looking_up(dag: &Dag, port: &Port) -> u32 {
 }
 
 /// The stage in which a port may be given its key.
-fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
+pub fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
     let (stage, ps) = arrivals.expression(&port.key);
     if ps + looking_up(dag, port) > timing::BUDGET { stage + 1 } else { stage }
 }
 
 /// A lookup in a table that nothing changes: as soon as its key is there.
 fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
-    port.ask = asked(dag, arrivals, port);
+    port.ask = asked(dag, arrivals, port).max(arrivals.earliest);
     port.answer = port.ask + dag.tables[port.table].pipe_stages();
     for name in port.answers(dag) {
         arrivals.set(&name, (port.answer, FROM_REGISTER));
@@ -194,7 +224,8 @@ fn changed(
             );
             return Err(NoPipe { reason, span: table.span });
         }
-        first = first.max(asked(dag, arrivals, port) + dag.tables[port.table].pipe_stages());
+        first = first
+            .max(asked(dag, arrivals, port).max(arrivals.earliest) + dag.tables[port.table].pipe_stages());
     }
     let roots: Vec<String> = commits
         .iter()
@@ -207,6 +238,16 @@ fn changed(
     let texts = depending.map(|wire| &wire.value).chain(&roots).chain(&keys);
     for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
         first = first.max(arrivals.time(below).0 + 1);
+    }
+    if let [table] = tables[..]
+        && dag.in_turn.contains(&table)
+    {
+        let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
+        let commit = commits.iter_mut().find(|commit| commit.table == table);
+        return in_turn(dag, arrivals, first, own, commit, between);
+    }
+    if let Some(table) = tables.iter().find(|table| dag.in_turn.contains(table)) {
+        return together(dag, *table);
     }
     for name in &entries {
         arrivals.set(name, (first, FROM_REGISTER));
@@ -229,4 +270,61 @@ fn changed(
         (commit.first, commit.last) = (first, last);
     }
     Ok(())
+}
+
+/// Most cycles from one entry of a table to the next that a packet changes.
+const MOST_PACE: u32 = 8;
+
+/// A table whose entries a packet asks for in turn: each is changed before the next is there.
+fn in_turn(
+    dag: &Dag,
+    arrivals: &mut Arrivals,
+    first: u32,
+    ports: Vec<&mut Port>,
+    commit: Option<&mut Commit>,
+    between: &[usize],
+) -> Result<(), NoPipe> {
+    let Some(commit) = commit else { return Ok(()) };
+    if !between.is_empty() {
+        return together(dag, commit.table);
+    }
+    for pace in 1..=MOST_PACE {
+        let mut tried = arrivals.clone();
+        for port in &ports {
+            for name in port.answers(dag) {
+                tried.set(&name, (first + port.turn * pace, FROM_REGISTER));
+            }
+        }
+        let mut late = 0;
+        for port in 0..ports.len() {
+            let shown = first + pace * port as u32;
+            let decided = commit.deciding_at(port).map(|text| tried.expression(text).0).max();
+            late = late.max(decided.unwrap_or(0).saturating_sub(shown));
+        }
+        if late < pace {
+            *arrivals = tried;
+            (commit.first, commit.last, commit.pace) = (first, first + late, pace);
+            for port in ports {
+                port.answer = first + port.turn * pace;
+                port.ask = port.answer - dag.tables[commit.table].pipe_stages();
+            }
+            return Ok(());
+        }
+    }
+    let table = &dag.program.tables[nicforge_ir::TableId::from_u32(commit.table as u32)];
+    let reason = format!(
+        "a packet changes several entries of table `{}`, and each takes more than {MOST_PACE} cycles to decide",
+        table.name
+    );
+    Err(NoPipe { reason, span: table.span })
+}
+
+/// Several entries of a table, about whose change other tables decide.
+fn together(dag: &Dag, table: usize) -> Result<(), NoPipe> {
+    let table = &dag.program.tables[nicforge_ir::TableId::from_u32(table as u32)];
+    let reason = format!(
+        "a packet changes several entries of table `{}`, and what they say is looked up in other tables before",
+        table.name
+    );
+    Err(NoPipe { reason, span: table.span })
 }

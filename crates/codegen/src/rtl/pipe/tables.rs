@@ -7,6 +7,7 @@ use nicforge_ir::TableKind;
 use super::super::expr::Lower;
 use super::super::tables::{TableForm, bits_below};
 use super::super::top::{connect, control_key, control_value, wires};
+use super::leave::Commit;
 use super::ports::Port;
 use super::schedule::Pipe;
 
@@ -16,25 +17,29 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let strings: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
     let on_entries = if strings.is_empty() { "" } else { " && !on_bytes" };
     // Hash tables of a pipe may refuse before they are full: simulators repeat it.
-    let refuses: Vec<usize> = pipe.commits.iter().map(|commit| commit.table).collect();
-    let refuses: Vec<usize> =
-        refuses.into_iter().filter(|table| tables[*table].kind == TableKind::Hash).collect();
+    let hashes = |commit: &&Commit| tables[commit.table].kind == TableKind::Hash;
+    let refuses: Vec<&Commit> = pipe.commits.iter().filter(hashes).collect();
     if !refuses.is_empty() {
         out.push_str(
-            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_refused(input int table_number);\n",
+            "`ifdef VERILATOR\n  import \"DPI-C\" function void nf_refused(input int table_number, input int inserted);\n",
         );
-        for table in refuses {
+        for commit in refuses {
+            let (table, signals) = (commit.table, &tables[commit.table].signals);
+            // In front of the refusal.
+            let inserted = match commit.inserted {
+                Some(_) => format!("32'({signals}_inserted)"),
+                None => "0".to_string(),
+            };
             let _ = writeln!(
                 out,
-                "  always_ff @(posedge clk) if ({}_refused && !rst) nf_refused({table});",
-                tables[table].signals
+                "  always_ff @(posedge clk) if ({signals}_refused && !rst) nf_refused({table}, {inserted});"
             );
         }
         out.push_str("`endif\n");
     }
     let (key, value) = (control_key(tables), control_value(tables));
     let (mut done, mut ok) = ("1'b0".to_string(), "1'b0".to_string());
-    let mut results = ["'0", "'0", "32'd0", "32'd0"].map(String::from);
+    let mut results = ["'0", "'0", "32'd0", "32'd0", "'0"].map(String::from);
     for (number, form) in tables.iter().enumerate() {
         let s = &form.signals;
         wires(
@@ -59,12 +64,15 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         }
         for (copy, ports) in copies.into_iter().enumerate() {
             let first = copy == 0;
-            let count = ports.len().max(1) as u32;
+            // Ports that take turns are one port of the module.
+            let in_turn = commit.is_some_and(|commit| commit.pace > 0);
+            let count = if in_turn { 1 } else { ports.len().max(1) as u32 };
             let own = |field: &str| format!("{s}_{field}_{copy}");
             for (field, width) in [
                 ("h_done", 1),
                 ("h_ok", 1),
                 ("h_key", form.key_bits),
+                ("h_mask", form.key_bits),
                 ("h_value", form.value_bits),
                 ("h_index", 32),
                 ("ready", 1),
@@ -94,7 +102,18 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 None => none.to_string(),
             };
             let (write, delete) = (changes("w_write", "'0"), changes("w_delete", "'0"));
+            let turns = |field: &str, when: &[&str]| turns(s, ports, field, when);
+            let (k_valid, k_key, write, delete) = match in_turn {
+                false => (k_valid, k_key, write, delete),
+                true => (
+                    turns("k_valid", &["k_valid"]),
+                    turns("k_key", &["k_valid"]),
+                    turns("w_write", &["w_write"]),
+                    turns("w_delete", &["w_delete"]),
+                ),
+            };
             let new = match commit {
+                Some(_) if in_turn => turns("w_value", &["w_write", "w_delete"]),
                 Some(commit) if commit.values.len() > 1 => all("w_value", "'0"),
                 Some(_) => format!("{s}_w_value"),
                 None => "'0".to_string(),
@@ -116,7 +135,13 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 format!("h_r_value={}", own("h_value")),
                 format!("h_r_index={}", own("h_index")),
             ];
-            if form.kind == TableKind::Lpm {
+            if form.kind == TableKind::Ternary {
+                let high = form.key_bits - 1;
+                list.extend([format!("h_mask=t_mask[{high}:0]"), format!("h_r_mask={}", own("h_mask"))]);
+            } else {
+                let _ = writeln!(out, "  assign {} = '0;", own("h_mask"));
+            }
+            if matches!(form.kind, TableKind::Lpm | TableKind::Ternary) {
                 list.extend(["h_detail=t_detail".to_string(), format!("h_r_detail={}", own("detail"))]);
                 let _ = writeln!(out, "  assign {} = 1'b0;\n  assign {} = '0;", own("room"), own("evicted"));
             } else {
@@ -134,7 +159,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
                 list.push(format!("c_place={}", own("place")));
             }
-            let mut valued: Vec<bool> = ports.iter().map(|port| port.valued).collect();
+            let mut valued: Vec<bool> = ports.iter().take(count as usize).map(|port| port.valued).collect();
             // The host reads values by the first.
             match valued.first_mut() {
                 Some(first) => *first = true,
@@ -144,16 +169,17 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             let _ = writeln!(
                 out,
                 "  {} #(\n      {}\n  ) u_{s}_{copy} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
-                form.pipe_module(ports.len()),
+                form.pipe_module(count as usize),
                 form.pipe_parameters(
                     number,
                     &valued,
-                    &ports.iter().map(|port| port.from).collect::<Vec<_>>()
+                    &ports.iter().take(count as usize).map(|port| port.from).collect::<Vec<_>>(),
+                    pipe.gate.as_ref().map_or(0, |gate| gate.apart(number)),
                 ),
                 connect(&list)
             );
             for (at, port) in ports.iter().enumerate() {
-                let end = &port.end;
+                let (at, end) = (if in_turn { 0 } else { at }, &port.end);
                 let width = form.value_bits as usize;
                 let _ = writeln!(out, "  assign {s}_hit{end} = {}[{at}];", own("hit"));
                 let (top, low) = ((at + 1) * width - 1, at * width);
@@ -180,6 +206,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                     Lower::resize(&own("h_value"), form.value_bits, value),
                     own("h_index"),
                     own("detail"),
+                    Lower::resize(&own("h_mask"), form.key_bits, key),
                 ];
                 for (result, part) in results.iter_mut().zip(parts) {
                     // They stay behind a command, and nobody looks at them without a table.
@@ -201,10 +228,23 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
         byte_store(out, form, memory, &bytes);
     }
     let _ = writeln!(out, "  assign t_done = grant && ({done});\n  assign t_ok = {ok};");
-    for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail"].iter().zip(results) {
+    for (name, text) in ["t_r_key", "t_r_value", "t_r_index", "t_r_detail", "t_r_mask"].iter().zip(results) {
         let _ = writeln!(out, "  assign {name} = {text};");
     }
-    out.push_str("  assign t_r_mask = '0;\n");
+}
+
+/// What whichever port says whose turn it is, by one of the signals `when`.
+fn turns(signals: &str, ports: &[&Port], field: &str, when: &[&str]) -> String {
+    let of = |field: &str, port: &Port| format!("{signals}_{field}{}", port.end);
+    if when == [field] {
+        return ports.iter().map(|port| of(field, port)).collect::<Vec<_>>().join(" || ");
+    }
+    let (first, others) = ports.split_first().expect("a table that is changed has ports");
+    let one = |text: String, port: &&Port| {
+        let when: Vec<String> = when.iter().map(|field| of(field, port)).collect();
+        format!("({}) ? {} : {text}", when.join(" || "), of(field, port))
+    };
+    others.iter().fold(of(field, first), one)
 }
 
 /// The memory of a table's byte strings, between deparser and host.

@@ -188,7 +188,14 @@ impl Pipe {
         } else {
             let _ = writeln!(out, "    struct {name} event NF_LOCAL;");
         }
-        let _ = writeln!(out, "    NF_TAKE(ctx, {event});");
+        match edge.map(|edge| (edge, process::words(program, program.handlers[handler].event, edge))) {
+            Some((edge, [first, second])) if !edge.strings.is_empty() => {
+                let _ = writeln!(out, "    NF_TAKE_STRINGS(ctx, {event}, {first}, {second});");
+            }
+            _ => {
+                let _ = writeln!(out, "    NF_TAKE(ctx, {event});");
+            }
+        }
         out.push_str("    u8 *data = (u8 *)(long)ctx->data;\n    u8 *end = (u8 *)(long)ctx->data_end;\n");
         let member = |name: &str| edge.map_or(format!("event.{name}"), |edge| edge.member(name));
         let clock = |carried: bool, name: &str| if carried { member(name) } else { "0".to_string() };

@@ -139,7 +139,7 @@ impl Client {
         bytes.extend((answer.data.len() as u64).to_ne_bytes());
         bytes.extend(&answer.data);
         let sent = match answer.passed {
-            Some(file) => pass(&self.stream, &bytes, &file),
+            Some(file) => pass(&self.stream, &bytes, &[&file]),
             None => Ok(0),
         };
         let rest = sent.and_then(|sent| {

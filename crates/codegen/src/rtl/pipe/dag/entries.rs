@@ -1,5 +1,6 @@
 //! Entries of tables on a way: asked for once, changed in place, written at the end.
 
+use super::super::super::limits::{MOST_COMPARED, MOST_ROWS};
 use super::range::meet;
 use super::*;
 
@@ -14,13 +15,6 @@ impl<'a> Walk<'a, '_, '_> {
     ) -> Result<(usize, String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
-        if form.kind == TableKind::Ternary {
-            return self.no(&format!(
-                "table `{}` of kind {} is searched in many cycles",
-                form.name,
-                form.kind.name()
-            ));
-        }
         if form.bytes.is_some() && !form.pipe_hashes() {
             let kind = form.kind.name();
             return self.no(&format!(
@@ -38,6 +32,16 @@ impl<'a> Walk<'a, '_, '_> {
                     access.lookups.len() - 1
                 }
             };
+            let (rows, keys) = (form.capacity, number as u64 + 1);
+            let compared = keys * form.compared_bits();
+            if compared > MOST_COMPARED || (rows > MOST_ROWS && form.kind == TableKind::Ternary) {
+                return self.no(&format!(
+                    "table `{}` of kind {} has {rows} rows, which a pipe compares with {keys} key(s) at once, in {compared} flip-flops; \
+                     {MOST_ROWS} rows and {MOST_COMPARED} flip-flops at most",
+                    form.name,
+                    form.kind.name()
+                ));
+            }
             let [hit, value] = ["hit", "value"].map(|field| mark(&format!("{signals}_{field}{number}")));
             return Ok((0, hit, value));
         }
@@ -45,8 +49,13 @@ impl<'a> Walk<'a, '_, '_> {
         let span = self.span;
         let array = self.dag.tables[at].kind == TableKind::Array;
         let range = if array { self.range(key) } else { (0, u64::MAX) };
+        let in_turn = self.dag.in_turn.contains(&at);
+        let of_table = self.slots.entries.range((at, 0)..(at + 1, 0));
+        // In turn, a way asks for no key again once it has asked for one behind it.
+        let least = of_table.map(|((_, key), _)| *key).max().filter(|_| in_turn).unwrap_or(0);
         let access = &mut self.dag.access[at];
-        let key = match access.keys.iter().position(|known| known.text == text) {
+        let known = access.keys.iter().enumerate().skip(least).find(|(_, known)| known.text == text);
+        let key = match known.map(|(key, _)| key) {
             Some(key) => key,
             None => {
                 access.keys.push(Key { text, given: Vec::new(), range, span });
@@ -60,10 +69,17 @@ impl<'a> Walk<'a, '_, '_> {
         let keys = &access.keys;
         let same = |other: usize| other != key && meet(keys[other].range, keys[key].range);
         let others = self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
-        if others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
-            let name = &self.dag.tables[at].name;
-            return self
-                .no(&format!("an entry of table `{name}` is asked for after another one may have changed"));
+        if !in_turn && others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
+            let form = &self.dag.tables[at];
+            let reason = format!(
+                "an entry of table `{}` is asked for after another one may have changed; of a table of kind lru, and of byte strings, \
+                 a pipe changes one entry of a packet",
+                form.name
+            );
+            if form.kind != TableKind::Lru && form.bytes.is_none() {
+                self.dag.again = Some(at);
+            }
+            return self.no(&reason);
         }
         let slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
         self.slots.entries.insert((at, key), slot.clone());
@@ -107,10 +123,23 @@ impl<'a> Walk<'a, '_, '_> {
     fn room(&mut self, table: TableId, key: usize, hit: &str, way: &Way) -> (String, String) {
         let at = table.as_u32() as usize;
         let room = mark(&under(&self.dag.tables[at].signals, "room", key));
+        let hashed = self.dag.in_turn.contains(&at) && self.dag.tables[at].pipe_hashes();
+        let before = self.dag.access[at].refused.clone();
+        let room = match hashed && !before.is_empty() {
+            true => {
+                let before = self.wire("refused", 1, gate("|", &before), timing::tree(before.len() as u32));
+                self.wire("room", 1, format!("{room} && !{before}"), timing::CHOOSE)
+            }
+            false => room,
+        };
         let ok = self.wire("ok", 1, format!("{hit} || {room}"), timing::CHOOSE);
         let no = self.and(way, &format!("!{ok}"));
         self.dag.access[at].refused.extend(no);
         let when = self.and(way, &ok).unwrap_or_else(|| ok.clone());
+        if hashed {
+            let inserted = self.and(&Some(when.clone()), &format!("!{hit}"));
+            self.dag.access[at].inserted.extend(inserted);
+        }
         (ok, when)
     }
 

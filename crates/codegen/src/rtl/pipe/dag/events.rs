@@ -23,10 +23,10 @@ pub(super) struct Waiting {
     span: Span,
 }
 
-/// A value that an event carries, and the greatest number that it is.
+/// A value that an event carries, and between which numbers it lies.
 struct Handed {
     known: Known,
-    most: Option<u64>,
+    range: Option<Range>,
 }
 
 impl<'a> Walk<'a, '_, '_> {
@@ -39,8 +39,8 @@ impl<'a> Walk<'a, '_, '_> {
                 self.settle();
                 packet = Some(self.packet());
             }
-            let number = self.low.ty(*arg).is_int().then(|| self.range_here(*arg).1);
-            values.push(Handed { known: self.known(*arg), most: number });
+            let range = self.low.ty(*arg).is_int().then(|| self.range_here(*arg));
+            values.push(Handed { known: self.known(*arg), range });
         }
         self.waiting.push_back(Waiting { event, way: way.clone(), values, packet, span: self.span });
         Ok(())
@@ -87,10 +87,10 @@ impl<'a> Walk<'a, '_, '_> {
         let (names, declared) = (std::mem::take(&mut self.low.names), std::mem::take(&mut self.low.declared));
         self.low = Lower::new(self.dag.bits, self.body, names);
         self.low.declared = declared;
-        self.most.clear();
+        self.bounds.clear();
         self.span = next.span;
         let params = &self.body.blocks[self.body.entry()].params;
-        for (param, Handed { known, most }) in params.iter().zip(next.values) {
+        for (param, Handed { known, range }) in params.iter().zip(next.values) {
             // The same signal, so that a key is known to be the one that another handler asked for.
             match known.text.strip_prefix('‹').and_then(|rest| rest.strip_suffix('›')) {
                 Some(name) if known.number.is_none() && !name.contains('‹') => {
@@ -98,7 +98,7 @@ impl<'a> Walk<'a, '_, '_> {
                 }
                 _ => self.choose(*param, &[(None, known)]),
             }
-            self.most.extend(most.map(|most| (*param, most)));
+            self.bounds.extend(range.map(|range| (*param, range)));
         }
         self.packet = next.packet;
         self.region(self.body.entry(), next.way)?;

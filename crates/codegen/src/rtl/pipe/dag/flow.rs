@@ -58,8 +58,10 @@ impl Walk<'_, '_, '_> {
         let body = self.body;
         let data = &body.insts[inst];
         let Op::If { cond, then, other, .. } = &data.op else { return Ok(None) };
-        if let Some(number) = self.low.constant(*cond) {
-            let arm = if number != 0 { *then } else { *other };
+        if let Some(taken) =
+            self.low.constant(*cond).map(|number| number != 0).or_else(|| self.decided(*cond))
+        {
+            let arm = if taken { *then } else { *other };
             let Some((way, values)) = self.region(arm, way)? else { return Ok(None) };
             for (result, known) in data.results.iter().zip(values) {
                 self.choose(*result, &[(None, known)]);
@@ -72,19 +74,19 @@ impl Walk<'_, '_, '_> {
         let (yes, no) =
             if pure { (way.clone(), way.clone()) } else { (self.and(&way, &cond), self.and(&way, &not)) };
         let before = (self.packet.clone(), self.slots.clone());
-        let most = self.most.clone();
+        let bounds = self.bounds.clone();
         self.learn(data, true);
         let first = self.region(*then, yes)?;
         let after_first = (self.packet.clone(), self.slots.clone());
-        let most_after = std::mem::replace(&mut self.most, most.clone());
+        let bounds_after = std::mem::replace(&mut self.bounds, bounds.clone());
         (self.packet, self.slots) = before;
         self.learn(data, false);
         let second = self.region(*other, no)?;
         self.span = data.span;
         match (&first, &second) {
-            (Some(_), None) => self.most = most_after,
+            (Some(_), None) => self.bounds = bounds_after,
             (None, Some(_)) => {}
-            _ => self.most = most,
+            _ => self.bounds = bounds,
         }
         match (first, second) {
             (None, None) => Ok(None),
@@ -237,11 +239,11 @@ impl Walk<'_, '_, '_> {
         let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
         let mut going = Some(way);
         let depth = self.loops.len() - 1;
-        let most = self.most.clone();
+        let bounds = self.bounds.clone();
         for _ in 0..*max_trips {
             let Some(way) = going.take() else { break };
             // Values of a trip are other ones than those of the one before.
-            self.most.clone_from(&most);
+            self.bounds.clone_from(&bounds);
             for (param, known) in body.blocks[*inner].params.iter().zip(now.clone()) {
                 self.choose(*param, &[(None, known)]);
             }
@@ -261,7 +263,7 @@ impl Walk<'_, '_, '_> {
             going = Some(self.or(continues.iter().map(|(way, ..)| way.clone()).collect()));
             now = self.arrive(&body.blocks[*inner].params, continues);
         }
-        self.most = most;
+        self.bounds = bounds;
         let Some(mut frame) = self.loops.pop() else { return Ok(None) };
         if let Some(way) = going {
             frame.left.extend(packet.map(|packet| (way.clone(), packet.emitted)));

@@ -2,6 +2,7 @@
 
 use nicforge_ir::{BinOp, CmpOp, UnOp};
 
+use super::range::meet;
 use super::*;
 
 /// Conditions inside conditions that are looked at.
@@ -63,12 +64,33 @@ impl Walk<'_, '_, '_> {
             (Some(limit), None) => (op.mirrored(), b, limit),
             _ => return,
         };
-        let most = match (op, holds) {
-            (CmpOp::Le, true) | (CmpOp::Gt, false) | (CmpOp::Eq, true) | (CmpOp::Ne, false) => limit,
-            (CmpOp::Lt, true) | (CmpOp::Ge, false) => limit.saturating_sub(1),
+        let (least, most) = match (op, holds) {
+            (CmpOp::Eq, true) | (CmpOp::Ne, false) => (limit, limit),
+            (CmpOp::Le, true) | (CmpOp::Gt, false) => (0, limit),
+            (CmpOp::Lt, true) | (CmpOp::Ge, false) => (0, limit.saturating_sub(1)),
+            (CmpOp::Ge, true) | (CmpOp::Lt, false) => (limit, u64::MAX),
+            (CmpOp::Gt, true) | (CmpOp::Le, false) => (limit.saturating_add(1), u64::MAX),
+            (CmpOp::Ne, true) | (CmpOp::Eq, false) if limit == 0 => (1, u64::MAX),
             _ => return,
         };
-        let before = self.most.entry(value).or_insert(most);
-        *before = most.min(*before);
+        let before = self.bounds.entry(value).or_insert((least, most));
+        *before = (least.max(before.0), most.min(before.1));
+    }
+
+    /// Whether a condition holds, if what is known of a value says so.
+    pub(super) fn decided(&self, cond: ValueId) -> Option<bool> {
+        let Some(Op::Cmp(op, a, b)) = self.body.def_op(cond) else { return None };
+        if self.low.ty(*a).is_signed() || !self.low.ty(*a).is_int() {
+            return None;
+        }
+        let (a, b) = (self.range_here(*a), self.range_here(*b));
+        match op {
+            CmpOp::Lt | CmpOp::Ge if a.1 < b.0 => Some(*op == CmpOp::Lt),
+            CmpOp::Lt | CmpOp::Ge if a.0 >= b.1 => Some(*op == CmpOp::Ge),
+            CmpOp::Gt | CmpOp::Le if a.0 > b.1 => Some(*op == CmpOp::Gt),
+            CmpOp::Gt | CmpOp::Le if a.1 <= b.0 => Some(*op == CmpOp::Le),
+            CmpOp::Eq | CmpOp::Ne if !meet(a, b) => Some(*op == CmpOp::Ne),
+            _ => None,
+        }
     }
 }

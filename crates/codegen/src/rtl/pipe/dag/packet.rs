@@ -39,7 +39,7 @@ impl<'a> Walk<'a, '_, '_> {
         if let Some(number) = self.low.constant(value) {
             return u32::try_from(number).ok();
         }
-        let here = self.most.get(&value).and_then(|most| u32::try_from(*most).ok());
+        let here = self.bounds.get(&value).and_then(|range| u32::try_from(range.1).ok());
         match (here, self.most_by_op(value)) {
             (Some(here), Some(most)) => Some(here.min(most)),
             (here, most) => here.or(most),

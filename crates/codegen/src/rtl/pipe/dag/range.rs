@@ -56,8 +56,9 @@ impl Walk<'_, '_, '_> {
 
     fn range_within(&self, value: ValueId, here: bool, left: &mut u32) -> Range {
         let (low, high) = self.range_by_op(value, here, left);
-        match self.most.get(&value) {
-            Some(most) if here && *most < high => (low.min(*most), *most),
+        match self.bounds.get(&value) {
+            // On a way that nobody comes, what is known may be at odds.
+            Some(known) if here => (low.max(known.0).min(high.min(known.1)), high.min(known.1)),
             _ => (low, high),
         }
     }

@@ -1,0 +1,129 @@
+//! Where packets wait for those before them that may still change what they are about to read.
+//!
+//! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
+//! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
+//! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
+//! keys come from the packet alone. For tables whose keys depend on what other modules answer, and for small ones, in which packets
+//! meet anyhow, all packets wait.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use super::super::expr::{Wire, used};
+use super::super::tables::TableForm;
+use super::super::timing;
+use super::dag::Dag;
+use super::leave::Commit;
+use super::order::cone;
+use super::ports::Port;
+use super::schedule::asked;
+use crate::c::names::Names;
+
+use super::arrival::Arrivals;
+
+/// Entries from which on packets are worth telling apart.
+const FEWEST: u32 = 64;
+
+/// The stage in which packets wait, and the tables they wait for.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    pub stage: u32,
+    pub locks: Vec<Lock>,
+}
+
+/// A table whose entries are changed so many cycles after they are read.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    pub table: usize,
+    pub apart: u32,
+    /// Keys by port, and the stage in which they are given.
+    pub keys: Vec<String>,
+    pub stage: u32,
+    /// The lock says wait.
+    pub waits: String,
+}
+
+/// Tables for which packets need not all wait, and the stage of the gate; none if there are no such.
+pub fn gate(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    arrivals: &mut Arrivals,
+    (ports, commits): (&[Port], &[Commit]),
+    names: &mut Names,
+) -> Option<Gate> {
+    let answers = ports.iter().flat_map(|port| port.answers(dag));
+    let answers: BTreeSet<String> = answers.chain(dag.sums.iter().map(|sum| sum.name.clone())).collect();
+    let mut gate = Gate::default();
+    for commit in commits.iter().filter(|commit| commit.last > commit.first && commit.pace == 0) {
+        let form = &dag.tables[commit.table];
+        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
+        let early = own.iter().all(|port| {
+            let below = cone(wires, used(&port.key));
+            // A key that is always the same is what all packets have in common.
+            !below.is_empty() && below.iter().all(|name| !answers.contains(*name))
+        });
+        if form.capacity < FEWEST || !early {
+            continue;
+        }
+        let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0);
+        if !form.pipe_hashes() {
+            // Numbers are compared as they are, in the stage in front of the gate.
+            let latest = own.iter().map(|port| arrivals.expression(&port.key)).filter(|time| time.0 == given);
+            let compared = timing::tree(2 * form.number_bits()) + timing::tree(own.len() as u32);
+            given += u32::from(latest.map(|time| time.1).max().unwrap_or(0) + compared > timing::BUDGET);
+        }
+        gate.stage = gate.stage.max(given + form.stages_of_lock());
+        let keys = own.iter().map(|port| port.key.clone()).collect();
+        let waits = names.fresh("waits");
+        gate.locks.push(Lock { table: commit.table, apart: 0, keys, stage: 0, waits });
+    }
+    (!gate.locks.is_empty()).then_some(gate)
+}
+
+impl Gate {
+    /// Says how long packets wait, when the stages of changes are known; the cycles that all others need between them.
+    pub fn settle(&mut self, tables: &[TableForm], commits: &[Commit]) -> u32 {
+        let apart = |commit: &Commit| commit.last - commit.first;
+        for lock in &mut self.locks {
+            let commit = commits.iter().find(|commit| commit.table == lock.table);
+            lock.apart = commit.map_or(0, apart);
+            lock.stage = self.stage - tables[lock.table].stages_of_lock();
+        }
+        self.locks.retain(|lock| lock.apart > 0);
+        let locked = |commit: &&Commit| self.locks.iter().all(|lock| lock.table != commit.table);
+        commits.iter().filter(locked).map(Commit::cycles).max().unwrap_or(1)
+    }
+
+    /// Of a table, how many cycles after its entry is shown it is changed while others are shown.
+    pub fn apart(&self, table: usize) -> u32 {
+        self.locks.iter().find(|lock| lock.table == table).map_or(0, |lock| lock.apart)
+    }
+
+    /// The locks as text; `at` gives an expression as a stage sees it.
+    pub fn print(&self, out: &mut String, tables: &[TableForm], at: impl Fn(&str, u32) -> String) {
+        let stage = self.stage;
+        let _ = writeln!(
+            out,
+            "\n  // ---- the gate, stage {stage}: who reads what one before may still change waits, and all behind\n  logic at_gate, hold, sent;"
+        );
+        for lock in &self.locks {
+            let form = &tables[lock.table];
+            let keys: Vec<String> = lock.keys.iter().rev().map(|key| at(key, lock.stage)).collect();
+            let _ = writeln!(
+                out,
+                "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      \
+                 .hold(hold),\n      .sent(sent),\n      .waits({waits})\n  );",
+                form.lock_parameters(lock.keys.len(), lock.apart),
+                form.signals,
+                keys.join(", "),
+                waits = lock.waits,
+            );
+        }
+        let all: Vec<&str> = self.locks.iter().map(|lock| lock.waits.as_str()).collect();
+        let _ = writeln!(
+            out,
+            "  assign hold = at_gate && ({});\n  assign sent = at_gate && !hold;",
+            all.join(" || ")
+        );
+    }
+}

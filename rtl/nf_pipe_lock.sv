@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// nf_pipe_lock: says which packets of a pipe wait because an earlier one may still change what they are about to read.
+//
+// A table whose entries are changed APART cycles after they are read must not be read meanwhile where it will be changed. Packets
+// stand in the pipe's gate, a stage in front of the table, as long as one that left it at most APART cycles ago has an entry in the
+// same place: of arrays the same number (in the same part), of tables that hash a row of either side, so that two new entries never
+// choose the same way of a row either. All others leave one behind the other.
+//
+// `k_key` is the keys of the packet that comes to the gate next, two stages in front of it where they are hashed, else one; `hold` says
+// that it and all behind stay where they are, `sent` that the packet in the gate leaves. What is compared with what is known a cycle
+// ahead, so `waits` comes from registers.
+//
+// Latency: none beside the gate's stage, and the one in which keys are hashed. Throughput: a packet a cycle, of the same place one in
+// APART + 1. Reset: nobody waits.
+`default_nettype none
+module nf_pipe_lock #(
+    parameter integer KEY = 32,
+    parameter integer PORTS = 1,
+    parameter integer APART = 1,
+    parameter integer HASHED = 1,
+    parameter integer R = 4,  // bits of a row's number, or of an array's
+    parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
+) (
+    input  wire                  clk,
+    input  wire                  rst,
+    input  wire  [PORTS*KEY-1:0] k_key,
+    input  wire                  hold,
+    input  wire                  sent,
+    output logic                 waits
+);
+  localparam integer SIDES = HASHED != 0 ? 2 : 1;
+  localparam integer TAG = PORTS * SIDES * R;
+  logic [TAG-1:0] tags, tags_next, tags_here;
+  logic [APART-1:0] sent_before, meets;  // the lowest: a cycle ago
+  logic [APART*TAG-1:0] tags_before;
+
+  genvar p, i;
+  generate
+    for (p = 0; p < PORTS; p = p + 1) begin : g_port
+      wire [KEY-1:0] key = k_key[KEY*p+:KEY];
+      for (i = 0; i < SIDES * R; i = i + 1) begin : g_bit
+        if (HASHED != 0) begin : g_hashed
+          assign tags[SIDES*R*p+i] = ^(key & H3[KEY*i+:KEY]);
+        end else begin : g_number
+          assign tags[SIDES*R*p+i] = key[i];
+        end
+      end
+    end
+    if (HASHED != 0) begin : g_stage
+      always_ff @(posedge clk) if (!hold) tags_next <= tags;
+    end else begin : g_no_stage
+      assign tags_next = tags;
+    end
+  endgenerate
+
+  // Every port's row with every port's, side by side; parts of an array are apart.
+  function meet(input [TAG-1:0] a, input [TAG-1:0] b);
+    integer x, y, s;
+    begin
+      meet = 1'b0;
+      for (x = 0; x < PORTS; x = x + 1)
+        for (y = 0; y < PORTS; y = y + 1)
+          for (s = 0; s < SIDES; s = s + 1)
+            if (HASHED != 0 || x == y) meet = meet || a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R];
+    end
+  endfunction
+
+  integer c;
+  always_ff @(posedge clk) begin
+    sent_before[0] <= sent && !rst;
+    tags_before[TAG-1:0] <= tags_here;
+    if (!hold) begin
+      tags_here <= tags_next;
+      meets[0]  <= sent && meet(tags_next, tags_here) && !rst;
+    end else meets[0] <= 1'b0;
+    for (c = 1; c < APART; c = c + 1) begin
+      sent_before[c] <= sent_before[c-1] && !rst;
+      tags_before[TAG*c+:TAG] <= tags_before[TAG*(c-1)+:TAG];
+      if (!hold) meets[c] <= sent_before[c-1] && meet(tags_next, tags_before[TAG*(c-1)+:TAG]) && !rst;
+      else meets[c] <= meets[c-1] && !rst;
+    end
+  end
+  assign waits = meets != '0;
+endmodule
+`default_nettype wire

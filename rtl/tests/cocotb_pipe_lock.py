@@ -1,0 +1,47 @@
+"""nf_pipe_lock as a pipe's gate: who meets one that left shortly before waits, and nobody else; resets in flight."""
+
+import os
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge
+
+KEY, PORTS, APART, HASHED, R = (int(os.environ[name]) for name in ("KEY", "PORTS", "APART", "HASHED", "R"))
+
+
+def meet(a, b):
+    """Parts of an array are apart; all masks of hashes are ones."""
+    if not HASHED:
+        return any((x ^ y) & ((1 << R) - 1) == 0 for x, y in zip(a, b, strict=True))
+    parity = [{bin(key).count("1") % 2 for key in keys} for keys in (a, b)]
+    return bool(parity[0] & parity[1])
+
+
+@cocotb.test()
+async def those_that_meet_wait(dut):
+    Clock(dut.clk, 4, "ns").start()
+    waited = together = 0
+    for _ in range(3):
+        dut.rst.value, dut.hold.value, dut.sent.value, dut.k_key.value = 1, 0, 0, 0
+        for _ in range(3):
+            await FallingEdge(dut.clk)
+        dut.rst.value = 0
+        # Packets in the stages in front of the gate, and in it; and those that left.
+        stages, left = [None] * (HASHED + 2), [None] * APART
+        for _ in range(1500):
+            spread = random.choice([4, 1 << KEY])
+            if stages[0] is None and random.random() < 0.9:
+                stages[0] = [random.randrange(spread) for _ in range(PORTS)]
+            dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(stages[0] or []))
+            wanted = stages[-1] is not None and any(other and meet(stages[-1], other) for other in left)
+            if stages[-1] is not None:
+                assert int(dut.waits.value) == wanted
+                waited, together = waited + wanted, together + (not wanted and left[-1] is not None)
+            sent = stages[-1] is not None and not wanted
+            dut.hold.value, dut.sent.value = int(wanted), int(sent)
+            left = [*left[1:], stages[-1] if sent else None]
+            if not wanted:
+                stages = [None, *stages[:-1]]
+            await FallingEdge(dut.clk)
+    assert waited > 100 and together > 100
