@@ -90,7 +90,6 @@ fn storms_lose_whole_frames() {
         of_events("relay", Wanted::Best),
         of_folder("tests/programs/summed", Wanted::Best),
         of_folder("tests/programs/classes", Wanted::Best),
-        of_folder("tests/programs/in_turn", Wanted::Best),
     ] {
         let Subject { name, entries, design, .. } = &subject;
         let mut storms = 0;
