@@ -105,7 +105,11 @@ def areas():
 def measure(nicforge, program, size, traffic, packets):
     """One row: cycles and what follows from them."""
     flows = [random.getrandbits(30) if traffic == "random flows" else 7 for _ in range(packets)]
-    result = run(nicforge, program, [frame(size, flow) for flow in flows])
+    frames = [frame(size, flow) for flow in flows]
+    if program == "jsq_steering":
+        # Packets for one service are one flow: its number is the destination's last four bits.
+        frames = [data[:5] + bytes([flow & 15]) + data[6:] for data, flow in zip(frames, flows, strict=True)]
+    result = run(nicforge, program, frames)
     cycles = result["cycles_per_event"]
     # On the wire preamble and gap count.
     bits = (size + 20) * 8

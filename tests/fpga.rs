@@ -103,6 +103,14 @@ fn cycles_per_packet(example: &Example, bytes: usize, flows: impl Fn(u64) -> u32
             frame.resize(bytes, 0);
         }
     }
+    if name == "jsq_steering" {
+        // Packets for one service are one flow: its number is the destination's last four bits.
+        for (n, event) in (0..).zip(&mut events) {
+            if let Input::Net { frame, .. } = &mut event.input {
+                frame[5] = flows(n) as u8;
+            }
+        }
+    }
     let (run, found) = design
         .verify(&example.program, &example.entries, &events, &Drive::default())
         .unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -122,12 +130,14 @@ fn pipes_keep_up_with_the_line() {
     if verilator_is_missing() {
         return;
     }
-    for (name, most) in
-        [("l2_forward", 1.1), ("firewall", 1.1), ("nat", 1.1), ("conn_limiter", 1.1), ("jsq_steering", 2.1)]
-    {
+    for name in ["l2_forward", "firewall", "nat", "conn_limiter", "jsq_steering"] {
         let example = Example::load(root().join("examples").join(name));
         let random = |n: u64| nicforge_ir::io::random(7, n);
-        for each in [cycles_per_packet(&example, 60, random), cycles_per_packet(&example, 60, |_| 1)] {
+        // A packet for the same service must find what the one before made of the 32 cores' loads.
+        let waits = if name == "jsq_steering" { 2.1 } else { 1.1 };
+        for (each, most) in
+            [(cycles_per_packet(&example, 60, random), 1.1), (cycles_per_packet(&example, 60, |_| 1), waits)]
+        {
             assert!(each <= most, "{name}: {each:.3} cycles a packet, {most} at most");
         }
     }

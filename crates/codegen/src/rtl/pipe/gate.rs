@@ -22,7 +22,7 @@ use crate::c::names::Names;
 use super::arrival::Arrivals;
 
 /// Entries from which on packets are worth telling apart.
-const FEWEST: u32 = 64;
+const FEWEST: u32 = 16;
 
 /// The stage in which packets wait, and the tables they wait for.
 #[derive(Clone, Debug, Default)]
