@@ -71,6 +71,20 @@ fn examples_on_agilio_cx() {
     verify("agilio-cx", &["firewall", "nf_chain", "kv_cache"], "(functional: on a shim of the chip)");
 }
 
+/// There is C for the chip's engines only; programs with a host side are planned for it.
+#[test]
+fn a_host_side_is_refused_on_agilio_cx() {
+    let place = Place::new();
+    let source = "#include <nicforge.h>\nNF_PORTS(1);\nNF_ON(host)\nvoid far(nf_pkt pkt) { nf_send(pkt, 0); }\n\
+                  void net_recv(nf_pkt pkt) { nf_enqueue(far, pkt); }\n";
+    std::fs::write(place.path().join("far.c"), source).unwrap();
+    place.run(&["plan", "far.c", "--target", "agilio-cx"]).ok();
+    place
+        .run(&["build", "far.c", "--target", "agilio-cx", "-o", "out"])
+        .fails(1, &["handler `far` is planned for `host.0`", "far.c:4:6", "`plan` and `sim` take it"]);
+    place.is_clean();
+}
+
 #[test]
 fn examples_on_liquidio() {
     verify("liquidio", &["firewall", "nf_chain"], "(functional: on threads)");

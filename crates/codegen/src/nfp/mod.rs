@@ -56,6 +56,9 @@ pub fn generate(
     engines: Engines,
     lines: LineStyle,
 ) -> Result<EnginesArtifact, Vec<Unsupported>> {
+    if engines == Engines::Nfp {
+        on_the_chip(program, pipeline, placement)?;
+    }
     let pointers = if engines == Engines::Nfp { Pointers::Spaces } else { Pointers::Plain };
     let mut base = dpdk::prepared(program, pipeline, pointers, lines)?;
     let kind = if engines == Engines::Nfp { "the NFP's micro-engines" } else { "threads" };
@@ -103,6 +106,23 @@ pub fn generate(
         files.push(("Makefile".to_string(), makefile(pipeline, placement)));
     }
     Ok(EnginesArtifact { engines, files, base })
+}
+
+/// Refuses stages that a plan puts on anything but the chip's engines.
+fn on_the_chip(
+    program: &Program,
+    pipeline: &Pipeline,
+    placement: &Placement,
+) -> Result<(), Vec<Unsupported>> {
+    let elsewhere = |units: &[String]| units.iter().find(|unit| !unit.starts_with("me.")).cloned();
+    let found = placement.units.iter().enumerate().find_map(|(at, units)| Some((at, elsewhere(units)?)));
+    let Some((at, unit)) = found else { return Ok(()) };
+    let handler = &program.handlers[pipeline.stages[at].handlers[0]];
+    let message =
+        format!("handler `{}` is planned for `{unit}`, and only the NFP's engines have code", handler.name);
+    let help = "`plan` and `sim` take it; `--target liquidio` and `bluefield2` also run what is on the host"
+        .to_string();
+    Err(vec![Unsupported { message, help, span: handler.span }])
 }
 
 /// The chip's qualifier of pointers into a memory. An engine's CAM only finds entries, which lie in its own memory.
