@@ -2,6 +2,7 @@
 
 import linecache
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -97,7 +98,8 @@ def test_a_cell_that_connects_again_is_told_so(notebook):
 def test_what_is_installed_says_what_it_misses(tmp_path):
     """The package as it is installed: a folder of its own, with no `nicforge` command anywhere."""
     package = pathlib.Path(__file__).resolve().parents[1] / "nicforge"
-    (tmp_path / "nicforge").symlink_to(package)
+    # A copy: what a link leads to is beside a `target` folder.
+    shutil.copytree(package, tmp_path / "nicforge")
     text = CELL + "\ntry:\n    program.check()\nexcept FlowError as error:\n    print(error)\n"
     words = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{text}"]
     done = subprocess.run(words, capture_output=True, text=True, cwd="/", env={"PATH": "/nowhere"}, timeout=60)

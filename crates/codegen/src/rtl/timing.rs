@@ -75,11 +75,11 @@ pub const CHOOSE: u32 = LEVEL;
 
 /// The sum of so many words of 16 bits, carries kept.
 pub fn word_sum(words: u32) -> u32 {
-    // Ternary adders.
+    // Three become two in a level of LUTs, as yosys does it, and the last two are added.
     let (mut left, mut count) = (words + 1, 0);
-    while left > 1 {
-        left = left.div_ceil(3);
+    while left > 2 {
+        left -= left / 3;
         count += 1;
     }
-    count * carry(20)
+    count * LEVEL + carry(20)
 }
