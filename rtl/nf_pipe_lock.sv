@@ -38,7 +38,10 @@ module nf_pipe_lock #(
   genvar p, i;
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_port
+      // Of a number only what tells an array's entries apart.
+      // verilator lint_off UNUSEDSIGNAL
       wire [KEY-1:0] key = k_key[KEY*p+:KEY];
+      // verilator lint_on UNUSEDSIGNAL
       for (i = 0; i < SIDES * R; i = i + 1) begin : g_bit
         if (HASHED != 0) begin : g_hashed
           assign tags[SIDES*R*p+i] = ^(key & H3[KEY*i+:KEY]);

@@ -45,13 +45,16 @@ def program(whole: int, live: int) -> Program:
         done = Out(packet)
         state = Message
         tables = (useds, rests)
-        body = """
+        # Zeros at the end of a string would not cross.
+        body = f"""
             uint32_t at = 0;
             nf_load(pkt, 0, &at);
             struct used used;
             struct rest rest;
             nf_lookup(&useds, at % 64, &used);
             nf_lookup(&rests, at % 64, &rest);
+            used.b[{live - 1}] = 1;
+            rest.b[{max(whole - live, 1) - 1}] = 1;
             state->used = used;
             state->rest = rest;
             out(at);
