@@ -139,7 +139,7 @@ class Element:
     state: type | None = None
     #: How many of its outputs it promises to call; None promises nothing.
     fires: str | None = None
-    #: Of a cache's elements: the cache, "start", "write" or "end" of a region, and the outputs that lead into it.
+    #: Of a cache's elements: the cache, "start" or "end" of a region, and the outputs that lead into it.
     region: tuple | None = None
     #: Where the class statement is: what notebooks run is in no module's file.
     defined: Place

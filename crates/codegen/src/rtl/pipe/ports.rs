@@ -134,6 +134,17 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
             TableKind::Array => parts(dag, table, &keys)?,
             _ => by_ways(dag, table, &keys)?,
         };
+        let made = |fixed: bool, end: &str, key: String, (from, turn): (u64, u32)| Port {
+            table,
+            fixed,
+            end: end.to_string(),
+            key,
+            from,
+            turn,
+            valued: true,
+            ask: 0,
+            answer: 0,
+        };
         let port = |key: usize| groups.iter().position(|group| group.contains(&key)).unwrap_or_default();
         let of_key = (0..keys.len()).map(port).collect();
         let single = groups.len() == 1;
@@ -142,35 +153,12 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
         for (at, ((group, end), from)) in groups.iter().zip(&ends).zip(starts).enumerate() {
             let turn = if in_turn { at as u32 } else { 0 };
             let key = chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
-            let end = end.clone();
-            ports.list.push(Port {
-                table,
-                fixed: false,
-                end,
-                key,
-                from,
-                turn,
-                valued: true,
-                ask: 0,
-                answer: 0,
-            });
+            ports.list.push(made(false, end, key, (from, turn)));
         }
         ports.of_keys.push(of_key);
         ports.ends.push(ends);
         for (number, key) in dag.access[table].lookups.iter().enumerate() {
-            let (end, key) = (number.to_string(), key.clone());
-            let (turn, from) = (0, 0);
-            ports.list.push(Port {
-                table,
-                fixed: true,
-                end,
-                key,
-                from,
-                turn,
-                valued: true,
-                ask: 0,
-                answer: 0,
-            });
+            ports.list.push(made(true, &number.to_string(), key.clone(), (0, 0)));
         }
     }
     Ok(ports)
