@@ -39,7 +39,7 @@ fn entries_are_changed_at_once() {
 fn entries_come_and_go_at_once() {
     let Some(piped) = Piped::of("tests/programs/pairs") else { return };
     let (interval, meeting) = piped.cycles();
-    assert!(interval == 1 && (8..=12).contains(&meeting), "{interval} and {meeting} cycles");
+    assert!(interval == 1 && (3..=4).contains(&meeting), "{interval} and {meeting} cycles");
     let of = |numbers: [u32; 2], what: u32, n| {
         let numbers = numbers.iter().flat_map(|number| (*number as u16).to_le_bytes());
         frame(numbers.chain([what as u8, random(n, 9) as u8]).collect())
@@ -57,7 +57,7 @@ fn entries_come_and_go_at_once() {
         "{seldom:.3} cycles a packet of any entries, {often:.3} of few, {always:.3} of one, {refused} refused"
     );
     assert!(refused > 500, "{refused} refused");
-    assert!(seldom < 1.7, "{seldom:.3} cycles a packet that meets few");
+    assert!(seldom < 1.1, "{seldom:.3} cycles a packet that meets few");
     assert!((f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always), "{always:.3}");
     assert!((seldom..always).contains(&often), "{often:.3}");
 }
