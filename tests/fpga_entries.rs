@@ -76,3 +76,24 @@ fn entries_are_changed_in_turn() {
     let refused = stats.counters.get("refused_pairs");
     assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
+
+/// Two byte strings of one table that a packet appends to and gives out, often the same one; entries come and go, and the table is often full.
+#[test]
+fn strings_are_changed_in_turn() {
+    let Some(piped) = Piped::of("tests/programs/copied") else { return };
+    assert!(piped.cycles().0 <= 6, "{:?}", piped.cycles());
+    let [_, stats] = piped.does_the_same(|n| {
+        let random = |at| random(n, at);
+        let length = 22 + random(0) as usize % if n % 4 == 0 { 700 } else { 150 };
+        let mut bytes: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let few = if n / 300 % 2 == 0 { 3 } else { 60 };
+        (bytes[1], bytes[2]) = ((random(1) % few) as u8, (random(2) % few) as u8);
+        for at in [4, 6] {
+            let count = random(at) as usize % if random(at + 1) % 8 == 0 { 2000 } else { length };
+            bytes[at as usize..][..2].copy_from_slice(&(count as u16).to_be_bytes());
+        }
+        bytes
+    });
+    let refused = stats.counters.get("refused_kept");
+    assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
+}

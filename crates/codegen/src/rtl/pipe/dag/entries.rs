@@ -77,7 +77,7 @@ impl<'a> Walk<'a, '_, '_> {
                  a pipe changes one entry of a packet",
                 form.name
             );
-            if form.kind != TableKind::Lru && form.bytes.is_none() {
+            if form.kind != TableKind::Lru {
                 self.dag.again = Some(at);
             }
             return self.no(&reason);
