@@ -62,7 +62,7 @@ fn hardware_makes_handlers_one_pipe() {
         ("programs/split/split.c", "cycle"),
         ("programs/shards/shards.c", "cycle"),
         ("programs/stages/chain.c", "cycle"),
-        ("programs/stages/behind.c", "2 cycles"),
+        ("programs/stages/behind.c", "cycle, of the same entry every 2 cycles"),
         ("programs/stages/around.c", "cycle, of the same entry every 2 cycles"),
         ("programs/stages/values.c", "cycle, of the same entry every 5 cycles"),
         ("internal_events/dropping.air", "cycle"),

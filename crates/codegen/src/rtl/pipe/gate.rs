@@ -3,8 +3,7 @@
 //! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
 //! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
 //! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
-//! keys come from the packet alone. For tables whose keys depend on what other modules answer, and for small ones, in which packets
-//! meet anyhow, all packets wait.
+//! keys come from the packet alone. For tables whose keys depend on what other modules answer all packets wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -21,8 +20,8 @@ use crate::c::names::Names;
 
 use super::arrival::Arrivals;
 
-/// Entries from which on packets are worth telling apart.
-const FEWEST: u32 = 16;
+/// Entries from which on packets may be told apart.
+const FEWEST: u32 = 2;
 
 /// The stage in which packets wait, and the tables they wait for.
 #[derive(Clone, Debug, Default)]
