@@ -71,12 +71,19 @@ module nf_pipe_hash_entries #(
     integer i;
     for (i = 0; i < R; i = i + 1) row_of[i] = ^(of & (side ? H3[(R+i)*KEY+:KEY] : H3[i*KEY+:KEY]));
   endfunction
+  // At least one, two, three, all of four.
+  function [3:0] at_least(input [3:0] of);
+    at_least[0] = |of;
+    at_least[1] = (of[0] && of[1]) || (of[2] && of[3]) || ((of[0] || of[1]) && (of[2] || of[3]));
+    at_least[2] = (of[0] && of[1] && (of[2] || of[3])) || ((of[0] || of[1]) && of[2] && of[3]);
+    at_least[3] = &of;
+  endfunction
   // The first free way of the emptier row, on the left when equal.
   function [2:0] free_way(input [7:0] used);
     logic [3:0] row;
     logic side;
     begin
-      side = 3'(used[0]) + 3'(used[1]) + 3'(used[2]) + 3'(used[3]) > 3'(used[4]) + 3'(used[5]) + 3'(used[6]) + 3'(used[7]);
+      side = (at_least(used[3:0]) & ~at_least(used[7:4])) != '0;
       row = side ? used[7:4] : used[3:0];
       free_way = {side, !row[0] ? 2'd0 : !row[1] ? 2'd1 : !row[2] ? 2'd2 : 2'd3};
     end
@@ -118,7 +125,7 @@ module nf_pipe_hash_entries #(
   wire [PORTS*ENTRY-1:0] part;
   wire [PORTS*KEY-1:0] keys_w;
   wire [PORTS*(VALUE+1)-1:0] fresh;  // {it is there, value}
-  // Places of those that may have been changed since rows were read that are in stage 4.
+  // Places of those that may have been changed since rows were read that are in stage 3.
   wire [4*PORTS-1:0] kept_valid;
   wire [4*PORTS*PLACE-1:0] kept_places;
   logic v1, v2, v3, v4, v5;  // a packet's lookup, not the host's
@@ -167,7 +174,7 @@ module nf_pipe_hash_entries #(
       if (p == 0) begin : g_first
         assign row_q = row3;
       end
-      logic [7:0] same4, used4, kept;
+      logic [7:0] same4, used4, kept, kept4;
       logic [8*VALUE-1:0] values4;
       logic [VALUE-1:0] found;
       logic [2:0] way, way5;
@@ -188,7 +195,7 @@ module nf_pipe_hash_entries #(
         // Places that those on their way took when the rows were read, needed or not.
         kept = '0;
         for (t = 0; t < 4 * PORTS; t = t + 1)
-          if (kept_valid[t] && kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b4 : a4)) kept[kept_places[PLACE*t+R+:3]] = 1'b1;
+          if (kept_valid[t] && kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b3 : a3)) kept[kept_places[PLACE*t+R+:3]] = 1'b1;
       end
       always_comb begin
         found = '0;
@@ -204,6 +211,7 @@ module nf_pipe_hash_entries #(
         {key3, a3, b3} <= {key2, a2, b2};
         {key4, a4, b4} <= {key3, a3, b3};
         {later2, later3, later4} <= {now1, now2, now3};
+        kept4 <= kept;
         row3 <= whole;
         for (j = 0; j < 8; j = j + 1) begin
           used4[j] <= row3[ENTRY*j+ENTRY-1];
@@ -218,7 +226,7 @@ module nf_pipe_hash_entries #(
         end
         if (rst) c_hit[p] <= 1'b0;
       end
-      assign used_begin[8*p+:8] = used4 | kept;
+      assign used_begin[8*p+:8] = used4 | kept4;
       assign {begin_a[R*p+:R], begin_b[R*p+:R]} = {a4, b4};
       assign ways5[3*p+:3] = way5;
       assign {rows_a[R*p+:R], rows_b[R*p+:R], keys5[KEY*p+:KEY]} = {a5, b5, key5};
@@ -227,7 +235,7 @@ module nf_pipe_hash_entries #(
       logic [MANY-1:0] earlier;
       logic free5;
       always_comb earlier = ones(~c_hit & WRITTEN & PORTS'((1 << p) - 1));
-      always_ff @(posedge clk) if (any4) free5 <= zeros(used4 | kept) > 4'(ones(WRITTEN & PORTS'((1 << p) - 1)));
+      always_ff @(posedge clk) if (any4) free5 <= zeros(used4 | kept4) > 4'(ones(WRITTEN & PORTS'((1 << p) - 1)));
       assign c_room[p] = c_hit[p] || (available > COUNT'(earlier) && !available[COUNT-1] && free5);
     end
   endgenerate
@@ -242,8 +250,8 @@ module nf_pipe_hash_entries #(
   logic [(APART+1)*SHOWN-1:0] shown;  // the lowest: in this cycle
   assign shown = {past, c_hit, ways5, rows_a, rows_b, keys5, c_value};
   always_ff @(posedge clk) past <= shown[APART*SHOWN-1:0];
-  logic [APART+2:0] v_past;
-  always_ff @(posedge clk) v_past <= rst ? '0 : (APART + 3)'({v_past, v5});
+  logic [APART+1:0] v_past;
+  always_ff @(posedge clk) v_past <= rst ? '0 : (APART + 2)'({v_past, v5});
 
   // ---- places: in step s, the first beside stage 4, port s takes one, and those behind it keep from that -----------
   logic [PORTS*PORTS*8-1:0] used_past;
@@ -278,16 +286,18 @@ module nf_pipe_hash_entries #(
         wire hit = shown[SHOWN*LAST+HITS+p];
         wire [2:0] way = hit ? shown[SHOWN*LAST+WAYS+3*p+:3] : taken_all[3*(PORTS*PORTS+p)+:3];
         wire [PLACE-1:0] place = {way, shown[SHOWN*LAST+(way[2]?ROWS_B : ROWS_A)+R*p+:R]};
-        // The place, from the next cycle on until nobody reads rows from before the change.
-        localparam integer AGES = APART + 3 - LAST;
-        logic [AGES*PLACE-1:0] places;
-        always_ff @(posedge clk) places <= (AGES * PLACE)'({places, place});
-        assign place_w[PLACE*p+:PLACE] = places[PLACE*(APART-LAST-1)+:PLACE];
-        logic [2:0] hits_past;
-        always_ff @(posedge clk) hits_past <= {hits_past[1:0], hit_w[p]};
+        // The place, until nobody reads rows from before the change.
+        localparam integer AGES = APART + 2 - LAST;
+        logic [AGES*PLACE-1:0] places_past;
+        wire [(AGES+1)*PLACE-1:0] places = {places_past, place};
+        always_ff @(posedge clk) places_past <= places[AGES*PLACE-1:0];
+        assign place_w[PLACE*p+:PLACE] = places[PLACE*(APART-LAST)+:PLACE];
+        logic [1:0] hits_past;
+        always_ff @(posedge clk) hits_past <= {hits_past[0], hit_w[p]};
+        wire [3:0] hits = {hits_past, hit_w[p], shown[SHOWN*(APART-1)+HITS+p]};
         for (s = 0; s < 4; s = s + 1) begin : g_kept
-          assign kept_places[PLACE*(PORTS*s+p)+:PLACE] = places[PLACE*(APART-LAST-1+s)+:PLACE];
-          assign kept_valid[PORTS*s+p] = v_past[APART-1+s] && !(s == 0 ? hit_w[p] : hits_past[s==0?0 : s-1]);
+          assign kept_places[PLACE*(PORTS*s+p)+:PLACE] = places[PLACE*(APART-1-LAST+s)+:PLACE];
+          assign kept_valid[PORTS*s+p] = v_past[APART-2+s] && !hits[s];
         end
         // What is there but for what the port's own memory holds; an empty place is zero.
         logic [ENTRY-1:0] mem[0:(8<<R)-1];

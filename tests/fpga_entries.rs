@@ -97,3 +97,18 @@ fn strings_are_changed_in_turn() {
     let refused = stats.counters.get("refused_kept");
     assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
+
+/// Several entries of an LRU table, used and made one behind the other, often the same one: what each new one evicts is what the rows say.
+#[test]
+fn entries_are_evicted_in_turn() {
+    let Some(piped) = Piped::of("tests/programs/recents") else { return };
+    assert!(piped.cycles().0 <= 6, "{:?}", piped.cycles());
+    let [_, stats] = piped.does_the_same(|n| {
+        let few = [4, 40, 60000][n as usize / 200 % 3];
+        let numbers = [0, 1, 2].map(|at| (random(n, at) % few) as u16);
+        let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
+        frame(numbers.chain([random(n, 8) as u8, random(n, 9) as u8]).collect())
+    });
+    let evicted = stats.counters.get("evicted_recent");
+    assert!(evicted.is_some_and(|count| *count > 500), "{evicted:?} evicted");
+}

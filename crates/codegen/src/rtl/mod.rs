@@ -68,6 +68,8 @@ pub struct RtlArtifact {
     pub sums: u32,
     /// Of a pipe, by table: cycles from its change by an event to the event's record.
     pub change_before_record: Vec<u32>,
+    /// Of a pipe, by table: cycles from its first change by an event to the last.
+    pub change_span: Vec<u32>,
     pub form: Form,
 }
 
@@ -225,6 +227,7 @@ fn artifact(
         moves_payload: false,
         sums: 0,
         change_before_record: Vec::new(),
+        change_span: Vec::new(),
         form,
     }
 }
@@ -277,6 +280,10 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         let commit = made.commits.iter().find(|commit| commit.table == table);
         commit.map_or(0, |commit| made.exit - commit.end())
     };
+    let span = |table| {
+        let commit = made.commits.iter().find(|commit| commit.table == table);
+        commit.map_or(0, |commit| commit.end() - commit.last)
+    };
     let copies = |table| {
         made.commits.iter().find(|commit| commit.table == table).map_or(1, pipe::leave::Commit::copies)
     };
@@ -292,6 +299,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         logs: made.logs.clone(),
         sums: made.sums.len() as u32,
         change_before_record: (0..tables.len()).map(before_record).collect(),
+        change_span: (0..tables.len()).map(span).collect(),
         ..artifact(
             program,
             tables,

@@ -23,8 +23,8 @@ pub struct Commit {
     pub ends: Vec<String>,
     /// By port, where each may be written; else one.
     pub values: Vec<String>,
-    /// Of LRU tables: the entry is used, if it is there.
-    pub used: Option<String>,
+    /// Of LRU tables, by port where they take turns, else one: the entry is used, if it is there.
+    pub used: Vec<String>,
     pub refused: String,
     /// Of tables that hash and are asked in turn: how many insertions are made, of 8 bits.
     pub inserted: Option<String>,
@@ -44,6 +44,12 @@ impl Commit {
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
+    /// What names of signals of uses end with.
+    pub fn used_ends(&self) -> impl Iterator<Item = &str> {
+        let several = self.used.len() > 1;
+        (0..self.used.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
     }
 
     /// Ports by which entries are changed.
@@ -78,7 +84,8 @@ impl Commit {
     /// What decides about the change of a port's entry.
     pub fn deciding_at(&self, port: usize) -> impl Iterator<Item = &String> {
         let value = if self.values.len() > 1 { port } else { 0 };
-        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(&self.used)
+        let used = if self.used.len() > 1 { port } else { 0 };
+        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(self.used.get(used))
     }
 
     /// What decides about the change.
@@ -120,7 +127,19 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
         };
         let (writes, deletes) = (by_port("write", true), by_port("delete", false));
         let refused = some("refused", access.refused.clone());
-        let used = (!access.uses.is_empty()).then(|| some("used", access.uses.clone()));
+        let mut uses: Vec<Vec<String>> = match access.uses.is_empty() {
+            true => Vec::new(),
+            false if dag.in_turn.contains(&table) => vec![Vec::new(); ends.len()],
+            false => vec![Vec::new()],
+        };
+        let last = uses.len().saturating_sub(1);
+        for (key, way) in &access.uses {
+            let list = &mut uses[ports.of_key(table, *key).min(last)];
+            if !list.contains(way) {
+                list.push(way.clone());
+            }
+        }
+        let used = uses.into_iter().map(|ways| some("used", ways)).collect();
         let sets: Vec<Vec<Change>> = match dag.tables[table].kind {
             _ if dag.tables[table].kind == TableKind::Array || dag.in_turn.contains(&table) => {
                 let of = |port: usize| {

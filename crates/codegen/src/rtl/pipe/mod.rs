@@ -50,7 +50,10 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
         return turns;
     }
     // All of them at once, where there is memory for that, if packets follow sooner then.
-    let can = |table: &usize| tables[*table].kind == TableKind::Array || tables[*table].bytes.is_none();
+    let can = |table: &usize| match tables[*table].kind {
+        TableKind::Array => true,
+        kind => kind == TableKind::Hash && tables[*table].bytes.is_none(),
+    };
     let mut at_once: BTreeSet<usize> = in_turn.iter().copied().filter(can).collect();
     let mut refused: BTreeMap<usize, NoPipe> = BTreeMap::new();
     while !at_once.is_empty() {
