@@ -1,4 +1,4 @@
-"""The programs of examples/flow/functions, aes, analytics and bodies: against the interpreter, against a model, and running."""
+"""The programs of examples/flow/functions, aes, analytics, bodies: against the interpreter, against a model, and running."""
 
 import collections
 import pathlib
