@@ -18,6 +18,7 @@
 //!
 //! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with the place.
 
+pub mod beside;
 mod division;
 mod edits;
 mod elapsed;
@@ -31,7 +32,7 @@ mod packet;
 mod ragged;
 pub mod range;
 pub mod strings;
-pub mod sums;
+mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -48,12 +49,12 @@ use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
 use crate::artifact::LogFormat;
+use beside::Question;
 use edits::Edited;
 use events::Waiting;
 use ragged::Ragged;
 use range::Range;
 use strings::Moved;
-use sums::Sum;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 384;
@@ -214,7 +215,7 @@ pub struct Dag<'a, 'b> {
     /// In the order of the interpreter.
     pub exits: Vec<Exit>,
     pub logs: Vec<LogFormat>,
-    pub sums: Vec<Sum>,
+    pub asked: Vec<Question>,
     /// Bytes of the frame that are looked at.
     pub window: u32,
     pub notes: HashMap<String, String>,
@@ -289,7 +290,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             access,
             exits: Vec::new(),
             logs: Vec::new(),
-            sums: Vec::new(),
+            asked: Vec::new(),
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),
