@@ -364,6 +364,19 @@ fn bytes_go_into_strings_and_out() {
     });
 }
 
+/// Values, and payload of which bytes were overwritten, that pipes append to byte strings, from any place of a line on.
+#[test]
+fn values_go_into_strings() {
+    pipe_does_what_the_interpreter_does("tests/programs/appended", 10, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 150;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        frame[1] = (random(1) % if n / 300 % 2 == 0 { 4 } else { 40 }) as u8;
+        frame[3] = (random(2) % 120) as u8;
+        frame
+    });
+}
+
 /// Bytes at places that conditions bound, in frames that end before, in and behind them.
 #[test]
 fn conditions_bound_places() {
