@@ -377,6 +377,24 @@ fn values_go_into_strings() {
     });
 }
 
+/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of options are read; and one of a hundred trips.
+#[test]
+fn loops_walk_through_packets() {
+    pipe_does_what_the_interpreter_does("tests/programs/options", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 120;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let mut at = 2;
+        while at + 2 < length {
+            frame[at] = (random(1000 + at as u64) % 6) as u8;
+            frame[at + 1] = 2 + (random(2000 + at as u64) % 7) as u8;
+            at += if frame[at] == 1 { 1 } else { frame[at + 1] as usize };
+        }
+        frame[1] = if n % 4 == 0 { frame[length / 2] } else { frame[1] };
+        frame
+    });
+}
+
 /// Bytes at places that conditions bound, in frames that end before, in and behind them.
 #[test]
 fn conditions_bound_places() {

@@ -124,18 +124,20 @@ impl Walk<'_, '_, '_> {
         self.packet = Some(packet);
     }
 
-    /// What is overwritten where two ways join: `a` if `cond`, else `b`.
-    pub(super) fn join_edits(&mut self, cond: &str, a: Option<Edited>, b: Option<Edited>) -> Option<Edited> {
-        if a == b {
-            return a;
+    /// What is overwritten where ways join, one of which was taken.
+    pub(super) fn join_edits(&mut self, ways: &[Way], list: Vec<Option<Edited>>) -> Option<Edited> {
+        if list.iter().all(|edited| *edited == list[0]) {
+            return list.into_iter().next()?;
         }
-        let both = [&a, &b];
-        let from = both.iter().filter_map(|edited| edited.as_ref().map(|edited| edited.from)).min()?;
-        let to = both.iter().filter_map(|edited| edited.as_ref().map(|edited| edited.to)).max()?;
-        let touched = both.iter().filter_map(|edited| edited.as_ref()).flat_map(|edited| &edited.touched);
-        let touched = touched.copied().collect();
-        let [a, b] = both.map(|edited| self.frame(edited.as_ref(), from, to));
-        let bytes = self.wire("edited", 8 * (to - from), format!("{cond} ? {a} : {b}"), timing::CHOOSE);
+        let some = || list.iter().flatten();
+        let from = some().map(|edited| edited.from).min()?;
+        let to = some().map(|edited| edited.to).max()?;
+        let touched = some().flat_map(|edited| edited.touched.iter().copied()).collect();
+        let texts: Vec<String> = list.iter().map(|edited| self.frame(edited.as_ref(), from, to)).collect();
+        let from_ways: Vec<(&Way, &str)> = ways.iter().zip(texts.iter().map(String::as_str)).collect();
+        let width = 8 * (to - from);
+        let (value, delay) = taken(width, &from_ways);
+        let bytes = self.wire("edited", width, value, delay);
         Some(Edited { from, to, bytes, touched })
     }
 

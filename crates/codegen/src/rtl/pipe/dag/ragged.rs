@@ -23,8 +23,8 @@ fn bytes(parts: &[(String, u32)]) -> u32 {
 
 impl Walk<'_, '_, '_> {
     /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list that there was before the loop, the longest.
-    pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<(), NoPipe> {
-        let Some((_, first)) = left.first() else { return Ok(()) };
+    pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<Vec<Emitted>, NoPipe> {
+        let Some((_, first)) = left.first() else { return Ok(Vec::new()) };
         if left.iter().any(|(_, lists)| lists.len() != first.len()) {
             return self.no("a loop is left on ways on which different headers were emitted");
         }
@@ -51,8 +51,7 @@ impl Walk<'_, '_, '_> {
             let ragged = self.ragged(ways.zip(&lengths), longest.len());
             joined.push(Emitted { when: list.when.clone(), parts: longest, ragged: Some(ragged) });
         }
-        self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&joined));
-        Ok(())
+        Ok(joined)
     }
 
     /// As many bytes as there are on whichever way was taken.
