@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
+use super::at_once;
 use super::dag::beside::{Question, latencies, share};
 use super::dag::{Dag, NoPipe};
 use super::gate::{Gate, gate};
@@ -47,6 +48,8 @@ pub struct Pipe {
     pub meeting: u32,
     /// Where the latter wait.
     pub gate: Option<Gate>,
+    /// Why packets ask for several entries of a table in turn.
+    pub in_turn: Vec<NoPipe>,
     /// Stage in which the command to the deparser is complete.
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
@@ -79,7 +82,8 @@ pub fn schedule(
     let positions = positions(&dag.exits, span)?;
     let commands: Vec<Command> = positions.iter().map(|exits| command(dag, &mut names, exits)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
-    ports.put_in(dag);
+    let behind = at_once::join(dag, &mut names, &ports, &mut commits);
+    ports.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
@@ -142,6 +146,7 @@ pub fn schedule(
         interval,
         meeting,
         gate,
+        in_turn: Vec::new(),
         exit,
         commands,
         asked,
@@ -240,13 +245,13 @@ fn changed(
         first = first.max(arrivals.time(below).0 + 1);
     }
     if let [table] = tables[..]
-        && dag.in_turn.contains(&table)
+        && dag.asks_in_turn(table)
     {
         let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
         let commit = commits.iter_mut().find(|commit| commit.table == table);
         return in_turn(dag, arrivals, first, own, commit, between);
     }
-    if let Some(table) = tables.iter().find(|table| dag.in_turn.contains(table)) {
+    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
         return together(dag, *table);
     }
     for name in &entries {
