@@ -71,11 +71,12 @@ struct Prototype {
     place: String,
 }
 
-/// Compiles and loads what a program's calls of C need, from source files, objects and libraries (`-lNAME`).
+/// Compiles and loads what a program's calls of C need, from source files, objects and libraries (`-lNAME`). `headers` is the folder
+/// with `nicforge.h`, whose types source files may name.
 ///
 /// # Errors
 /// [`NativeError::Missing`] for a function that nothing has; the compiler's words if it refuses a file.
-pub fn load(program: &Program, with: &[String]) -> Result<(), NativeError> {
+pub fn load(program: &Program, with: &[String], headers: &Path) -> Result<(), NativeError> {
     let prototypes = prototypes(program)?;
     if prototypes.is_empty() && with.is_empty() {
         return Ok(());
@@ -106,7 +107,7 @@ pub fn load(program: &Program, with: &[String]) -> Result<(), NativeError> {
         "-fno-color-diagnostics",
         "-Wl,--no-undefined,-Bsymbolic",
     ]);
-    link.arg(dir.path().join("calls.o"));
+    link.arg("-I").arg(headers).arg(dir.path().join("calls.o"));
     for one in with {
         if !one.starts_with("-l") && !Path::new(one).is_file() {
             return Err(NativeError::NoFile(one.clone()));

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from .element import Queue, behind
+from .errors import FlowError
 
 
 def dot(program) -> str:
     """Elements as boxes, queues as cylinders; edges carry the output's name where there are several."""
     lines = [f"digraph {program.name} {{", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
+    try:
+        opaque = program.tool().files
+    except FlowError:
+        # What is wrong with a body, or that there is no compiler, is no matter of the graph.
+        opaque = {}
     for element in program.elements:
-        lines.append(f"  {program.functions[element]};")
+        name = program.functions[element]
+        mark = f' [label="{name}\\nopaque C", style=filled, fillcolor=lightgrey]' if f"opaque_{name}.c" in opaque else ""
+        lines.append(f"  {name}{mark};")
     for composite in program.composites():
         names = [program.functions.get(member, member.name) for member in composite.members]
         inside = "; ".join(name for name in names)

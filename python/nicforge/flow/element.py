@@ -139,6 +139,16 @@ class Element:
     state: type | None = None
     #: How many of its outputs it promises to call; None promises nothing.
     fires: str | None = None
+    #: Whether the body is C outside the subset (opaque.py): None if it has to be, with a note.
+    opaque: bool | None = None
+    #: Headers of an opaque body: `<stdlib.h>`, or `"own.h"` beside the Python file.
+    includes: tuple[str, ...] = ()
+    #: Who has what an opaque body calls, as of an External: a C file, an object, `-lNAME`.
+    has: tuple[str, ...] = ()
+    #: Instructions of the processor that an opaque body uses, as compilers call them: `aes`, `sse4.2`.
+    features: tuple[str, ...] = ()
+    #: An opaque body's promise that it has no state of its own, so that several threads may run it.
+    pure: bool = False
     #: Of a cache's elements: the cache, "start" or "end" of a region, and the outputs that lead into it.
     region: tuple | None = None
     #: Where the class statement is: what notebooks run is in no module's file.

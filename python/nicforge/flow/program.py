@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 
-from . import batches, joins, memory, queues, regions
+from . import batches, joins, memory, opaque, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
@@ -44,6 +44,9 @@ class Program:
                 raise FlowError(f"{source} is no source", self.place, "a program begins with FromNet or FromHost")
         self.elements: list[Element] = []
         self.queues: list[Queue] = []
+        #: Elements whose bodies are C outside the subset: those that say so from `source` on, all from `tool` on.
+        self.opaque: dict[Element, opaque.Opaque] = {}
+        self._tool: Tool | None = None
         self._collect()
         self._check()
         self._flow()
@@ -101,6 +104,7 @@ class Program:
         self._check_segments()
         one_only(self.elements)
         for element in self.elements:
+            opaque.check(element)
             self._check_cycle(element, [])
         regions.check(self.elements, self.sources)
         queues.check_waiting(self)
@@ -237,18 +241,45 @@ class Program:
     def source(self, infer: bool = False) -> Source:
         """The program as C. `infer`: it asks for firing classes that are not declared."""
         self._check_unchanged()
+        for element in self.elements:
+            reason = opaque.declared(element)
+            if reason is not None and element.inp is not None and element not in self.opaque:
+                self.opaque[element] = opaque.look(self, element, reason)
         return write(self, infer)
 
     # -- what is done with it -------------------------------------------------------------------------------------------
 
     def tool(self) -> Tool:
-        """The compiler, with this program."""
-        return Tool(self.name, self.source(), self.externals(), self.contents())
+        """The compiler, with this program. Bodies that the subset has no words for are opaque from here on (opaque.py)."""
+        self._check_unchanged()
+        refused: dict[Element, FlowError] = {}
+        while self._tool is None:
+            tool = self._tool_for(self.source(), refused)
+            outside = {e: why for e, why in tool.outside().items() if e.opaque is None and e not in refused}
+            for element, why in outside.items():
+                try:
+                    self.opaque[element] = opaque.look(self, element, why)
+                except FlowError as error:
+                    refused[element] = error
+            self._tool = None if outside else tool
+        return self._tool
+
+    def _tool_for(self, source: Source, refused: dict[Element, FlowError]) -> Tool:
+        having = [external.has for external in self.externals()]
+        having += [has for element in self.opaque for has in opaque.having_of(element)]
+        files = {one.file: opaque.write(self, one.element, one.uses, directives=True).text for one in self.opaque.values()}
+        notes = [one.note for one in self.opaque.values()]
+        return Tool(self.name, source, having, self.contents(), files, notes, refused)
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""
         self.check_cores(target)
         return self.tool().check(target)
+
+    def check_target(self, target: str | None) -> None:
+        """Raises FlowError if a segment or an opaque element is where the target has no room for it."""
+        self.check_cores(target)
+        self.tool().check_opaque(target)
 
     def check_cores(self, target: str | None) -> None:
         """Raises FlowError if a segment names a core that the target does not have."""
@@ -271,12 +302,13 @@ class Program:
 
     def fires(self) -> dict[str, str]:
         """The firing class of each element with outputs, as the compiler finds it: all, one, zero-or-one, many."""
-        found = Tool(self.name, self.source(infer=True), self.externals()).fires()
+        self.tool()
+        found = self._tool_for(self.source(infer=True), {}).fires()
         return {element.name: found[name] for element, name in self.functions.items() if name in found}
 
     def verify(self, target: str, *arguments: str) -> str:
         """Runs a capture (`"--pcap", FILE`) on a target and in the interpreter; raises FlowError if they differ."""
-        self.check_cores(target)
+        self.check_target(target)
         return self.tool().run("verify", "--target", target, *arguments)
 
     def run(self, pcap: str, *arguments: str, target: str = "interp", expected: dict | None = None) -> dict:
@@ -284,7 +316,7 @@ class Program:
 
         expected: parts of the report, `{"sent": [3, 0]}`. Raises FlowError if one of them is otherwise, or not there.
         """
-        self.check_cores(target)
+        self.check_target(target)
         report = json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
         for name, wanted in (expected or {}).items():
             if name not in report or report[name] != wanted:
@@ -296,7 +328,7 @@ class Program:
 
     def build(self, output: str, *arguments: str, target: str = "xdp") -> str:
         """Builds what runs on a target into a file or folder; gives what `nicforge build` prints."""
-        self.check_cores(target)
+        self.check_target(target)
         return self.tool().run("build", "--target", target, "-o", output, *arguments)
 
     def _repr_svg_(self) -> str | None:

@@ -41,7 +41,7 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
         }
         args.planned.candidate = Some(tuned.best);
     }
-    let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program);
+    let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program)?;
     if args.watch && staged {
         return Err(Failure::usage(
             "--watch replaces a program of one stage; leave out --plan and --candidate, and handlers on the host",
