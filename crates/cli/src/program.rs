@@ -44,39 +44,42 @@ pub fn locate(path: &Path) -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Parses, checks and verifies a program.
+/// Parses, checks and verifies a program, and loads what its calls of C need.
 pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
+    let loaded = parse(source, runtime)?;
+    functions(&[&loaded.program], source, runtime)?;
+    Ok(loaded)
+}
+
+/// Parses, checks and verifies a program.
+pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
         let content =
             std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         let program = text::parse(&content)
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
-        let program = functions(check(program)?, source, runtime)?;
+        let program = check(program)?;
         return Ok(Loaded { program, profiled: None, path, warnings: String::new() });
     }
     match frontend::compile(&path, &options(source, runtime)) {
         Ok(output) => {
             let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
-            let program = functions(check(output.program)?, source, runtime)?;
+            let program = check(output.program)?;
             Ok(Loaded { program, profiled: None, path, warnings })
         }
         Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
     }
 }
 
-/// Loads what the program's calls of C need. Without --with nothing is: whoever runs the program finds out.
-fn functions(
-    program: Verified<Program>,
-    source: &Source,
-    runtime: &Runtime,
-) -> Result<Verified<Program>, Failure> {
+/// Loads what calls of C in programs need. Without --with nothing is: whoever runs them finds out.
+pub fn functions(programs: &[&Program], source: &Source, runtime: &Runtime) -> Result<(), Failure> {
     if !source.with.is_empty() {
         native::before_a_crash_ends_it(crate::interrupt::remove_folders);
-        native::load(&program, &source.with, &runtime.user_headers())
+        native::load(programs, &source.with, &runtime.user_headers())
             .map_err(|e| Failure::of(e.fault(), e))?;
     }
-    Ok(program)
+    Ok(())
 }
 
 /// How the front end is to read a source.

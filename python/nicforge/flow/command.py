@@ -50,7 +50,7 @@ def main(program, arguments: list[str] | None = None) -> None:
             program.check_target(target)
             tool = program.tool()
             output = ["--output", options.o] if options.o else []
-            tool.check()
+            tool.check_text()
             tool.say()
             with tool._folder() as path:
                 given = tool.with_contents(path, rest)

@@ -72,9 +72,10 @@ class Used:
 
 @dataclasses.dataclass(frozen=True)
 class Opaque:
-    """How an element is opaque: why, and what it does with its state."""
+    """How a body of an element is opaque: why, and what it does with the state. target: of which it is, see bodies.py."""
 
     element: Element
+    target: str
     function: str
     reason: str
     uses: list[Used]
@@ -87,19 +88,23 @@ class Opaque:
     @property
     def note(self) -> str:
         """What commands say."""
-        return f"{self.element.lines()[0][1]}: {self.element} is opaque C: {self.reason}"
+        where = f" for {self.target}" if self.target else ""
+        return f"{self.element.lines(self.target)[0][1]}: {self.element} is opaque C{where}: {self.reason}"
 
 
-def declared(element: Element) -> str | None:
-    """Why an element is opaque without looking at its body. None if it does not say so."""
-    if element.opaque is not False and element.includes:
+def declared(element: Element, target: str) -> str | None:
+    """Why a body is opaque without looking at it. None if the element does not say so.
+
+    Where an element has bodies for targets, what it includes is for these.
+    """
+    if element.opaque is not False and element.includes and (target or not element.bodies):
         return f"it includes {element.includes[0]}"
     return "it says so" if element.opaque else None
 
 
-def name_of(program: Program, element: Element) -> str:
-    """The function that an element's body becomes."""
-    return f"opaque_{program.functions[element]}"
+def name_of(program: Program, element: Element, target: str) -> str:
+    """The function that a body becomes."""
+    return "_".join(["opaque", program.functions[element], *([target.replace("-", "_")] if target else [])])
 
 
 def check(element: Element) -> None:
@@ -120,16 +125,17 @@ def having_of(element: Element) -> list[str]:
 # -- the file of the function ---------------------------------------------------------------------------------------------
 
 
-def write(program: Program, element: Element, uses: list[Used] = (), directives: bool = False) -> Source:
-    """The C file of an opaque element, with where its lines were written. `directives`: so that compilers say so too."""
+def write(program: Program, element: Element, target: str, uses: list[Used] = (), directives: bool = False) -> Source:
+    """The C file of an opaque body, with where its lines were written. `directives`: so that compilers say so too."""
     from .source import Source
 
+    function = name_of(program, element, target)
     lines: list[str] = []
     places: list[Place | None] = []
     bodies: set[int] = set()
 
     def say(place: Place | None) -> None:
-        line, file = (place.line, place.file) if place else (len(lines) + 2, f"{name_of(program, element)}.c")
+        line, file = (place.line, place.file) if place else (len(lines) + 2, f"{function}.c")
         lines.append(f"#line {line} {_quoted(file)}" if directives else "")
         places.append(place)
 
@@ -148,15 +154,14 @@ def write(program: Program, element: Element, uses: list[Used] = (), directives:
         add(*struct.definition().split("\n"))
     for external in element.externals:
         add(external.declaration(), place=external.place)
-    _outputs(element, add)
+    _outputs(element, element.lines(target)[0][1], add)
     add(*(f"#define {word} {value}" for word, value in element.constants.items()))
-    function = name_of(program, element)
     inside = [ty.declare(name) for name, ty in element.inp.values.items()]
     inside += [f"{element.state.struct.c} *state"] if element.state else []
     if element.features:
         add(f'__attribute__((target("{",".join(element.features)}")))', place=element.defined)
     add(f"static void {function}_body({', '.join(['struct nf_calls *nf_calls', *inside])})", "{")
-    texts = element.lines()
+    texts = element.lines(target)
     given = arrows("\n".join(line for line, _ in texts)).split("\n") if element.state else [line for line, _ in texts]
     # What follows a directive has its lines one by one; one more directive could fall into a statement.
     say(texts[0][1])
@@ -165,7 +170,7 @@ def write(program: Program, element: Element, uses: list[Used] = (), directives:
         places.append(place)
         bodies.add(len(lines))
     add("}", place=texts[-1][1])
-    _entry(element, function, uses, add)
+    _entry(element, function, uses, texts[0][1], add)
     return Source(lines, places, [element] * len(lines), bodies, {})
 
 
@@ -179,7 +184,7 @@ def _header(element: Element, header: str) -> str:
     return f'"{path}"'
 
 
-def _outputs(element: Element, add) -> None:
+def _outputs(element: Element, begins: Place, add) -> None:
     """Functions that note which outputs the body calls, with which values."""
     members = [f"    {ty.declare(f'{name}_{at}')};" for name, at, ty in _values(element)]
     add("struct nf_calls {", "    uint32_t made;", *members, "};")
@@ -195,7 +200,7 @@ def _outputs(element: Element, add) -> None:
         others = (1 << len(element.outputs)) - 1 if at_most_one else packets if packet in port.types else 0
         for mask, text in ((1 << bit, again), (others, other)):
             if mask:
-                file = _quoted(element.lines()[0][1].file)
+                file = _quoted(begins.file)
                 add(f"    if (nf_calls->made & {mask}u) {{", f'        dprintf(2, "{_escaped(text)}", {file}, nf_line);')
                 add("        __builtin_abort();", "    }")
         add(f"    nf_calls->made |= {1 << bit}u;")
@@ -205,7 +210,7 @@ def _outputs(element: Element, add) -> None:
         add("}", f"#define {name}(...) nf_called_{name}(nf_calls, __LINE__, ##__VA_ARGS__)")
 
 
-def _entry(element: Element, function: str, uses: list[Used], add) -> None:
+def _entry(element: Element, function: str, uses: list[Used], begins: Place, add) -> None:
     """The function that the program calls."""
     add(f"extern {_prototype(element, function, uses)};", f"{_prototype(element, function, uses)}", "{")
     add("    struct nf_calls nf_calls = {0};")
@@ -227,7 +232,7 @@ def _entry(element: Element, function: str, uses: list[Used], add) -> None:
     wrong = {"all": f"nf_calls.made != {every}u", "one": "nf_calls.made == 0"}.get(element.fires or "")
     if wrong and names:
         promise = "not each of its outputs" if element.fires == "all" else "none of its outputs"
-        text = _escaped(f"error: {element.lines()[0][1]}: {element} called {promise} in one run, as it promised\\n")
+        text = _escaped(f"error: {begins}: {element} called {promise} in one run, as it promised\\n")
         add(f"    if ({wrong}) {{", f'        dprintf(2, "{text}");', "        __builtin_abort();", "    }")
     for at, used in enumerate(uses):
         if used.goes:
@@ -288,7 +293,7 @@ def declaration(opaque: Opaque) -> str:
 def wrapper(opaque: Opaque) -> list[tuple[str, Place | None]]:
     """The element's body in the subset: the call of its function, then the outputs it called."""
     element, found = opaque.element, []
-    begins = element.lines()[0][1]
+    begins = element.lines(opaque.target)[0][1]
     found += [(f"{ty.declare(f'nf_{name}_{at}')}{_zero(ty)};", None) for name, at, ty in _values(element)]
     alone = [used for used in opaque.uses if used.goes and not used.comes]
     found += [(f"{used.type.declare(used.left)}{_zero(used.type)};", None) for used in alone]
@@ -350,8 +355,8 @@ def _hand_on(element: Element) -> list[str]:
 # -- what a body does with its state --------------------------------------------------------------------------------------
 
 
-def look(program: Program, element: Element, reason: str) -> Opaque:
-    """An element as opaque C.
+def look(program: Program, element: Element, target: str, reason: str) -> Opaque:
+    """A body as opaque C.
 
     Raises FlowError with the Python line of what opaque C cannot do, or clang refuses.
     """
@@ -364,8 +369,8 @@ def look(program: Program, element: Element, reason: str) -> Opaque:
             element.place,
             "let elements in front of it look up, and elements behind it write",
         )
-    function = name_of(program, element)
-    tool = Tool(function, write(program, element))
+    function = name_of(program, element, target)
+    tool = Tool(function, write(program, element, target))
     report = tool.opaque(f"{function}_body")
     source = tool.source
     if element.pure and report["statics"]:
@@ -374,7 +379,7 @@ def look(program: Program, element: Element, reason: str) -> Opaque:
             source.place(report["statics"][0]),
             "leave out `pure`",
         )
-    return Opaque(element, function, reason, _parts(element, report["uses"], source))
+    return Opaque(element, target, function, reason, _parts(element, report["uses"], source))
 
 
 def _parts(element: Element, uses: list[dict], source: Source) -> list[Used]:

@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 
-from . import batches, joins, memory, opaque, queues, regions
+from . import batches, bodies, joins, memory, opaque, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
@@ -19,7 +19,7 @@ from .external import External
 from .library import FromHost, FromNet
 from .source import Source, write
 from .state import State
-from .tool import Tool
+from .tool import Tool, target_names
 from .types import Table, check_name, packet
 
 
@@ -44,8 +44,8 @@ class Program:
                 raise FlowError(f"{source} is no source", self.place, "a program begins with FromNet or FromHost")
         self.elements: list[Element] = []
         self.queues: list[Queue] = []
-        #: Elements whose bodies are C outside the subset: those that say so from `source` on, all from `tool` on.
-        self.opaque: dict[Element, opaque.Opaque] = {}
+        #: Bodies by element and target that are C outside the subset: those that say so from `source` on, all from `tool` on.
+        self.opaque: dict[tuple[Element, str], opaque.Opaque] = {}
         self._tool: Tool | None = None
         self._collect()
         self._check()
@@ -109,6 +109,7 @@ class Program:
         regions.check(self.elements, self.sources)
         queues.check_waiting(self)
         batches.check(self.elements)
+        bodies.check(self)
         memory.check_sides(self)
 
     def _check_segments(self) -> None:
@@ -242,9 +243,10 @@ class Program:
         """The program as C. `infer`: it asks for firing classes that are not declared."""
         self._check_unchanged()
         for element in self.elements:
-            reason = opaque.declared(element)
-            if reason is not None and element.inp is not None and element not in self.opaque:
-                self.opaque[element] = opaque.look(self, element, reason)
+            for target in ["", *element.bodies]:
+                reason = opaque.declared(element, target)
+                if reason is not None and element.inp is not None and (element, target) not in self.opaque:
+                    self.opaque[element, target] = opaque.look(self, element, target, reason)
         return write(self, infer)
 
     # -- what is done with it -------------------------------------------------------------------------------------------
@@ -252,24 +254,30 @@ class Program:
     def tool(self) -> Tool:
         """The compiler, with this program. Bodies that the subset has no words for are opaque from here on (opaque.py)."""
         self._check_unchanged()
-        refused: dict[Element, FlowError] = {}
+        refused: dict[tuple[Element, str], FlowError] = {}
+        if self._tool is None and bodies.named(self.elements):
+            bodies.check_names(self.elements, target_names())
         while self._tool is None:
             tool = self._tool_for(self.source(), refused)
-            outside = {e: why for e, why in tool.outside().items() if e.opaque is None and e not in refused}
-            for element, why in outside.items():
+            found = tool.outside()
+            outside = {body: why for body, why in found.items() if body[0].opaque is None and body not in refused}
+            for (element, target), why in outside.items():
                 try:
-                    self.opaque[element] = opaque.look(self, element, why)
+                    self.opaque[element, target] = opaque.look(self, element, target, why)
                 except FlowError as error:
-                    refused[element] = error
+                    refused[element, target] = error
             self._tool = None if outside else tool
         return self._tool
 
-    def _tool_for(self, source: Source, refused: dict[Element, FlowError]) -> Tool:
+    def _tool_for(self, source: Source, refused: dict[tuple[Element, str], FlowError]) -> Tool:
         having = [external.has for external in self.externals()]
-        having += [has for element in self.opaque for has in opaque.having_of(element)]
-        files = {one.file: opaque.write(self, one.element, one.uses, directives=True).text for one in self.opaque.values()}
+        having += [has for element, _ in self.opaque for has in opaque.having_of(element)]
+        files = {
+            one.file: opaque.write(self, one.element, one.target, one.uses, directives=True).text
+            for one in self.opaque.values()
+        }
         notes = [one.note for one in self.opaque.values()]
-        return Tool(self.name, source, having, self.contents(), files, notes, refused)
+        return Tool(self.name, source, having, self.contents(), files, notes, refused, bodies.named(self.elements))
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+from . import bodies
 from .errors import FlowError
 
 
@@ -30,10 +31,21 @@ def find() -> str:
     raise FlowError("there is no `nicforge` command", help="build it with `make build`, or name it in $NICFORGE")
 
 
+def target_names() -> list[str]:
+    """The targets that the command knows."""
+    try:
+        done = subprocess.run([find(), "targets", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise FlowError(f"{find()}: {error.strerror}", help="name the command in $NICFORGE") from None
+    if done.returncode != 0:
+        raise FlowError(done.stderr.strip())
+    return [target["name"] for target in json.loads(done.stdout)["targets"]]
+
+
 class Tool:
     """The command with a program's C in a folder of its own."""
 
-    def __init__(self, name: str, source, having=(), contents: str = "", files=None, notes=(), refused=None):
+    def __init__(self, name: str, source, having=(), contents: str = "", files=None, notes=(), refused=None, targets=()):
         self.name, self.source, self.contents = name, source, contents
         #: Where functions are that bodies call and others have.
         self.having = [f"--with={one}" for one in dict.fromkeys(having)]
@@ -43,6 +55,8 @@ class Tool:
         self.notes = list(notes)
         #: Elements that are outside the subset, and why they cannot be opaque.
         self.refused = refused or {}
+        #: Targets that bodies are for: it is read without, and for each of them.
+        self.targets = ["", *targets]
         #: What `check` answered, by its arguments.
         self._answers: dict[tuple[str, ...], dict] = {}
 
@@ -86,11 +100,18 @@ class Tool:
 
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
+        self.check_text()
+        with self._folder() as path:
+            said = self._call("check", path, *(["--target", target] if target else []))
+            return self.located(said.stdout, path)
+
+    def check_text(self) -> None:
+        """Raises FlowError for the first mistake in the C, and for entries that do not fit."""
         with self._folder() as path:
             for one in self._report(path).get("queues", []):
                 self._check_entry(one)
-            said = self._call("check", path, *(["--target", target] if target else []))
-            return self.located(said.stdout, path)
+            for target in self.targets:
+                self._report(path, target=target)
 
     def fires(self) -> dict[str, str]:
         """The firing classes of functions that were asked for; FlowError for the first mistake."""
@@ -131,40 +152,43 @@ class Tool:
             return self._report(path, "--opaque", function)
 
     def outside(self) -> dict:
-        """Elements whose bodies have nothing against them but what is outside the subset: the first of it."""
-        with self._folder() as path:
-            report = self._answer(path)
+        """Bodies that have nothing against them but what is outside the subset, by element and target: the first of it."""
         found, wrong = {}, set()
-        for diagnostic in report["diagnostics"]:
-            line = (diagnostic.get("primary") or {}).get("line", 0)
-            element = self.source.element(line)
-            if diagnostic["severity"] != "error" or element is None:
-                continue
-            if "outside_subset" in diagnostic and line in self.source.bodies:
-                found.setdefault(element, f"{diagnostic['message']} ({self.source.place(line)})")
-            else:
-                wrong.add(element)
-        return {element: why for element, why in found.items() if element not in wrong}
+        for target in self.targets:
+            with self._folder() as path:
+                report = self._answer(path, *bodies.defines(target))
+            for diagnostic in report["diagnostics"]:
+                line = (diagnostic.get("primary") or {}).get("line", 0)
+                element = self.source.element(line)
+                if diagnostic["severity"] != "error" or element is None:
+                    continue
+                body = element, bodies.chosen(element, target)
+                if "outside_subset" in diagnostic and line in self.source.bodies:
+                    found.setdefault(body, f"{diagnostic['message']} ({self.source.place(line)})")
+                else:
+                    wrong.add(body)
+        return {body: why for body, why in found.items() if body not in wrong}
 
     def _answer(self, path: str, *arguments: str) -> dict:
         if arguments not in self._answers:
-            done = self._call("check", path, "--json", *arguments)
+            # Who has functions of C is no matter here, so nothing is linked.
+            done = self._call("check", path, "--json", *arguments, having=False)
             try:
                 self._answers[arguments] = json.loads(done.stdout)
             except json.JSONDecodeError:
                 raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
         return self._answers[arguments]
 
-    def _report(self, path: str, *arguments: str) -> dict:
-        report = self._answer(path, *arguments)
+    def _report(self, path: str, *arguments: str, target: str = "") -> dict:
+        report = self._answer(path, *arguments, *bodies.defines(target))
         for diagnostic in report["diagnostics"]:
             if diagnostic["severity"] == "error":
-                raise self._error(diagnostic)
+                raise self._error(diagnostic, target)
         return report
 
     def run(self, command: str, *arguments: str) -> str:
         """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
-        self.check()
+        self.check_text()
         self.say()
         with self._folder() as path:
             done = self._call(command, path, *self.with_contents(path, list(arguments)))
@@ -202,14 +226,14 @@ class Tool:
     def _folder(self) -> _Folder:
         return _Folder(self.name, self.source.text, self.contents, self.files)
 
-    def _call(self, command: str, path: str, *arguments: str) -> subprocess.CompletedProcess:
-        words = [find(), command, path, *self.words(command, path), *arguments]
+    def _call(self, command: str, path: str, *arguments: str, having: bool = True) -> subprocess.CompletedProcess:
+        words = [find(), command, path, *(self.words(command, path) if having else []), *arguments]
         try:
             return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         except OSError as error:
             raise FlowError(f"{words[0]}: {error.strerror}", help="name the command in $NICFORGE") from None
 
-    def _error(self, diagnostic: dict) -> FlowError:
+    def _error(self, diagnostic: dict, target: str) -> FlowError:
         primary = diagnostic.get("primary") or {}
         place = self.source.place(primary.get("line", 0))
         # What was made here has no line of its own: the nearest one before it has.
@@ -219,11 +243,15 @@ class Tool:
             place = self.source.place(line)
         text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") in self.source.bodies else ""
         element = self.source.element(line)
-        owner = f"{element}: " if element is not None else ""
+        body = (element, bodies.chosen(element, target)) if element is not None else (None, "")
+        owner = f"{element}{' for ' + body[1] if body[1] else ''}: " if element is not None else ""
+        if body[1] and not text:
+            # What is wrong with the body as a whole.
+            place = element.lines(target)[-1][1]
         message = owner + diagnostic["message"] + (f" in `{text}`" if text else "")
         more = [*diagnostic.get("notes", []), *diagnostic.get("help", [])]
-        if element in self.refused and "outside_subset" in diagnostic:
-            more.append(f"it cannot be opaque C either: {self.refused[element]}")
+        if body in self.refused and "outside_subset" in diagnostic:
+            more.append(f"it cannot be opaque C either: {self.refused[body]}")
         return FlowError(message, place, "; ".join(more))
 
 

@@ -32,7 +32,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             plural(p.ports as usize)
         );
         if let Some(name) = &args.target {
-            matrix::print(p, &matrix::targets(name)?);
+            matrix::print(&loaded, &args.source, &matrix::targets(name)?, &runtime)?;
         }
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             answer["queues"] = carried(&loaded)?;
         }
         if let Some(name) = &args.target {
-            answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
+            answer["targets"] = matrix::json(&loaded, &args.source, &matrix::targets(name)?, &runtime)?;
         }
     }
     outln!("{answer:#}");
