@@ -8,8 +8,9 @@ use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlStats, takes};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
 use nicforge_target::support;
+use nicforge_tests::designs::Piped;
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::{root, verilator_is_missing};
 
@@ -215,34 +216,11 @@ fn divisions_of_pipes() {
     assert!(found.is_empty(), "{:?}", found[0]);
 }
 
-/// A program is a pipe of so many cycles a packet, and does what the interpreter does; also with streams that wait. What the last run counted.
-fn pipe_does_what_the_interpreter_does(
-    folder: &str,
-    cycles: u32,
-    frame: impl Fn(u64) -> Vec<u8>,
-) -> RtlStats {
-    if verilator_is_missing() {
-        return RtlStats::default();
-    }
-    let example = Example::load(root().join(folder));
-    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
-    let form = &design.artifact().form;
-    assert!(matches!(form, Form::Pipe { interval, .. } if *interval <= cycles), "{form:?}");
-    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{e}")), "");
-    let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
-    let events: Vec<InputEvent> =
-        (0..3000).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
-    let mut stats = RtlStats::default();
-    for pressure in [0, 1] {
-        let drive = Drive { pressure, ..Drive::default() };
-        let (run, found) = design
-            .verify(&example.program, &example.entries, &events, &drive)
-            .unwrap_or_else(|e| panic!("{e}"));
-        assert!(found.is_empty(), "{folder}, pressure {pressure}: {:?}", found[0]);
-        stats = run.stats;
-    }
-    stats
+/// A program is a pipe of so many cycles a packet at most, and does what the interpreter does; also with streams that wait.
+fn pipe_does_what_the_interpreter_does(folder: &str, cycles: u32, frame: impl Fn(u64) -> Vec<u8>) {
+    let Some(piped) = Piped::of(folder) else { return };
+    assert!(piped.cycles().0 <= cycles, "{folder}: {:?}", piped.cycles());
+    piped.does_the_same(frame);
 }
 
 /// Bytes overwritten in place, in frames that end before, in and behind them.
@@ -289,6 +267,66 @@ fn payload_is_added_up_as_it_comes_in() {
     });
 }
 
+/// Checksums over bytes that were overwritten in place before, also where a write into the host's memory and headers of any length stand
+/// in front of them.
+#[test]
+fn overwritten_bytes_are_added_up() {
+    pipe_does_what_the_interpreter_does("tests/programs/resummed", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 100;
+        let byte = |at| match random(1) % 8 {
+            0 => 0,
+            1 => 0xff,
+            _ => random(at) as u8,
+        };
+        let mut frame: Vec<u8> = (0..length as u64).map(byte).collect();
+        let covered = random(2) as u16 % if random(3) % 4 == 0 { u16::MAX } else { 90 };
+        (frame[0], frame[1]) = (random(4) as u8, random(5) as u8);
+        frame[2..4].copy_from_slice(&covered.to_be_bytes());
+        (frame[4], frame[5]) = ((random(6) % 90) as u8, (random(7) % 8) as u8);
+        frame
+    });
+}
+
+/// As many sums at once as the device has memory for; more are said with their number.
+#[test]
+fn sums_are_bounded_by_memory() {
+    pipe_does_what_the_interpreter_does("tests/programs/many_sums", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let mut frame: Vec<u8> = (0..14 + random(0) as u64 % 120).map(|at| random(at) as u8).collect();
+        (frame[0], frame[1]) = ((random(1) % 16) as u8, (random(2) % 24) as u8);
+        frame
+    });
+    let source = root().join("tests/programs/many_sums/too_many.c");
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let program =
+        nicforge_frontend::compile(&source, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let program = nicforge_ir::verify(program.program).unwrap_or_else(|e| panic!("{e:?}"));
+    let compiled = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    let form = &design.artifact().form;
+    let said = |why: &str| why.contains("needs 128 sums") && why.contains("for 125 of them");
+    assert!(matches!(form, Form::Engine { why, .. } if said(&why.reason)), "{form:?}");
+}
+
+/// Values at any place of a frame: before, in and behind the window and the frame's end, behind headers of any length.
+#[test]
+fn values_are_read_anywhere() {
+    pipe_does_what_the_interpreter_does("tests/programs/anywhere", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % if n % 3 == 0 { 1500 } else { 150 };
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let place = |at| match random(at) % 8 {
+            0 => random(at + 1),
+            1 => random(at + 1) % 0x1_0000,
+            _ => random(at + 1) % (length as u32 + 8),
+        };
+        frame[2..4].copy_from_slice(&(place(2) as u16).to_be_bytes());
+        frame[4..8].copy_from_slice(&place(4).to_be_bytes());
+        frame
+    });
+}
+
 /// Byte strings that pipes append to, empty and give out, from and to any place of a line, of entries that come and go.
 #[test]
 fn bytes_go_into_strings_and_out() {
@@ -300,6 +338,37 @@ fn bytes_go_into_strings_and_out() {
         frame[1] = (random(1) % if n / 300 % 2 == 0 { 4 } else { 60 }) as u8;
         let bytes = random(3) as usize % if random(4) % 4 == 0 { 2000 } else { length };
         frame[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
+        frame
+    });
+}
+
+/// Values, and payload of which bytes were overwritten, that pipes append to byte strings, from any place of a line on.
+#[test]
+fn values_go_into_strings() {
+    pipe_does_what_the_interpreter_does("tests/programs/appended", 10, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 150;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        frame[1] = (random(1) % if n / 300 % 2 == 0 { 4 } else { 40 }) as u8;
+        frame[3] = (random(2) % 120) as u8;
+        frame
+    });
+}
+
+/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of options are read; and one of a hundred trips.
+#[test]
+fn loops_walk_through_packets() {
+    pipe_does_what_the_interpreter_does("tests/programs/options", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 120;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let mut at = 2;
+        while at + 2 < length {
+            frame[at] = (random(1000 + at as u64) % 6) as u8;
+            frame[at + 1] = 2 + (random(2000 + at as u64) % 7) as u8;
+            at += if frame[at] == 1 { 1 } else { frame[at + 1] as usize };
+        }
+        frame[1] = if n % 4 == 0 { frame[length / 2] } else { frame[1] };
         frame
     });
 }
@@ -366,20 +435,6 @@ fn rows_with_masks_are_compared_at_once() {
         frame.resize(60, 0);
         frame
     });
-}
-
-/// Entries of one array, and of a table that is often full, that a packet changes one behind the other, often the same one twice.
-#[test]
-fn entries_are_changed_in_turn() {
-    let stats = pipe_does_what_the_interpreter_does("tests/programs/in_turn", 8, |n| {
-        let few = if n / 200 % 2 == 0 { 3 } else { 40 };
-        let mut frame: Vec<u8> = (0..4).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
-        frame[1..].iter_mut().for_each(|number| *number %= few);
-        frame.resize(60, 0);
-        frame
-    });
-    let refused = stats.counters.get("refused_pairs");
-    assert!(verilator_is_missing() || refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
 
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.

@@ -189,13 +189,20 @@ pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
 /// What the handlers became, and why if it is not the fast form.
 fn form_of(program: &Program, form: &Form) -> String {
     match form {
-        Form::Pipe { stages, interval, meeting } => {
+        Form::Pipe { stages, interval, meeting, in_turn } => {
             let every = |cycles: u32| match cycles {
                 1 => "every cycle".to_string(),
                 _ => format!("every {cycles} cycles"),
             };
-            let pipe = format!("a pipe of {stages} stages, a packet {}", every(*interval));
-            if meeting > interval { format!("{pipe}, of the same entry {}", every(*meeting)) } else { pipe }
+            let mut pipe = format!("a pipe of {stages} stages, a packet {}", every(*interval));
+            if meeting > interval {
+                pipe = format!("{pipe}, of the same entry {}", every(*meeting));
+            }
+            for why in in_turn {
+                let place = program.place(why.span);
+                pipe = format!("{pipe}; entries in turn, since at {place}: {}", why.reason);
+            }
+            pipe
         }
         Form::Engine { replicas, length, why } => {
             let many = match replicas {

@@ -31,6 +31,7 @@ use crate::c::names::Names;
 pub use engine::kind;
 pub use engine::length::Length;
 pub use pipe::dag::NoPipe;
+pub use pipe::dag::beside::What;
 use shape::Bits;
 pub use tables::{ByteStore, TableForm};
 
@@ -60,10 +61,12 @@ pub struct RtlArtifact {
     pub message_bytes: Option<u32>,
     /// Of a pipe, by table: its lookup ports, and whether each gives values.
     pub ports: Vec<Vec<bool>>,
+    /// Of a pipe, by table: memories of its size for the same entries, where a packet changes several of them at once; else 1.
+    pub copies: Vec<u32>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
-    /// Of a pipe: sums of payload that are asked for.
-    pub sums: u32,
+    /// Of a pipe: what modules beside it are asked.
+    pub asked: Vec<What>,
     /// Of a pipe, by table: cycles from its change by an event to the event's record.
     pub change_before_record: Vec<u32>,
     pub form: Form,
@@ -72,8 +75,9 @@ pub struct RtlArtifact {
 /// What the handlers became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before.
-    Pipe { stages: u32, interval: u32, meeting: u32 },
+    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before. Tables of which packets ask for several
+    /// entries in turn, though they could be given at once, and why they are not.
+    Pipe { stages: u32, interval: u32, meeting: u32, in_turn: Vec<NoPipe> },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
     /// Several stages, one behind the other, and why no pipe.
@@ -178,9 +182,14 @@ fn reserve(tables: &[TableForm], names: &mut Names) {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    let numbered = (0..8).flat_map(|at| [format!("b{at}"), format!("q{at}")]);
+    let numbered = (0..8).map(|at| format!("q{at}"));
     let starts: Vec<String> =
         ["a", "c", "d", "i", "n", "p", "q", "rec"].into_iter().map(String::from).chain(numbered).collect();
+    for at in 0..pipe::dag::beside::MOST {
+        for field in ["slot", "to", "sums", "bytes"] {
+            names.fresh(&format!("b{at}_{field}"));
+        }
+    }
     for word in starts.iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
         names.fresh(&word);
     }
@@ -218,8 +227,9 @@ fn artifact(
         logs: Vec::new(),
         message_bytes: None,
         ports: Vec::new(),
+        copies: Vec::new(),
         moves_payload: false,
-        sums: 0,
+        asked: Vec::new(),
         change_before_record: Vec::new(),
         form,
     }
@@ -238,13 +248,16 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         "nf_egress.sv",
         "nf_control.sv",
     ];
-    library.extend(tables.iter().map(|form| match form.kind {
+    let at_once = |table: usize| made.commits.iter().any(|commit| commit.table == table && commit.at_once);
+    library.extend(tables.iter().enumerate().map(|(table, form)| match form.kind {
+        TableKind::Array if at_once(table) => "nf_pipe_entries.sv",
         TableKind::Array => "nf_pipe_array.sv",
+        TableKind::Hash if at_once(table) => "nf_pipe_hash_entries.sv",
         TableKind::Lpm => "nf_pipe_lpm.sv",
         TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
-    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0) {
+    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0 && !commit.at_once) {
         library.push("nf_pipe_parts.sv");
     }
     if made.gate.is_some() {
@@ -253,17 +266,28 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if tables.iter().any(|form| form.bytes.is_some()) {
         library.push("nf_byte_store.sv");
     }
-    if !made.sums.is_empty() {
+    if made.asked.iter().any(|asked| matches!(asked.what, What::Sum { .. })) {
         library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
     }
-    if tables.iter().any(TableForm::pipe_hashes) {
+    if made.asked.iter().any(|asked| matches!(asked.what, What::Bytes(_))) {
+        library.push("nf_frame_bytes.sv");
+    }
+    if library.contains(&"nf_pipe_hash.sv") {
         library.push("nf_pipe_hash_port.sv");
     }
-    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval, meeting: made.meeting };
+    let form = Form::Pipe {
+        stages: made.exit + 1,
+        interval: made.interval,
+        meeting: made.meeting,
+        in_turn: made.in_turn.clone(),
+    };
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
         commit.map_or(0, |commit| made.exit - commit.end())
+    };
+    let copies = |table| {
+        made.commits.iter().find(|commit| commit.table == table).map_or(1, pipe::leave::Commit::copies)
     };
     let of_table = |table| {
         let own = move |port: &&pipe::ports::Port| port.table == table && port.turn == 0;
@@ -272,9 +296,10 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
+        copies: (0..tables.len()).map(copies).collect(),
         moves_payload: made.aligned == 0,
         logs: made.logs.clone(),
-        sums: made.sums.len() as u32,
+        asked: made.asked.iter().map(|asked| asked.what).collect(),
         change_before_record: (0..tables.len()).map(before_record).collect(),
         ..artifact(
             program,

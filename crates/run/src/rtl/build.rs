@@ -32,6 +32,8 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_table_lpm.sv",
     "nf_table_ternary.sv",
     "nf_pipe_array.sv",
+    "nf_pipe_entries.sv",
+    "nf_pipe_hash_entries.sv",
     "nf_pipe_hash.sv",
     "nf_pipe_hash_port.sv",
     "nf_pipe_lpm.sv",
@@ -41,6 +43,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_byte_store.sv",
     "nf_line_sum.sv",
     "nf_prefix_sum.sv",
+    "nf_frame_bytes.sv",
 );
 macro_rules! driver {
     ($($name:literal),* $(,)?) => {

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate, in_stages};
+use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, What, generate, in_stages};
 use nicforge_ir::{Entry, HandlerId, Input, InputEvent, Program, TableId, Verified};
 use nicforge_target::area::Handlers;
 
@@ -170,8 +170,11 @@ impl RtlProgram {
         match &self.artifact.form {
             Form::Pipe { .. } => Handlers::Pipe {
                 ports: self.artifact.ports.clone(),
+                copies: self.artifact.copies.clone(),
                 moves_payload: self.artifact.moves_payload,
-                sums: self.artifact.sums,
+                sums: self.artifact.asked.iter().filter(|what| matches!(what, What::Sum { .. })).count()
+                    as u32,
+                far: self.artifact.asked.iter().filter_map(|what| what.bytes()).collect(),
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.
@@ -297,7 +300,19 @@ impl RtlProgram {
         drive: &Drive,
     ) -> Result<(RtlRun, Vec<Difference>), RtlError> {
         let run = self.run(events, entries, drive)?;
-        let found = compare(&run.run, (reference, &self.program), &self.pipeline, entries, events);
+        let found = self.differences(&run, reference, entries, events);
         Ok((run, found))
+    }
+
+    /// What of a run is not as the interpreter says, which runs `reference` on the events that the design took, in their order, and evicts and
+    /// refuses what the design did.
+    pub fn differences(
+        &self,
+        run: &RtlRun,
+        reference: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        taken: &[InputEvent],
+    ) -> Vec<Difference> {
+        compare(&run.run, (reference, &self.program), &self.pipeline, entries, taken)
     }
 }

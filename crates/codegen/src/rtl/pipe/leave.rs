@@ -8,6 +8,7 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
+use super::at_once::UNFORWARDED;
 use super::dag::{Change, Dag, Exit, Given};
 use super::exclusive::select;
 use super::ports::Ports;
@@ -33,6 +34,10 @@ pub struct Commit {
     pub last: u32,
     /// Where ports take turns: stages from one's to the next one's; else 0.
     pub pace: u32,
+    /// Each port may be given every key, and all are changed at once.
+    pub at_once: bool,
+    /// Cycles in front of an entry in which nobody may change what it is read from.
+    pub unforwarded: u32,
 }
 
 impl Commit {
@@ -40,6 +45,20 @@ impl Commit {
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
+    /// Ports by which entries are changed.
+    pub fn changing(&self) -> Vec<bool> {
+        let never = |text: &String| text == "1'b0";
+        self.writes.iter().zip(&self.deletes).map(|(write, delete)| !never(write) || !never(delete)).collect()
+    }
+
+    /// Memories of the table's size.
+    pub fn copies(&self) -> u32 {
+        let changing = self.changing().iter().filter(|changing| **changing).count();
+        // Where keys are hashed a port that changes entries reads its own memory once more.
+        let reading = self.ends.len() + usize::from(self.unforwarded > 0);
+        if self.at_once { (changing * reading) as u32 } else { 1 }
     }
 
     /// The stage in which a port's entry is changed.
@@ -54,7 +73,7 @@ impl Commit {
 
     /// Cycles in which no other packet may ask for what this one does.
     pub fn cycles(&self) -> u32 {
-        (self.last - self.first + 1).max(self.pace * self.ends.len() as u32)
+        (self.last - self.first + 1 + self.unforwarded).max(self.pace * self.ends.len() as u32)
     }
 
     /// What decides about the change of a port's entry.
@@ -136,6 +155,11 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             first: 0,
             last: 0,
             pace: 0,
+            at_once: dag.at_once.contains(&table),
+            unforwarded: match dag.at_once.contains(&table) && dag.tables[table].pipe_hashes() {
+                true => UNFORWARDED,
+                false => 0,
+            },
         });
     }
     list

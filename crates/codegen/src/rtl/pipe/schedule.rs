@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
-use super::dag::sums::{Sum, latencies, share};
+use super::at_once;
+use super::dag::beside::{Question, latencies, share};
 use super::dag::{Dag, NoPipe};
 use super::gate::{Gate, gate};
 use super::leave::{Command, Commit, aligned, command, commits};
@@ -47,13 +48,15 @@ pub struct Pipe {
     pub meeting: u32,
     /// Where the latter wait.
     pub gate: Option<Gate>,
+    /// Why packets ask for several entries of a table in turn.
+    pub in_turn: Vec<NoPipe>,
     /// Stage in which the command to the deparser is complete.
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
     pub commands: Vec<Command>,
     pub logs: Vec<LogFormat>,
-    /// Sums of payload that are asked for.
-    pub sums: Vec<Sum>,
+    /// What modules beside the pipe are asked.
+    pub asked: Vec<Question>,
     pub header_bytes: u32,
     /// Of all packets that leave, see [`aligned`].
     pub aligned: u32,
@@ -79,7 +82,8 @@ pub fn schedule(
     let positions = positions(&dag.exits, span)?;
     let commands: Vec<Command> = positions.iter().map(|exits| command(dag, &mut names, exits)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
-    ports.put_in(dag);
+    let behind = at_once::join(dag, &mut names, &ports, &mut commits);
+    ports.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
@@ -127,7 +131,7 @@ pub fn schedule(
         .collect();
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
-    let sums = dag.sums.iter().filter(|sum| live.contains(sum.name.as_str())).cloned().collect();
+    let asked = dag.asked.iter().filter(|asked| live.contains(asked.name.as_str())).cloned().collect();
     let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
@@ -142,9 +146,10 @@ pub fn schedule(
         interval,
         meeting,
         gate,
+        in_turn: Vec::new(),
         exit,
         commands,
-        sums,
+        asked,
         header_bytes,
         aligned,
         window_bytes: dag.window.next_multiple_of(64),
@@ -163,7 +168,7 @@ fn answered<'a>(
     (ports, commits): (&mut [Port], &mut [Commit]),
     earliest: u32,
 ) -> Result<Arrivals<'a>, NoPipe> {
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums), earliest);
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), earliest);
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
@@ -240,13 +245,13 @@ fn changed(
         first = first.max(arrivals.time(below).0 + 1);
     }
     if let [table] = tables[..]
-        && dag.in_turn.contains(&table)
+        && dag.asks_in_turn(table)
     {
         let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
         let commit = commits.iter_mut().find(|commit| commit.table == table);
         return in_turn(dag, arrivals, first, own, commit, between);
     }
-    if let Some(table) = tables.iter().find(|table| dag.in_turn.contains(table)) {
+    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
         return together(dag, *table);
     }
     for name in &entries {
@@ -265,7 +270,13 @@ fn changed(
         let Some(ready) = ready else { break };
         fixed(dag, arrivals, &mut ports[open.remove(ready)]);
     }
-    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(first);
+    let places = commits
+        .iter()
+        .filter(|commit| tables.contains(&commit.table) && commit.unforwarded > 0)
+        .map(|commit| at_once::places(commit.ends.len()))
+        .max();
+    let least = first + places.unwrap_or(0);
+    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(least);
     for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
         (commit.first, commit.last) = (first, last);
     }
