@@ -123,7 +123,7 @@ def check(element: Element) -> None:
 
 def having_of(element: Element) -> list[str]:
     """Who has what its body calls: files and libraries."""
-    return [having(each, element.defined, f"what {element} calls") for each in element.has]
+    return [having(each, element.where("has"), f"what {element} calls") for each in element.has]
 
 
 # -- the element in the program -------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def look(program: Program, element: Element, target: str, reason: str) -> Opaque
             source.place(report["statics"][0]),
             "leave out `pure`",
         )
-    return Opaque(element, target, function, reason, _parts(element, report["uses"], source))
+    return Opaque(element, target, function, reason, _parts(element, report["uses"] if element.state else [], source))
 
 
 def _parts(element: Element, uses: list[dict], source: Source) -> list[Used]:

@@ -40,7 +40,7 @@ def write(function: str, element: Element, target: str, uses: list[Used] = (), d
         places.extend([place] * len(more))
 
     for header in element.includes:
-        add(f"#include {_header(element, header)}", place=element.defined)
+        add(f"#include {_header(element, header)}", place=element.where("includes"))
     add("#include <nicforge.h>", "extern int dprintf(int, const char *, ...);")
     outs = [ty for port in element.outputs.values() for ty in port.types]
     types = [*element.inp.types, *outs, *element.structs, *([element.state.struct] if element.state else [])]
@@ -64,6 +64,7 @@ def write(function: str, element: Element, target: str, uses: list[Used] = (), d
         places.append(place)
         bodies.add(len(lines))
     add("}", place=texts[-1][1])
+    add(*(f"#undef {word}" for word in [*element.constants, *element.outputs]))
     _entry(element, function, uses, texts[0][1], add)
     return Source(lines, places, [element] * len(lines), bodies, {})
 
@@ -72,9 +73,10 @@ def _header(element: Element, header: str) -> str:
     """An include of the body: what is in quotes is beside the Python file."""
     if not header.startswith('"'):
         return header if header.startswith("<") else f"<{header}>"
-    path = pathlib.Path(element.defined.file).resolve().parent / header.strip('"')
+    said = element.where("includes")
+    path = pathlib.Path(said.file).resolve().parent / header.strip('"')
     if not path.is_file():
-        raise FlowError(f"{header}, which {element} includes, is not there", element.defined, f"it would be {path}")
+        raise FlowError(f"{header}, which {element} includes, is not there", said, f"it would be {path}")
     return f'"{path}"'
 
 
@@ -95,7 +97,7 @@ def _outputs(element: Element, begins: Place, add) -> None:
         for mask, text in ((1 << bit, again), (others, other)):
             if mask:
                 file = _quoted(begins.file)
-                add(f"    if (nf_calls->made & {mask}u) {{", f'        dprintf(2, "{_escaped(text)}", {file}, nf_line);')
+                add(f"    if (nf_calls->made & {mask}u) {{", f'        dprintf(2, "{text}", {file}, nf_line);')
                 add("        __builtin_abort();", "    }")
         add(f"    nf_calls->made |= {1 << bit}u;")
         for at, ty in enumerate(port.types):
@@ -126,8 +128,9 @@ def _entry(element: Element, function: str, uses: list[Used], begins: Place, add
     wrong = {"all": f"nf_calls.made != {every}u", "one": "nf_calls.made == 0"}.get(element.fires or "")
     if wrong and names:
         promise = "not each of its outputs" if element.fires == "all" else "none of its outputs"
-        text = _escaped(f"error: {begins}: {element} called {promise} in one run, as it promised\\n")
-        add(f"    if ({wrong}) {{", f'        dprintf(2, "{text}");', "        __builtin_abort();", "    }")
+        text = f"error: %s: {element} called {promise} in one run, as it promised\\n"
+        call = f'dprintf(2, "{text}", {_quoted(str(begins))});'
+        add(f"    if ({wrong}) {{", f"        {call}", "        __builtin_abort();", "    }")
     for at, used in enumerate(uses):
         if used.goes:
             to = f"nf_state_{at}" if used.type.count else f"*nf_state_{at}"
@@ -144,6 +147,7 @@ def values(element: Element) -> list[tuple[str, int, Type]]:
 
 
 def by_address(ty: Type) -> bool:
+    """Whether functions get values of this type by their address."""
     return isinstance(ty, Struct) or ty.count > 0 or ty.c in ("nf_mac", "nf_ip6")
 
 
@@ -156,6 +160,7 @@ def _pointer(ty: Type, name: str, changes: bool) -> str:
 
 
 def prototype(element: Element, function: str, uses: list[Used]) -> str:
+    """The function: of values that come in, parts of the state and values of outputs; it gives which outputs were called."""
     words = []
     for name, ty in element.inp.values.items():
         if ty is not packet:
@@ -168,8 +173,5 @@ def prototype(element: Element, function: str, uses: list[Used]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{_escaped(text)}"'
-
-
-def _escaped(text: str) -> str:
-    return text.replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
