@@ -12,9 +12,9 @@
 // 8 bytes in front of a packet to the host (kind 2) is there instead of `c_addr`, [51:48] being its bytes, and the stream has the rest.
 // Kinds: 0 send, 1 to the operating system (both on the network stream), 2 packet, 3 message, 4 DMA write, 5 log.
 //
-// A command with `c_store` sends nothing: it writes the bytes of memory into lines of memory number `c_to_mem` from `c_to_line` on, the first
-// one to byte `c_hlen` (below 64) of that line, beat by beat as they would be sent behind a header of so many bytes. What it writes is there
-// for the commands behind it.
+// A command with `c_store` sends nothing: it writes what would be sent into lines of memory number `c_to_mem` from `c_to_line` on, beat by
+// beat, but for the first `c_port` bytes of the header (below 64), which stand for those that are in the first line already. What it writes is
+// there for the commands behind it.
 //
 // Bytes of a beat without its bit of `keep` are of no meaning.
 // Latency: five cycles from command to beat. Throughput: a beat each cycle. When a stream waits, so does everything.
@@ -176,6 +176,7 @@ module nf_egress #(
         header_left <= HL > 1 && header_left > HW'(64) ? header_left - HW'(64) : '0;
         header <= header >> 512;
         n_to_line <= n_to_line + 1'b1;
+        if (n_store) n_port <= 8'd0;
         line_now <= line_now + 12'sd1;
       end
     end
@@ -205,6 +206,8 @@ module nf_egress #(
   logic s_only_reads;
   logic [3:0] s_to_mem;
   logic [AW-1:0] s_to_line;
+  logic [5:0] s_port;
+  assign s_port = s_user[13:8];
   assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user,
           s_store, s_only_reads, s_to_mem, s_to_line} = step_2;
 
@@ -225,8 +228,8 @@ module nf_egress #(
   assign w_en = v_2 && s_store && !s_only_reads;
   assign w_mem = s_to_mem;
   assign w_addr = s_to_line;
-  assign w_data = moved;
-  assign w_keep = keep & ~from_header;
+  assign w_data = merged;
+  assign w_keep = keep & ({64{1'b1}} << s_port);
 
   // ---- out -----------------------------------------------------------------------------------------------
   logic put, q_valid, q_take, q_host, unused_room;

@@ -267,6 +267,66 @@ fn payload_is_added_up_as_it_comes_in() {
     });
 }
 
+/// Checksums over bytes that were overwritten in place before, also where a write into the host's memory and headers of any length stand
+/// in front of them.
+#[test]
+fn overwritten_bytes_are_added_up() {
+    pipe_does_what_the_interpreter_does("tests/programs/resummed", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 100;
+        let byte = |at| match random(1) % 8 {
+            0 => 0,
+            1 => 0xff,
+            _ => random(at) as u8,
+        };
+        let mut frame: Vec<u8> = (0..length as u64).map(byte).collect();
+        let covered = random(2) as u16 % if random(3) % 4 == 0 { u16::MAX } else { 90 };
+        (frame[0], frame[1]) = (random(4) as u8, random(5) as u8);
+        frame[2..4].copy_from_slice(&covered.to_be_bytes());
+        (frame[4], frame[5]) = ((random(6) % 90) as u8, (random(7) % 8) as u8);
+        frame
+    });
+}
+
+/// As many sums at once as the device has memory for; more are said with their number.
+#[test]
+fn sums_are_bounded_by_memory() {
+    pipe_does_what_the_interpreter_does("tests/programs/many_sums", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let mut frame: Vec<u8> = (0..14 + random(0) as u64 % 120).map(|at| random(at) as u8).collect();
+        (frame[0], frame[1]) = ((random(1) % 16) as u8, (random(2) % 24) as u8);
+        frame
+    });
+    let source = root().join("tests/programs/many_sums/too_many.c");
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let program =
+        nicforge_frontend::compile(&source, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
+    let program = nicforge_ir::verify(program.program).unwrap_or_else(|e| panic!("{e:?}"));
+    let compiled = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{e}"));
+    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+    let form = &design.artifact().form;
+    let said = |why: &str| why.contains("needs 128 sums") && why.contains("for 125 of them");
+    assert!(matches!(form, Form::Engine { why, .. } if said(&why.reason)), "{form:?}");
+}
+
+/// Values at any place of a frame: before, in and behind the window and the frame's end, behind headers of any length.
+#[test]
+fn values_are_read_anywhere() {
+    pipe_does_what_the_interpreter_does("tests/programs/anywhere", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % if n % 3 == 0 { 1500 } else { 150 };
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let place = |at| match random(at) % 8 {
+            0 => random(at + 1),
+            1 => random(at + 1) % 0x1_0000,
+            _ => random(at + 1) % (length as u32 + 8),
+        };
+        frame[2..4].copy_from_slice(&(place(2) as u16).to_be_bytes());
+        frame[4..8].copy_from_slice(&place(4).to_be_bytes());
+        frame
+    });
+}
+
 /// Byte strings that pipes append to, empty and give out, from and to any place of a line, of entries that come and go.
 #[test]
 fn bytes_go_into_strings_and_out() {
@@ -278,6 +338,37 @@ fn bytes_go_into_strings_and_out() {
         frame[1] = (random(1) % if n / 300 % 2 == 0 { 4 } else { 60 }) as u8;
         let bytes = random(3) as usize % if random(4) % 4 == 0 { 2000 } else { length };
         frame[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
+        frame
+    });
+}
+
+/// Values, and payload of which bytes were overwritten, that pipes append to byte strings, from any place of a line on.
+#[test]
+fn values_go_into_strings() {
+    pipe_does_what_the_interpreter_does("tests/programs/appended", 10, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 150;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        frame[1] = (random(1) % if n / 300 % 2 == 0 { 4 } else { 40 }) as u8;
+        frame[3] = (random(2) % 120) as u8;
+        frame
+    });
+}
+
+/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of options are read; and one of a hundred trips.
+#[test]
+fn loops_walk_through_packets() {
+    pipe_does_what_the_interpreter_does("tests/programs/options", 1, |n| {
+        let random = |at| nicforge_ir::io::random(n, at);
+        let length = 14 + random(0) as usize % 120;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let mut at = 2;
+        while at + 2 < length {
+            frame[at] = (random(1000 + at as u64) % 6) as u8;
+            frame[at + 1] = 2 + (random(2000 + at as u64) % 7) as u8;
+            at += if frame[at] == 1 { 1 } else { frame[at + 1] as usize };
+        }
+        frame[1] = if n % 4 == 0 { frame[length / 2] } else { frame[1] };
         frame
     });
 }

@@ -90,9 +90,10 @@ class Command:
         self.store, self.to_memory, self.to_line = 0, 0, 0
 
     def stored(self, offset, to_line):
-        """The same bytes into memory 3, from byte `offset` of a line on."""
+        """The same bytes into memory 3, from byte `offset` of a line on, sometimes behind some of the header."""
         self.silent, self.store, self.to_memory, self.to_line = 0, 1, MEMORIES, to_line
-        self.header = bytes(offset)
+        self.header = bytes(offset) + (self.header[: HEADER - offset] if random.random() < 0.5 else b"")
+        self.port = offset | random.getrandbits(2) << 6
         return self
 
     def fields(self):

@@ -53,6 +53,9 @@ pub struct AreaCosts {
     /// LUTs of a pipe whose deparser also puts bytes into strings of tables and takes them out, beside that, and of a sum of payload.
     pub string_luts: f64,
     pub sum_luts: f64,
+    /// Of a value from anywhere in a packet.
+    pub far_luts: Far,
+    pub far_flip_flops: Far,
     pub engine_luts: Linear,
     pub engine_flip_flops: Linear,
     /// Of the packet path, of each engine, and of each sum of a pipe's payload: the packet buffer.
@@ -63,6 +66,20 @@ pub struct AreaCosts {
     pub multiplication_dsps: f64,
     pub hash_dsps: f64,
     pub division_dsps: f64,
+}
+
+/// What `nf_frame_bytes` takes: for itself, and for each byte of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub struct Far {
+    pub base: f64,
+    pub byte: f64,
+}
+
+impl Far {
+    /// So many of them, with so many bytes altogether.
+    fn of(self, count: f64, bytes: f64) -> f64 {
+        count * self.base + bytes * self.byte
+    }
 }
 
 /// Sizes of a program that area depends on; those of tables are of the whole design, others of one copy of the handlers.
@@ -92,9 +109,9 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
-    /// For each table its memories, where a packet changes several entries at once; else 1.
-    /// Whether payload is moved, because headers of another length are put in front of it. And how many sums of payload are asked for.
-    Pipe { ports: Vec<Vec<bool>>, copies: Vec<u32>, moves_payload: bool, sums: u32 },
+    /// For each table its memories, where a packet changes several entries at once; else 1. Whether payload is moved, because headers of
+    /// another length are put in front of it. How many sums of payload are asked for, and the bytes of each value from anywhere in a packet.
+    Pipe { ports: Vec<Vec<bool>>, copies: Vec<u32>, moves_payload: bool, sums: u32, far: Vec<u32> },
     /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
     Engines(u32),
 }
@@ -241,14 +258,20 @@ impl AreaCosts {
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         let strings = matches!(handlers, Handlers::Pipe { .. })
             && program.tables.values().any(|table| table.buf.is_some());
-        let sums = if let Handlers::Pipe { sums, .. } = handlers { f64::from(*sums) } else { 0.0 };
+        let (sums, far) = match handlers {
+            Handlers::Pipe { sums, far, .. } => (f64::from(*sums), &far[..]),
+            Handlers::Engines(_) => (0.0, &[][..]),
+        };
+        let far_bytes = far.iter().map(|bytes| f64::from(*bytes)).sum::<f64>();
+        let beside = far.len() as f64;
         Estimate {
             luts: linear(luts)
                 + if moves { self.payload_luts } else { 0.0 }
                 + if strings { self.string_luts } else { 0.0 }
-                + self.sum_luts * sums,
-            flip_flops: linear(flip_flops),
-            half_brams: self.base_half_brams * (copies + sums)
+                + self.sum_luts * sums
+                + self.far_luts.of(beside, far_bytes),
+            flip_flops: linear(flip_flops) + self.far_flip_flops.of(beside, far_bytes),
+            half_brams: self.base_half_brams * (copies + sums + beside)
                 + program.tables.iter().map(memory).sum::<f64>(),
             dsps: copies
                 * (self.multiplication_dsps * sizes.multiplications
@@ -302,12 +325,23 @@ mod tests {
         nicforge_ir::text::parse(&text).expect("the test's program")
     }
 
+    /// A pipe with one table.
+    fn piped(ports: usize, copies: u32, sums: u32) -> Handlers {
+        Handlers::Pipe {
+            ports: vec![vec![true; ports]],
+            copies: vec![copies],
+            moves_payload: false,
+            sums,
+            far: Vec::new(),
+        }
+    }
+
     #[test]
     fn larger_tables_take_more_memory_and_so_many_engines_fit() {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let pipe = Handlers::Pipe { ports: vec![vec![true]], copies: vec![1], moves_payload: false, sums: 0 };
+        let pipe = piped(1, 1, 0);
         let (a, b) = (area.estimate(&small, &pipe), area.estimate(&large, &pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
@@ -319,20 +353,17 @@ mod tests {
         assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
         // Four lookup ports: four copies, or the four parts of an array.
-        let four =
-            Handlers::Pipe { ports: vec![vec![true; 4]], copies: vec![1], moves_payload: false, sums: 0 };
+        let four = piped(4, 1, 0);
         let text = include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
         let array = nicforge_ir::text::parse(&text).expect("the test's program");
         let memory = |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
         assert_eq!(memory(&large, &four), 4.0 * memory(&large, &pipe));
         assert_eq!(memory(&array, &four), memory(&array, &pipe));
         // Two ports that change entries, a memory of each for each of them.
-        let at_once =
-            Handlers::Pipe { ports: vec![vec![true; 2]], copies: vec![4], moves_payload: false, sums: 0 };
+        let at_once = piped(2, 4, 0);
         assert_eq!(memory(&array, &at_once), 4.0 * memory(&array, &pipe));
         // A sum of payload has a packet buffer of its own.
-        let summed =
-            Handlers::Pipe { ports: vec![vec![true]], copies: vec![1], moves_payload: false, sums: 1 };
+        let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
         // Byte strings of a pipe are as many as there are places.
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");

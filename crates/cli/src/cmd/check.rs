@@ -1,12 +1,13 @@
 //! `nicforge check`: every problem in a program, in one go.
 
 use nicforge_frontend as frontend;
-use nicforge_ir::{Diagnostic, Direction, Type};
+use nicforge_ir::{Diagnostic, Direction, Span, Type};
 use nicforge_planner::cut;
 use serde_json::{Value, json};
 
 use super::matrix;
 use crate::args::Check;
+use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 use crate::program::Loaded;
 use crate::{out, program};
@@ -14,8 +15,13 @@ use crate::{out, program};
 /// Prints diagnostics; succeeds if there are no errors.
 pub fn run(args: Check) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
+    if let Some(function) = &args.opaque {
+        return opaque(&args, function, &runtime);
+    }
+    let targets = args.target.as_deref().map(matrix::targets).transpose()?.unwrap_or_default();
     if !args.json {
-        let loaded = program::load(&args.source, &runtime)?;
+        let programs = Programs::load(&args.source, &targets, &runtime)?;
+        let loaded = &programs.general;
         out::notes(&loaded.warnings);
         let p = &loaded.program;
         outln!(
@@ -28,9 +34,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             p.ports,
             plural(p.ports as usize)
         );
-        if let Some(name) = &args.target {
-            matrix::print(p, &matrix::targets(name)?);
-        }
+        matrix::print(&programs, &targets);
         return Ok(());
     }
     let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
@@ -39,12 +43,12 @@ pub fn run(args: Check) -> Result<(), Failure> {
         answer["fires"] = fires.into();
     }
     if queues || ok && args.target.is_some() {
-        let loaded = program::load(&args.source, &runtime)?;
+        let programs = Programs::load(&args.source, &targets, &runtime)?;
         if queues {
-            answer["queues"] = carried(&loaded)?;
+            answer["queues"] = carried(&programs.general)?;
         }
-        if let Some(name) = &args.target {
-            answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
+        if args.target.is_some() {
+            answer["targets"] = matrix::json(&programs, &targets);
         }
     }
     outln!("{answer:#}");
@@ -60,6 +64,42 @@ struct Found {
     fires: Vec<Value>,
     /// It is good and has queues.
     queues: bool,
+}
+
+/// What a function of C outside the subset does with its state, as flow programs ask.
+fn opaque(args: &Check, function: &str, runtime: &Runtime) -> Result<(), Failure> {
+    let options = program::options(&args.source, runtime);
+    let (ok, found) = match frontend::opaque::read(&args.source.program, function, &options) {
+        Ok(found) => {
+            let line = |span: &Span| found.files.get(span.file?).map(|file| span.line_col(&file.text).0);
+            let uses = found.uses.iter().map(|one| {
+                let (read, written) = (one.read.as_ref().and_then(line), one.written.as_ref().and_then(line));
+                json!({ "path": one.path, "read": read, "written": written, "kept": one.kept })
+            });
+            let statics: Vec<_> = found.statics.iter().filter_map(line).collect();
+            (true, json!({ "diagnostics": [], "uses": uses.collect::<Vec<_>>(), "statics": statics }))
+        }
+        Err(found) => (false, json!({ "diagnostics": listed(&found.diagnostics, &found.files) })),
+    };
+    let mut answer = json!({ "schema": "nicforge/opaque", "version": 1, "ok": ok });
+    answer
+        .as_object_mut()
+        .into_iter()
+        .for_each(|map| map.extend(found.as_object().cloned().unwrap_or_default()));
+    outln!("{answer:#}");
+    if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+/// Diagnostics, each with what plain C has there and the subset lacks, if it is about that.
+fn listed(list: &[Diagnostic], files: &frontend::SourceFiles) -> Vec<Value> {
+    let one = |diagnostic: &Diagnostic| {
+        let mut value = diagnostic.to_json(files);
+        if let Some(title) = frontend::diagnostics::codes::outside_subset(diagnostic.code) {
+            value["outside_subset"] = title.into();
+        }
+        value
+    };
+    list.iter().map(one).collect()
 }
 
 /// What each of the program's queues carries before anything is cut: the values that live behind it, and their bytes.
@@ -90,18 +130,17 @@ fn diagnostics(args: &Check, runtime: &Runtime) -> Result<Found, Failure> {
             }
         });
     }
-    let all = |list: &[Diagnostic], files| list.iter().map(|d| d.to_json(files)).collect();
     Ok(match frontend::compile(&path, &program::options(&args.source, runtime)) {
         Ok(frontend::Output { program, warnings, fires }) => Found {
             ok: true,
-            list: all(&warnings, &program.files),
+            list: listed(&warnings, &program.files),
             fires: fires
                 .iter()
                 .map(|f| json!({ "function": f.function, "outputs": f.outputs, "class": f.class }))
                 .collect(),
             queues: program.events.values().any(|event| event.direction == Direction::Internal),
         },
-        Err(found) => Found { list: all(&found.diagnostics, &found.files), ..Found::default() },
+        Err(found) => Found { list: listed(&found.diagnostics, &found.files), ..Found::default() },
     })
 }
 

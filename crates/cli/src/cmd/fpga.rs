@@ -328,15 +328,15 @@ fn price_stages(plan: &mut Plan, made: &[Stage], target: &Target) {
     }
 }
 
-/// Simulates with streams that wait at random, and compares.
+/// Simulates the subject with streams that wait at random, and compares it with the source.
 pub fn verify(
     args: &Verify,
-    source: &Verified<Program>,
+    (source, subject): (&Verified<Program>, &Verified<Program>),
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design(source, &args.planned)?;
+    let design = design(subject, &args.planned)?;
     let drive = Drive { pressure: 1, ..Drive::default() };
     let (_, differences) = design.verify(source, entries, &taken, &drive).map_err(|e| failure(source, e))?;
     verify_dpdk::finish(args, source, None, taken.len(), events.len() - taken.len(), differences)

@@ -5,6 +5,7 @@ use nicforge_target::support::{self, Missing};
 use nicforge_target::{self as target, Target};
 use serde_json::{Value, json};
 
+use crate::by_target::Programs;
 use crate::context::Failure;
 
 /// The targets a name stands for.
@@ -30,9 +31,10 @@ fn accelerated(
 }
 
 /// One line per target; what is missing below it, with its place.
-pub fn print(program: &Program, targets: &[Target]) {
+pub fn print(programs: &Programs, targets: &[Target]) {
     let width = targets.iter().map(|t| t.name.len()).max().unwrap_or(0);
-    for target in targets {
+    for (number, target) in targets.iter().enumerate() {
+        let program = &programs.of(number).program;
         let missing = support::missing(program, target);
         let verdict = if missing.is_empty() { "yes" } else { "no" };
         outln!("  {:width$}  {verdict}", target.name);
@@ -46,9 +48,10 @@ pub fn print(program: &Program, targets: &[Target]) {
 }
 
 /// The same for programs.
-pub fn json(program: &Program, targets: &[Target]) -> Value {
-    let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
-    let rows = targets.iter().map(|target| {
+pub fn json(programs: &Programs, targets: &[Target]) -> Value {
+    let rows = targets.iter().enumerate().map(|(number, target)| {
+        let program = &programs.of(number).program;
+        let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
         let missing: Vec<Value> = support::missing(program, target).iter().map(item).collect();
         let accelerated: Vec<Value> = accelerated(program, target)
             .into_iter()

@@ -16,6 +16,7 @@ use super::guaranteed::{self, Choice, STAGE_TIME};
 use super::rates::Guaranteed;
 use super::{fpga, matrix, rates, tune};
 use crate::args::{self, Inputs, Planned, Planning};
+use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
 use crate::{events, interrupt, out};
@@ -23,15 +24,16 @@ use crate::{events, interrupt, out};
 /// Searches and prints.
 pub fn run(args: args::Plan) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let mut loaded = program::load(&args.source, &runtime)?;
-    drop(runtime);
-    profile(&mut loaded, &args.planning, &args.inputs)?;
-    out::notes(&loaded.warnings);
     let targets = matrix::targets(&args.target)?;
     let all = targets.len() > 1;
+    let mut programs = Programs::load(&args.source, &targets, &runtime)?;
+    drop(runtime);
+    programs.each(|loaded| profile(loaded, &args.planning, &args.inputs))?;
+    out::notes(&programs.general.warnings);
     let mut answers = Vec::new();
-    for target in &targets {
-        match one(&args, &loaded, target) {
+    for (number, target) in targets.iter().enumerate() {
+        let loaded = programs.of(number);
+        match one(&args, loaded, target) {
             Ok((mut plan, choice)) => {
                 let guarantee = match choice {
                     Some((found, note)) => Some(format!("{}\n{note}", rates::words(&found))),

@@ -31,6 +31,7 @@ use crate::c::names::Names;
 pub use engine::kind;
 pub use engine::length::Length;
 pub use pipe::dag::NoPipe;
+pub use pipe::dag::beside::What;
 use shape::Bits;
 pub use tables::{ByteStore, TableForm};
 
@@ -64,8 +65,8 @@ pub struct RtlArtifact {
     pub copies: Vec<u32>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
-    /// Of a pipe: sums of payload that are asked for.
-    pub sums: u32,
+    /// Of a pipe: what modules beside it are asked.
+    pub asked: Vec<What>,
     /// Of a pipe, by table: cycles from its change by an event to the event's record.
     pub change_before_record: Vec<u32>,
     /// Of a pipe, by table: cycles from its first change by an event to the last.
@@ -183,9 +184,14 @@ fn reserve(tables: &[TableForm], names: &mut Names) {
             names.fresh(&format!("{}_{field}", form.signals));
         }
     }
-    let numbered = (0..8).flat_map(|at| [format!("b{at}"), format!("q{at}")]);
+    let numbered = (0..8).map(|at| format!("q{at}"));
     let starts: Vec<String> =
         ["a", "c", "d", "i", "n", "p", "q", "rec"].into_iter().map(String::from).chain(numbered).collect();
+    for at in 0..pipe::dag::beside::MOST {
+        for field in ["slot", "to", "sums", "bytes"] {
+            names.fresh(&format!("b{at}_{field}"));
+        }
+    }
     for word in starts.iter().flat_map(|start| WORDS.iter().map(move |word| format!("{start}_{word}"))) {
         names.fresh(&word);
     }
@@ -225,7 +231,7 @@ fn artifact(
         ports: Vec::new(),
         copies: Vec::new(),
         moves_payload: false,
-        sums: 0,
+        asked: Vec::new(),
         change_before_record: Vec::new(),
         change_span: Vec::new(),
         form,
@@ -263,8 +269,11 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if tables.iter().any(|form| form.bytes.is_some()) {
         library.push("nf_byte_store.sv");
     }
-    if !made.sums.is_empty() {
+    if made.asked.iter().any(|asked| matches!(asked.what, What::Sum { .. })) {
         library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
+    }
+    if made.asked.iter().any(|asked| matches!(asked.what, What::Bytes(_))) {
+        library.push("nf_frame_bytes.sv");
     }
     if library.contains(&"nf_pipe_hash.sv") {
         library.push("nf_pipe_hash_port.sv");
@@ -297,7 +306,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         copies: (0..tables.len()).map(copies).collect(),
         moves_payload: made.aligned == 0,
         logs: made.logs.clone(),
-        sums: made.sums.len() as u32,
+        asked: made.asked.iter().map(|asked| asked.what).collect(),
         change_before_record: (0..tables.len()).map(before_record).collect(),
         change_span: (0..tables.len()).map(span).collect(),
         ..artifact(

@@ -43,6 +43,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_byte_store.sv",
     "nf_line_sum.sv",
     "nf_prefix_sum.sv",
+    "nf_frame_bytes.sv",
 );
 macro_rules! driver {
     ($($name:literal),* $(,)?) => {

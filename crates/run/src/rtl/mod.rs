@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use nicforge_codegen::Unsupported;
 use nicforge_codegen::dpdk::Pipeline;
-use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, generate, in_stages};
+use nicforge_codegen::rtl::{Form, LONGEST, RtlArtifact, SHORTEST, Wanted, What, generate, in_stages};
 use nicforge_ir::{Entry, HandlerId, Input, InputEvent, Program, TableId, Verified};
 use nicforge_target::area::Handlers;
 
@@ -172,7 +172,9 @@ impl RtlProgram {
                 ports: self.artifact.ports.clone(),
                 copies: self.artifact.copies.clone(),
                 moves_payload: self.artifact.moves_payload,
-                sums: self.artifact.sums,
+                sums: self.artifact.asked.iter().filter(|what| matches!(what, What::Sum { .. })).count()
+                    as u32,
+                far: self.artifact.asked.iter().filter_map(|what| what.bytes()).collect(),
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.

@@ -18,6 +18,7 @@
 //!
 //! A pipe takes programs for which that holds. Others run on an engine; [`NoPipe`] says why, with the place.
 
+pub mod beside;
 mod division;
 mod edits;
 mod elapsed;
@@ -31,7 +32,7 @@ mod packet;
 mod ragged;
 pub mod range;
 pub mod strings;
-pub mod sums;
+mod sums;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -48,19 +49,19 @@ use super::super::shape::{Bits, number};
 use super::super::tables::TableForm;
 use super::super::timing;
 use crate::artifact::LogFormat;
+use beside::Question;
 use edits::Edited;
 use events::Waiting;
 use ragged::Ragged;
 use range::Range;
 use strings::Moved;
-use sums::Sum;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 384;
 /// Lists of emitted headers that are kept where ways join.
 const MOST_LISTS: usize = 16;
-/// Trips of loops that are written out.
-const MOST_TRIPS: u32 = 64;
+/// Bits of logic that are made at most, each of which takes a LUT or more: those of a U280 (DS963).
+const MOST_LOGIC: u64 = 1_303_680;
 
 /// Why a program is no pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,12 +215,14 @@ pub struct Dag<'a, 'b> {
     /// In the order of the interpreter.
     pub exits: Vec<Exit>,
     pub logs: Vec<LogFormat>,
-    pub sums: Vec<Sum>,
+    pub asked: Vec<Question>,
     /// Bytes of the frame that are looked at.
     pub window: u32,
     pub notes: HashMap<String, String>,
     /// Wires by width and value, so that nothing is computed twice.
     made: HashMap<(u32, String), String>,
+    /// Bits of all wires that are more than other names of bits.
+    logic: u64,
     /// Names of wires that depend on entries of tables that are changed.
     stateful: BTreeSet<String>,
     /// Tables whose keys are asked for in turn, by number, and one for which that would help.
@@ -229,14 +232,20 @@ pub struct Dag<'a, 'b> {
     pub at_once: BTreeSet<usize>,
 }
 
-struct LoopFrame {
-    breaks: Vec<(Way, Vec<Known>, Slots)>,
-    continues: Vec<(Way, Vec<Known>, Slots)>,
-    /// The packet, which a loop leaves as it is but for what it emits.
+/// A way out of a loop, or to its next trip, and what there is then.
+struct Left {
+    way: Way,
+    values: Vec<Known>,
+    slots: Slots,
     packet: Option<Packet>,
-    /// What was emitted where the loop is left, by way, and where its next trip begins.
-    left: Vec<(Way, Vec<Emitted>)>,
-    again: Vec<Vec<Emitted>>,
+}
+
+/// A loop that is written out.
+struct LoopFrame {
+    breaks: Vec<Left>,
+    continues: Vec<Left>,
+    /// What was not known about the packet before the loop.
+    doubt: Option<(ValueId, Box<Cursor>)>,
 }
 
 /// A value on a way: its text, and its number if it is always the same.
@@ -291,10 +300,11 @@ impl<'a, 'b> Dag<'a, 'b> {
             access,
             exits: Vec::new(),
             logs: Vec::new(),
-            sums: Vec::new(),
+            asked: Vec::new(),
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),
+            logic: 0,
             stateful: BTreeSet::new(),
             in_turn: BTreeSet::new(),
             again: None,
@@ -383,6 +393,9 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         // Names of entries' signals have the number of a key behind this mark.
         if used(&value).any(|below| below.contains('#') || self.dag.stateful.contains(below)) {
             self.dag.stateful.insert(name.to_string());
+        }
+        if delay > 0 {
+            self.dag.logic += u64::from(width);
         }
         self.dag.wires.push(Wire { name: name.to_string(), width, value, delay });
     }

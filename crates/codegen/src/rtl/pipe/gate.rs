@@ -53,7 +53,7 @@ pub fn gate(
     names: &mut Names,
 ) -> Option<Gate> {
     let answers = ports.iter().flat_map(|port| port.answers(dag));
-    let answers: BTreeSet<String> = answers.chain(dag.sums.iter().map(|sum| sum.name.clone())).collect();
+    let answers: BTreeSet<String> = answers.chain(dag.asked.iter().map(|asked| asked.name.clone())).collect();
     let mut gate = Gate::default();
     for commit in commits.iter().filter(|commit| commit.last > commit.first && commit.pace == 0) {
         let form = &dag.tables[commit.table];

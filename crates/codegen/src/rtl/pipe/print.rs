@@ -9,7 +9,7 @@ use super::super::expr::{Wire, resolve, used};
 use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
 use super::super::{ADDRESS_BITS, SLOTS};
-use super::dag::sums::{SUM_BITS, asked_in};
+use super::dag::beside::Question;
 use super::leave::Command;
 use super::schedule::Pipe;
 use super::several::{self, has_strings, is_needed};
@@ -61,11 +61,11 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
     if is_needed(&pipe.commands) {
         list.extend([output("c_free", 1), output("c_addr", 64)]);
     }
-    for at in 0..pipe.sums.len() {
+    for (at, asked) in pipe.asked.iter().enumerate() {
         list.extend([
             output(&format!("b{at}_slot"), 5),
             output(&format!("b{at}_to"), 16),
-            input(&format!("b{at}_sums"), SUM_BITS),
+            input(&format!("b{at}_{}", asked.what.field()), asked.what.bits()),
         ]);
     }
     for port in &pipe.ports {
@@ -177,11 +177,12 @@ fn stage_of(pipe: &Pipe, name: &str) -> u32 {
 /// The stage in which a wire's value is needed.
 fn used_in(pipe: &Pipe, wire: &Wire) -> u32 {
     let stage = stage_of(pipe, &wire.name);
-    if is_sum(pipe, wire) { asked_in(stage) } else { stage }
+    answer(pipe, wire).map_or(stage, |(_, asked)| stage - asked.what.latency())
 }
 
-fn is_sum(pipe: &Pipe, wire: &Wire) -> bool {
-    pipe.sums.iter().any(|sum| sum.name == wire.name)
+/// The question, with its number, whose answer a wire is.
+fn answer<'a>(pipe: &'a Pipe, wire: &Wire) -> Option<(usize, &'a Question)> {
+    pipe.asked.iter().enumerate().find(|(_, asked)| asked.name == wire.name)
 }
 
 fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
@@ -298,21 +299,14 @@ fn stages(out: &mut String, pipe: &Pipe, lives: &Lives) {
         }
         let note = pipe.notes.get(&wire.name).map_or(String::new(), |note| format!("  // {note}"));
         let _ = writeln!(out, "  logic {} {};{note}", range(wire.width), wire.name);
-        if is_sum(pipe, wire) {
-            sum(out, pipe, wire, lives);
+        if let Some((at, asked)) = answer(pipe, wire) {
+            let before = stage - asked.what.latency();
+            let _ = writeln!(out, "  assign {} = b{at}_{};", wire.name, asked.what.field());
+            let _ = writeln!(out, "  assign b{at}_slot = slot_s{before};");
+            let _ = writeln!(out, "  assign b{at}_to = {};", lives.text(&wire.value, before));
             continue;
         }
         let _ = writeln!(out, "  assign {} = {};", wire.name, lives.text(&wire.value, stage));
-    }
-}
-
-/// A sum of payload: the question, stages ago, and the answer.
-fn sum(out: &mut String, pipe: &Pipe, wire: &Wire, lives: &Lives) {
-    let asked = used_in(pipe, wire);
-    for (at, _) in pipe.sums.iter().enumerate().filter(|(_, sum)| sum.name == wire.name) {
-        let _ = writeln!(out, "  assign {} = b{at}_sums;", wire.name);
-        let _ = writeln!(out, "  assign b{at}_slot = slot_s{asked};");
-        let _ = writeln!(out, "  assign b{at}_to = {};", lives.text(&wire.value, asked));
     }
 }
 

@@ -14,7 +14,7 @@ use super::super::expr::{Wire, used};
 use super::super::timing;
 use super::arrival::Arrivals;
 use super::at_once;
-use super::dag::sums::{Sum, latencies, share};
+use super::dag::beside::{Question, latencies, share};
 use super::dag::{Dag, NoPipe};
 use super::gate::{Gate, gate};
 use super::leave::{Command, Commit, aligned, command, commits};
@@ -55,8 +55,8 @@ pub struct Pipe {
     /// Commands to the deparser, one behind the other.
     pub commands: Vec<Command>,
     pub logs: Vec<LogFormat>,
-    /// Sums of payload that are asked for.
-    pub sums: Vec<Sum>,
+    /// What modules beside the pipe are asked.
+    pub asked: Vec<Question>,
     pub header_bytes: u32,
     /// Of all packets that leave, see [`aligned`].
     pub aligned: u32,
@@ -131,7 +131,7 @@ pub fn schedule(
         .collect();
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
-    let sums = dag.sums.iter().filter(|sum| live.contains(sum.name.as_str())).cloned().collect();
+    let asked = dag.asked.iter().filter(|asked| live.contains(asked.name.as_str())).cloned().collect();
     let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
@@ -149,7 +149,7 @@ pub fn schedule(
         in_turn: Vec::new(),
         exit,
         commands,
-        sums,
+        asked,
         header_bytes,
         aligned,
         window_bytes: dag.window.next_multiple_of(64),
@@ -168,7 +168,7 @@ fn answered<'a>(
     (ports, commits): (&mut [Port], &mut [Commit]),
     earliest: u32,
 ) -> Result<Arrivals<'a>, NoPipe> {
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.sums), earliest);
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), earliest);
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }

@@ -7,6 +7,7 @@ use nicforge_ir::Program;
 use super::super::tables::TableForm;
 use super::super::top::{LEAVING, PORTS, STORED, connect, control, counting, ingress, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
+use super::dag::beside::What;
 use super::print::ports;
 use super::schedule::Pipe;
 use super::several::{has_strings, is_needed};
@@ -56,7 +57,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     );
     control(&mut out, tables, counters, true);
     buffer(&mut out, pipe, tables);
-    sums(&mut out, pipe);
+    beside(&mut out, pipe);
     super::tables::print(&mut out, pipe, tables);
     counting(&mut out, program, tables, &[]);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
@@ -139,24 +140,32 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     );
 }
 
-/// What the payload adds up to, from a place of every frame.
-fn sums(out: &mut String, pipe: &Pipe) {
-    for (at, sum) in pipe.sums.iter().enumerate() {
+/// Modules that are asked about whole packets.
+fn beside(out: &mut String, pipe: &Pipe) {
+    for (at, asked) in pipe.asked.iter().enumerate() {
+        let place = [format!("slot=b{at}_slot"), format!("to=b{at}_to")];
+        let (module, more, name, answers) = match asked.what {
+            What::Sum { start } => (
+                "nf_prefix_sum",
+                format!(".START({start})"),
+                format!("u_sums_{at}"),
+                vec![format!("even=b{at}_sums[35:18]"), format!("odd=b{at}_sums[17:0]")],
+            ),
+            What::Bytes(bytes) => (
+                "nf_frame_bytes",
+                format!(".BYTES({bytes})"),
+                format!("u_bytes_{at}"),
+                vec![format!("bytes=b{at}_bytes")],
+            ),
+        };
+        let written = ["clk", "w_en=in_w_en", "w_first=in_w_first", "w_addr=in_w_addr", "w_data=in_w_data"];
+        let written = written.iter().filter(|port| module == "nf_prefix_sum" || !port.starts_with("w_first"));
+        let ports: Vec<&str> =
+            written.copied().chain(place.iter().chain(&answers).map(String::as_str)).collect();
         let _ = writeln!(
             out,
-            "  nf_prefix_sum #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .START({})\n  ) u_sums_{at} (\n{}\n  );",
-            sum.start,
-            connect(&[
-                "clk",
-                "w_en=in_w_en",
-                "w_first=in_w_first",
-                "w_addr=in_w_addr",
-                "w_data=in_w_data",
-                &format!("slot=b{at}_slot"),
-                &format!("to=b{at}_to"),
-                &format!("even=b{at}_sums[35:18]"),
-                &format!("odd=b{at}_sums[17:0]"),
-            ])
+            "  {module} #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), {more}\n  ) {name} (\n{}\n  );",
+            connect(&ports)
         );
     }
 }

@@ -3,6 +3,7 @@
 //! The packet buffer is not written: the bytes that may be other ones than there, one stretch from the first to the last, are a signal, which
 //! reads look at, and which leaves as the end of the new headers. So payload begins behind the stretch, or where the frame ends before.
 
+use super::super::super::tables::bits_below;
 use super::*;
 
 /// Bytes `from..to` of the frame as they are now, byte `from` lowest.
@@ -11,6 +12,8 @@ pub(super) struct Edited {
     pub from: u32,
     pub to: u32,
     bytes: String,
+    /// Those of them that may be other ones than those that came in.
+    pub touched: BTreeSet<u32>,
 }
 
 impl Walk<'_, '_, '_> {
@@ -100,7 +103,7 @@ impl Walk<'_, '_, '_> {
     fn edit(&mut self, from: u32, to: u32, bytes: String) {
         let mut packet = self.packet();
         let stretch = match packet.edited.clone() {
-            None => Edited { from, to, bytes },
+            None => Edited { from, to, bytes, touched: (from..to).collect() },
             Some(before) => {
                 let mut parts = Vec::new();
                 let (first, last) = (before.from.min(from), before.to.max(to));
@@ -113,61 +116,128 @@ impl Walk<'_, '_, '_> {
                 }
                 parts.reverse();
                 let bytes = self.wire("edited", 8 * (last - first), format!("{{{}}}", parts.join(", ")), 0);
-                Edited { from: first, to: last, bytes }
+                let touched = before.touched.into_iter().chain(from..to).collect();
+                Edited { from: first, to: last, bytes, touched }
             }
         };
         packet.edited = Some(stretch);
         self.packet = Some(packet);
     }
 
-    /// What is overwritten where two ways join: `a` if `cond`, else `b`.
-    pub(super) fn join_edits(&mut self, cond: &str, a: Option<Edited>, b: Option<Edited>) -> Option<Edited> {
-        if a == b {
-            return a;
+    /// What is overwritten where ways join, one of which was taken.
+    pub(super) fn join_edits(&mut self, ways: &[Way], list: Vec<Option<Edited>>) -> Option<Edited> {
+        if list.iter().all(|edited| *edited == list[0]) {
+            return list.into_iter().next()?;
         }
-        let both = [&a, &b];
-        let from = both.iter().filter_map(|edited| edited.as_ref().map(|edited| edited.from)).min()?;
-        let to = both.iter().filter_map(|edited| edited.as_ref().map(|edited| edited.to)).max()?;
-        let [a, b] = both.map(|edited| self.frame(edited.as_ref(), from, to));
-        let bytes = self.wire("edited", 8 * (to - from), format!("{cond} ? {a} : {b}"), timing::CHOOSE);
-        Some(Edited { from, to, bytes })
+        let some = || list.iter().flatten();
+        let from = some().map(|edited| edited.from).min()?;
+        let to = some().map(|edited| edited.to).max()?;
+        let touched = some().flat_map(|edited| edited.touched.iter().copied()).collect();
+        let texts: Vec<String> = list.iter().map(|edited| self.frame(edited.as_ref(), from, to)).collect();
+        let from_ways: Vec<(&Way, &str)> = ways.iter().zip(texts.iter().map(String::as_str)).collect();
+        let width = 8 * (to - from);
+        let (value, delay) = taken(width, &from_ways);
+        let bytes = self.wire("edited", width, value, delay);
+        Some(Edited { from, to, bytes, touched })
     }
 
-    /// How a packet leaves behind headers of so many bytes: the overwritten bytes as one more, and where headers and payload are then.
-    pub(super) fn leaving(&mut self, packet: &Packet, emitted: u32) -> Result<Leaving, NoPipe> {
+    /// Bytes that were read of the packet buffer from `place` on, with those that were overwritten since.
+    pub(super) fn overwritten_since(
+        &mut self,
+        edited: &Edited,
+        place: &str,
+        (found, bytes): (String, u32),
+    ) -> String {
+        let count = edited.to - edited.from;
+        // How many bytes of what was overwritten, and before that of as many as were read, are in front of the place.
+        let behind =
+            format!("{{1'b0, {place}}} + {} - {}", number(17, bytes.into()), number(17, edited.from.into()));
+        let behind = self.wire("behind", 17, behind, timing::word_sum(2));
+        let meets = format!("{{{{{count}{{1'b1}}}}, {}}} >> {behind}", number(bytes, 0));
+        let meets = format!("{behind}[16] ? {} : {bytes}'({meets})", number(bytes, 0));
+        let delay = timing::mux(count + bytes) + timing::CHOOSE;
+        let meets = self.wire("meets", bytes, meets, delay);
+        let moved = format!("{{{}, {}}} >> {{{behind}, 3'b000}}", edited.bytes, number(8 * bytes, 0));
+        let moved = self.wire("moved", 8 * bytes, format!("{}'({moved})", 8 * bytes), delay);
+        let keep: Vec<String> = (0..bytes).rev().map(|at| format!("{{8{{{meets}[{at}]}}}}")).collect();
+        let keep = self.wire("keep", 8 * bytes, format!("{{{}}}", keep.join(", ")), 0);
+        self.wire("bytes", 8 * bytes, format!("({found} & ~{keep}) | ({moved} & {keep})"), timing::CHOOSE)
+    }
+
+    /// How a packet leaves: the overwritten bytes as one more header, and where payload is then.
+    pub(super) fn leaving(&mut self, packet: &Packet) -> Leaving {
         let cursor = text(&packet.cursor);
-        let length = number(16, u64::from(emitted));
         let Some(edited) = packet.edited.as_ref().filter(|edited| edited.to > start_of(&packet.cursor))
         else {
-            return Ok(Leaving { part: None, hlen: length, from: cursor });
+            return Leaving { part: None, count: Count::Known(0), from: cursor };
         };
+        let to = number(16, u64::from(edited.to));
+        let end = &packet.end;
         let Cursor::At(at) = packet.cursor else {
-            return self.no("bytes are overwritten in place, and headers end at a place that is data");
+            // From the frame's first byte on: those behind the cursor.
+            let low = bits_below(edited.to + 1) - 1;
+            let frame = self.frame(Some(edited), 0, edited.to);
+            let part = format!("{frame} >> {{{cursor}[{low}:0], 3'b000}}");
+            let part = self.wire("overwritten", 8 * edited.to, part, timing::mux(edited.to));
+            let (fits, delay) = at_least(end, 16, u64::from(edited.to));
+            let fits = self.wire("fits", 1, fits, delay);
+            let stop = self.wire("stop", 16, format!("{fits} ? {to} : {end}"), timing::CHOOSE);
+            let within = self.wire("within", 1, format!("{cursor} < {stop}"), timing::carry(8));
+            let from = self.wire("from", 16, format!("{within} ? {stop} : {cursor}"), timing::CHOOSE);
+            let count = self.wire("count", 16, format!("{from} - {cursor}"), timing::carry(16));
+            return Leaving { part: Some((part, edited.to)), count: Count::Data(count), from };
         };
         let bytes = edited.to - at;
         let part = Some((self.frame(Some(edited), at, edited.to), bytes));
-        let [all, to] = [emitted + bytes, edited.to].map(|count| number(16, u64::from(count)));
         if edited.to <= packet.has {
-            return Ok(Leaving { part, hlen: all, from: to });
+            return Leaving { part, count: Count::Known(bytes), from: to };
         }
-        let (fits, delay) = at_least(&packet.end, 16, u64::from(edited.to));
+        let (fits, delay) = at_least(end, 16, u64::from(edited.to));
         let fits = self.wire("fits", 1, fits, delay);
-        let end = &packet.end;
         let from = self.wire("from", 16, format!("{fits} ? {to} : {end}"), timing::CHOOSE);
-        let short = match emitted.checked_sub(at) {
-            Some(more) => format!("{end} + {}", number(16, u64::from(more))),
-            None => format!("{end} - {}", number(16, u64::from(at - emitted))),
-        };
-        let hlen = self.wire("hlen", 16, format!("{fits} ? {all} : {short}"), timing::carry(16));
-        Ok(Leaving { part, hlen, from })
+        Leaving { part, count: Count::Fits { fits, bytes, end: end.clone(), at }, from }
     }
 }
 
-/// Headers and payload of a packet that leaves.
+/// How many of the overwritten bytes there are.
+pub(super) enum Count {
+    Known(u32),
+    /// So many, or those from byte `at` of the frame to its end.
+    Fits {
+        fits: String,
+        bytes: u32,
+        end: String,
+        at: u32,
+    },
+    Data(String),
+}
+
+impl Count {
+    /// These and so many bytes in front of them, 16 bits.
+    pub fn behind(&self, walk: &mut Walk<'_, '_, '_>, emitted: u32) -> String {
+        match self {
+            Count::Known(bytes) => number(16, u64::from(emitted + bytes)),
+            Count::Fits { fits, bytes, end, at } => {
+                let short = match emitted.checked_sub(*at) {
+                    Some(more) => format!("{end} + {}", number(16, u64::from(more))),
+                    None => format!("{end} - {}", number(16, u64::from(at - emitted))),
+                };
+                let all = number(16, u64::from(emitted + bytes));
+                walk.wire("hlen", 16, format!("{fits} ? {all} : {short}"), timing::carry(16))
+            }
+            Count::Data(count) if emitted == 0 => count.clone(),
+            Count::Data(count) => {
+                let all = format!("{count} + {}", number(16, u64::from(emitted)));
+                walk.wire("hlen", 16, all, timing::carry(16))
+            }
+        }
+    }
+}
+
+/// Overwritten bytes and payload of a packet that leaves.
 pub(super) struct Leaving {
     pub part: Option<(String, u32)>,
-    /// Bytes of headers, 16 bits.
-    pub hlen: String,
+    pub count: Count,
     /// Where payload begins in the frame, 16 bits.
     pub from: String,
 }

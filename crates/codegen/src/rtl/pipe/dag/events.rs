@@ -46,13 +46,6 @@ impl<'a> Walk<'a, '_, '_> {
         Ok(())
     }
 
-    /// Whether an op generates an event that no packet goes along with.
-    pub(super) fn waits_alone(&self, op: &Op) -> bool {
-        let Op::Generate { event, .. } = op else { return false };
-        let def = &self.dag.program.events[*event];
-        def.direction == Direction::Internal && def.params.iter().all(|param| param.ty != Type::Packet)
-    }
-
     /// Runs the handlers of all events that wait, and of those they generate.
     pub(super) fn receive_all(&mut self) -> Result<(), NoPipe> {
         while let Some(next) = self.waiting.pop_front() {

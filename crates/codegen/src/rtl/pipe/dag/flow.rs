@@ -20,23 +20,18 @@ impl Walk<'_, '_, '_> {
                 Op::Break { depth, values } | Op::Continue { depth, values } => {
                     let values = values.iter().map(|value| self.known(*value)).collect();
                     let at = self.loops.len() - 1 - *depth as usize;
-                    if without_emitted(&self.packet) != without_emitted(&self.loops[at].packet) {
-                        return self.no("a loop moves the packet's cursor");
+                    let doubt = self.packet.as_ref().and_then(|packet| packet.doubt.clone());
+                    if doubt != self.loops[at].doubt {
+                        // The next trip's values have the same names.
+                        self.settle();
                     }
-                    let slots = self.slots.clone();
-                    let emitted = self.packet.as_ref().map(|packet| packet.emitted.clone());
+                    let (slots, packet) = (self.slots.clone(), self.packet.clone());
                     let frame = &mut self.loops[at];
                     let list = match data.op {
-                        Op::Break { .. } => {
-                            frame.left.extend(emitted.map(|emitted| (way.clone(), emitted)));
-                            &mut frame.breaks
-                        }
-                        _ => {
-                            frame.again.extend(emitted);
-                            &mut frame.continues
-                        }
+                        Op::Break { .. } => &mut frame.breaks,
+                        _ => &mut frame.continues,
                     };
-                    list.push((way, values, slots));
+                    list.push(Left { way, values, slots, packet });
                     return Ok(None);
                 }
                 Op::If { .. } => match self.decision(inst, way)? {
@@ -210,7 +205,7 @@ impl Walk<'_, '_, '_> {
         } else {
             self.wire("end", 16, format!("{cond} ? {} : {}", a.end, b.end), timing::CHOOSE)
         };
-        let edited = self.join_edits(cond, a.edited, b.edited);
+        let edited = self.join_edits(&[Some(cond.to_string()), None], vec![a.edited, b.edited]);
         let has = a.has.min(b.has);
         self.packet = Some(Packet { cursor, end, has, emitted, edited, doubt: a.doubt });
         Ok(())
@@ -221,68 +216,64 @@ impl Walk<'_, '_, '_> {
         let body = self.body;
         let data = &body.insts[inst];
         let Op::Loop { init, max_trips, body: inner } = &data.op else { return Ok(None) };
-        if *max_trips > MOST_TRIPS {
-            return self
-                .no(&format!("a loop of {max_trips} trips is written out {MOST_TRIPS} times at most"));
-        }
-        if self.moves_packet(*inner) {
-            return self.no("a loop moves the packet's cursor or sends");
-        }
-        let mut packet = self.packet.clone();
-        self.loops.push(LoopFrame {
-            breaks: Vec::new(),
-            continues: Vec::new(),
-            packet: packet.clone(),
-            left: Vec::new(),
-            again: Vec::new(),
-        });
+        let doubt = self.packet.as_ref().and_then(|packet| packet.doubt.clone());
+        self.loops.push(LoopFrame { breaks: Vec::new(), continues: Vec::new(), doubt });
         let mut now: Vec<Known> = init.iter().map(|value| self.known(*value)).collect();
         let mut going = Some(way);
         let depth = self.loops.len() - 1;
         let bounds = self.bounds.clone();
-        for _ in 0..*max_trips {
+        for trip in 0..*max_trips {
             let Some(way) = going.take() else { break };
+            if self.dag.logic > MOST_LOGIC {
+                self.span = data.span;
+                return self.no(&format!(
+                    "a loop of {max_trips} trips is written out, and {trip} of them make {} bits of logic of the pipe; the device has \
+                     {MOST_LOGIC} LUTs",
+                    self.dag.logic
+                ));
+            }
             // Values of a trip are other ones than those of the one before.
             self.bounds.clone_from(&bounds);
             for (param, known) in body.blocks[*inner].params.iter().zip(now.clone()) {
                 self.choose(*param, &[(None, known)]);
             }
             self.region(*inner, way)?;
-            let mut again = std::mem::take(&mut self.loops[depth].again);
-            if let (Some(packet), Some(emitted)) = (&mut packet, again.pop()) {
-                if again.iter().any(|other| *other != emitted) {
-                    return self.no("a loop emits headers on some ways to its next trip only");
-                }
+            let continues = std::mem::take(&mut self.loops[depth].continues);
+            let Some(first) = continues.first() else { break };
+            let emitted = first.packet.as_ref().map(|packet| packet.emitted.clone());
+            let others = |left: &Left| left.packet.as_ref().map(|packet| &packet.emitted) != emitted.as_ref();
+            if continues.iter().any(others) {
+                return self.no("a loop emits headers on some ways to its next trip only");
+            }
+            going = Some(self.or(continues.iter().map(|left| left.way.clone()).collect()));
+            now = self.arrive(&body.blocks[*inner].params, continues);
+            if let (Some(packet), Some(emitted)) = (&mut self.packet, emitted) {
                 packet.emitted = emitted;
             }
-            self.packet.clone_from(&packet);
-            let continues = std::mem::take(&mut self.loops[depth].continues);
-            if continues.is_empty() {
-                break;
-            }
-            going = Some(self.or(continues.iter().map(|(way, ..)| way.clone()).collect()));
-            now = self.arrive(&body.blocks[*inner].params, continues);
         }
         self.bounds = bounds;
         let Some(mut frame) = self.loops.pop() else { return Ok(None) };
         if let Some(way) = going {
-            frame.left.extend(packet.map(|packet| (way.clone(), packet.emitted)));
-            frame.breaks.push((way, now, self.slots.clone()));
+            let (slots, packet) = (self.slots.clone(), self.packet.clone());
+            frame.breaks.push(Left { way, values: now, slots, packet });
         }
         if frame.breaks.is_empty() {
             return Ok(None);
         }
-        let ways = frame.breaks.iter().map(|(way, ..)| way.clone()).collect();
+        let ways = frame.breaks.iter().map(|left| left.way.clone()).collect();
         self.span = data.span;
-        self.leave_loop(frame.left)?;
+        let emitted = |left: &Left| Some((left.way.clone(), left.packet.as_ref()?.emitted.clone()));
+        let emitted = frame.breaks.iter().filter_map(emitted).collect();
+        let joined = self.leave_loop(emitted)?;
         self.arrive(&data.results, frame.breaks);
+        self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&joined));
         Ok(Some(self.or(ways)))
     }
 
-    /// Gives values and entries what they are where several ways arrive.
-    fn arrive(&mut self, targets: &[ValueId], from: Vec<(Way, Vec<Known>, Slots)>) -> Vec<Known> {
+    /// Gives values, entries and the packet what they are where several ways arrive; of the packet all but what was emitted in front of it.
+    fn arrive(&mut self, targets: &[ValueId], from: Vec<Left>) -> Vec<Known> {
         let values = |at: usize| -> Vec<(Way, Known)> {
-            from.iter().map(|(way, values, _)| (way.clone(), values[at].clone())).collect()
+            from.iter().map(|left| (left.way.clone(), left.values[at].clone())).collect()
         };
         let known = (0..targets.len())
             .map(|at| {
@@ -290,23 +281,48 @@ impl Walk<'_, '_, '_> {
                 self.known(targets[at])
             })
             .collect();
-        self.slots = self.join_slots(from.into_iter().map(|(way, _, slots)| (way, slots)).collect());
+        let (mut slots, mut packets) = (Vec::new(), Vec::new());
+        for left in from {
+            packets.extend(left.packet.map(|packet| (left.way.clone(), packet)));
+            slots.push((left.way, left.slots));
+        }
+        self.slots = self.join_slots(slots);
+        self.packet = self.join_packets(packets);
         known
     }
 
-    /// Whether a region has ops that change more than values and entries.
-    fn moves_packet(&self, region: BlockId) -> bool {
-        self.body.blocks[region].insts.iter().any(|inst| {
-            let op = &self.body.insts[*inst].op;
-            let effects = op.effects();
-            (effects.packet_write.is_some() && !matches!(op, Op::Emit { .. }))
-                || (effects.ordered && !matches!(op, Op::Random) && !self.waits_alone(op))
-                || op.regions().any(|inner| self.moves_packet(inner))
-        })
+    /// The packet of whichever of several ways was taken, but for what was emitted in front of it.
+    fn join_packets(&mut self, ways: Vec<(Way, Packet)>) -> Option<Packet> {
+        let (ways, mut packets): (Vec<Way>, Vec<Packet>) = ways.into_iter().unzip();
+        packets.iter_mut().for_each(|packet| packet.emitted = Vec::new());
+        let first = packets.first()?.clone();
+        if packets.iter().all(|packet| *packet == first) {
+            return Some(first);
+        }
+        if packets.iter().any(|packet| packet.doubt != first.doubt) {
+            packets = packets.into_iter().map(|packet| self.certain(packet)).collect();
+        }
+        let ways = self.among(ways);
+        let mut choose = |wanted: &str, width: u32, texts: Vec<String>| {
+            if texts.iter().all(|text| *text == texts[0]) {
+                return texts[0].clone();
+            }
+            let from: Vec<(&Way, &str)> = ways.iter().zip(texts.iter().map(String::as_str)).collect();
+            let (value, delay) = taken(width, &from);
+            self.wire(wanted, width, value, delay)
+        };
+        let end = choose("end", 16, packets.iter().map(|packet| packet.end.clone()).collect());
+        let cursor = match packets.iter().all(|packet| packet.cursor == packets[0].cursor) {
+            true => packets[0].cursor.clone(),
+            false => {
+                let most = packets.iter().map(|packet| most(&packet.cursor)).max().unwrap_or(0);
+                let places = packets.iter().map(|packet| text(&packet.cursor)).collect();
+                Cursor::Signal(choose("cursor", 16, places), most)
+            }
+        };
+        let has = packets.iter().map(|packet| packet.has).min().unwrap_or(0);
+        let edited = packets.iter().map(|packet| packet.edited.clone()).collect();
+        let edited = self.join_edits(&ways, edited);
+        Some(Packet { cursor, end, has, emitted: Vec::new(), edited, doubt: packets[0].doubt.clone() })
     }
-}
-
-/// A packet as it is but for what was emitted in front of it.
-fn without_emitted(packet: &Option<Packet>) -> Option<Packet> {
-    packet.as_ref().map(|packet| Packet { emitted: Vec::new(), ..packet.clone() })
 }

@@ -56,12 +56,15 @@ impl Walk<'_, '_, '_> {
             | Op::Trim { .. }
             | Op::Emit { .. }
             | Op::Reset { .. }
-            | Op::Len { .. } => self.packet_op(id),
+            | Op::Len { .. } => self.packet_op(id, way),
             Op::PktCsum { sum, len, .. } => {
                 self.settle();
                 self.payload_sum(way, inst.results[0], *sum, *len)
             }
-            Op::Drop { reason, .. } => self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32()))),
+            Op::Drop { reason, .. } => {
+                self.exit(way, kind::DROP, number(32, u64::from(reason.as_u32())));
+                Ok(())
+            }
             Op::Generate { event, args }
                 if self.dag.program.events[*event].direction == Direction::Internal =>
             {
@@ -78,10 +81,14 @@ impl Walk<'_, '_, '_> {
                         self.message(way, args[0]);
                         return Ok(());
                     }
-                    "dma_write" => return self.dma_write(way, args[1], args[2]),
+                    "dma_write" => {
+                        self.dma_write(way, args[1], args[2]);
+                        return Ok(());
+                    }
                     _ => return self.no(&format!("`{name}` is no event of hardware")),
                 };
-                self.exit(way, kind, number)
+                self.exit(way, kind, number);
+                Ok(())
             }
             Op::Lookup { .. }
             | Op::Contains { .. }

@@ -1,12 +1,15 @@
 //! The packet on a way: where the cursor is, what is read of the window, how it leaves.
 
 use super::super::super::tables::bits_below;
+use super::beside::What;
 use super::edits::Leaving;
 use super::*;
 
 /// Bytes that are moved at once, and the most that a value has for which more than itself is.
 const STRETCH: u32 = 32;
 const MOST_SMALL: u32 = 8;
+/// Bytes of an answer of `nf_frame_bytes`.
+const MOST_ANSWERED: u32 = 64;
 /// A place that no frame reaches.
 const BEYOND: u32 = 1 << 15;
 
@@ -86,7 +89,7 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    pub(super) fn packet_op(&mut self, id: InstId) -> Result<(), NoPipe> {
+    pub(super) fn packet_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
         if !matches!(inst.op, Op::Emit { .. } | Op::Reset { .. }) {
             self.settle();
@@ -96,7 +99,7 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Extract { .. } => {
                 let cursor = packet.cursor.clone();
                 let size = self.dag.bits.bytes(self.low.ty(inst.results[1]));
-                self.read(inst.results[0], inst.results[1], (&cursor, 0, None), &packet)?;
+                self.read(way, (inst.results[0], inst.results[1]), (&cursor, 0, None), &packet);
                 packet.cursor = self.behind(&cursor, size);
                 // What was there before is there again.
                 if self.low.constant(inst.results[0]).is_none() {
@@ -106,12 +109,11 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Load { off, .. } => {
                 let (mut far, mut plus) = (None, 0);
                 let cursor = match self.low.constant(*off) {
-                    Some(off) => self.behind(&packet.cursor, off as u32),
+                    Some(off) if off < u64::from(BEYOND) => self.behind(&packet.cursor, off as u32),
+                    Some(_) => Cursor::At(BEYOND),
                     None => {
-                        let beyond = self.range_here(*off).1 >= 1 << 15;
-                        let Some(most_off) = self.most_of(*off) else {
-                            return self.no("bytes are read at a place that has no small bound");
-                        };
+                        let beyond = self.range_here(*off).1 >= u64::from(BEYOND);
+                        let most_off = self.most_of(*off).unwrap_or(BEYOND).min(BEYOND);
                         let (base, more) = if beyond { (*off, 0) } else { self.apart(*off) };
                         let off = self.low.u32(base);
                         let off = self.wire("off", 32, off, 0);
@@ -122,7 +124,7 @@ impl<'a> Walk<'a, '_, '_> {
                         Cursor::Signal(signal, most(&packet.cursor) + most_off - more)
                     }
                 };
-                self.read(inst.results[0], inst.results[1], (&cursor, plus, far), &packet)?;
+                self.read(way, (inst.results[0], inst.results[1]), (&cursor, plus, far), &packet);
             }
             Op::Store { off, value, .. } => return self.store(inst.results[0], *off, *value),
             Op::Skip { len, .. } => {
@@ -250,27 +252,21 @@ impl<'a> Walk<'a, '_, '_> {
         (off, more)
     }
 
-    /// A value `plus` bytes behind `cursor`, zero if the frame ends before it does, or if it is `far` beyond all frames.
+    /// A value `plus` bytes behind `cursor`, and whether it is there; zero if the frame ends before it does, or if it is `far` beyond all frames.
     pub(super) fn read(
         &mut self,
-        ok: ValueId,
-        value: ValueId,
+        way: &Way,
+        (ok, value): (ValueId, ValueId),
         (cursor, plus, far): (&Cursor, u32, Option<String>),
         packet: &Packet,
-    ) -> Result<(), NoPipe> {
+    ) {
         let ty = self.low.ty(value);
         let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
         let last = most(cursor) + plus + size;
-        if last > BEYOND {
-            return self.no("bytes are read behind others of which it has no small bound how many they are");
-        }
-        if last > MOST_WINDOW {
-            return self.no(&format!("byte {last} of a frame is read; a pipe has the first {MOST_WINDOW}"));
-        }
-        self.dag.window = self.dag.window.max(last);
         let end = &packet.end;
         let known = matches!(cursor, Cursor::At(at) if at + size <= packet.has);
         let (fits, delay) = match cursor {
+            Cursor::At(BEYOND..) => ("1'b0".to_string(), 0),
             Cursor::At(at) => at_least(end, 16, u64::from(at + size)),
             Cursor::Signal(signal, _) => {
                 let near = far.map_or(String::new(), |far| format!("!{far} && "));
@@ -288,8 +284,16 @@ impl<'a> Walk<'a, '_, '_> {
         }
         let ok = mark(&name);
         let bytes = match cursor {
-            Cursor::At(at) => self.frame(packet.edited.as_ref(), *at, at + size),
-            Cursor::Signal(signal, most) => self.shifted(packet, (signal, *most), plus, size),
+            Cursor::At(BEYOND..) => self.wire("bytes", 8 * size, number(8 * size, 0), 0),
+            Cursor::At(at) if last <= MOST_WINDOW => {
+                self.dag.window = self.dag.window.max(last);
+                self.frame(packet.edited.as_ref(), *at, at + size)
+            }
+            _ if last <= MOST_WINDOW => {
+                self.dag.window = self.dag.window.max(last);
+                self.shifted(packet, (&text(cursor), most(cursor)), plus, size)
+            }
+            _ => self.far_bytes(way, packet, &text(cursor), plus, size),
         };
         let read = self.low.of_bytes(ty, &bytes);
         let name = self.low.rename(value);
@@ -298,17 +302,22 @@ impl<'a> Walk<'a, '_, '_> {
         } else {
             self.put(&name, width, format!("{ok} ? {read} : {}", number(width, 0)), timing::CHOOSE);
         }
-        Ok(())
     }
 
-    /// `size` bytes `plus` behind a place that is data. A stretch of bytes is moved at once, since others of it may be read as well.
-    fn shifted(&mut self, packet: &Packet, (signal, most): (&str, u32), plus: u32, size: u32) -> String {
+    /// Which bytes are moved at once for `size` bytes `plus` behind a place that is data, since others of them may be read as well: from
+    /// which one on, and how many.
+    fn stretch(plus: u32, size: u32) -> (u32, u32) {
         let from = match size {
             ..=MOST_SMALL => plus / STRETCH * STRETCH,
             _ => plus,
         };
         let reach = if plus == from && size > MOST_SMALL { size } else { STRETCH + MOST_SMALL };
-        let bytes = if plus == 0 { size } else { reach };
+        (from, if plus == 0 { size } else { reach })
+    }
+
+    /// `size` bytes `plus` behind a place that is data, in the window.
+    fn shifted(&mut self, packet: &Packet, (signal, most): (&str, u32), plus: u32, size: u32) -> String {
+        let (from, bytes) = Self::stretch(plus, size);
         let top = match &packet.edited {
             None => {
                 format!("{}[{}:{}]", mark("window"), 8 * (most + from + bytes).min(MOST_WINDOW) - 1, 8 * from)
@@ -320,12 +329,36 @@ impl<'a> Walk<'a, '_, '_> {
         let low = bits_below(most + 1) - 1;
         let moved = format!("{}'({top} >> {{{signal}[{low}:0], 3'b000}})", 8 * bytes);
         let moved = self.wire("bytes", 8 * bytes, moved, timing::mux(most));
-        match (plus - from, bytes == size) {
-            (0, true) => moved,
-            (at, _) => {
-                self.wire("bytes", 8 * size, format!("{moved}[{}:{}]", 8 * (at + size) - 1, 8 * at), 0)
-            }
+        self.part((moved, bytes), plus - from, size)
+    }
+
+    /// `size` bytes from byte `at` on of so many.
+    fn part(&mut self, (bytes, count): (String, u32), at: u32, size: u32) -> String {
+        match (at, count == size) {
+            (0, true) => bytes,
+            _ => self.wire("bytes", 8 * size, format!("{bytes}[{}:{}]", 8 * (at + size) - 1, 8 * at), 0),
         }
+    }
+
+    /// `size` bytes `plus` behind a place anywhere in the frame.
+    fn far_bytes(&mut self, way: &Way, packet: &Packet, place: &str, plus: u32, size: u32) -> String {
+        let (from, bytes) = Self::stretch(plus, size);
+        let mut parts = Vec::new();
+        for at in (0..bytes).step_by(MOST_ANSWERED as usize) {
+            let place = match from + at {
+                0 => place.to_string(),
+                more => format!("{place} + {}", number(16, u64::from(more))),
+            };
+            let place = self.wire("place", 16, place, timing::carry(12));
+            parts.push(self.ask(way, What::Bytes(MOST_ANSWERED.min(bytes - at)), &place));
+        }
+        parts.reverse();
+        let mut found = self.wire("bytes", 8 * bytes, format!("{{{}}}", parts.join(", ")), 0);
+        if let Some(edited) = &packet.edited {
+            let place = format!("{place} + {}", number(16, u64::from(from)));
+            found = self.overwritten_since(edited, &place, (found, bytes));
+        }
+        self.part((found, bytes), plus - from, size)
     }
 
     /// A message to the host, beside what becomes of the packet.
@@ -350,15 +383,14 @@ impl<'a> Walk<'a, '_, '_> {
     }
 
     /// Up to `len` bytes behind the cursor are written into the host's memory; the packet stays.
-    pub(super) fn dma_write(&mut self, way: &Way, addr: ValueId, len: ValueId) -> Result<(), NoPipe> {
-        let packet = self.packet();
-        if packet.edited.is_some() {
-            return self
-                .no("a payload of which bytes were overwritten in place is written to the host's memory");
-        }
+    pub(super) fn dma_write(&mut self, way: &Way, addr: ValueId, len: ValueId) {
+        let mut packet = self.packet();
         let (width, text) = (self.low.width(addr), self.low.operand(addr));
         let addr = self.wire("addr", 64, Lower::resize(&text, width, 64), 0);
-        let (_, end) = self.prefix_end(&packet, len);
+        (_, packet.end) = self.prefix_end(&packet, len);
+        packet.has = 0;
+        let Leaving { part, count, from } = self.leaving(&packet);
+        let hlen = count.behind(self, 0);
         self.dag.exits.push(Exit {
             when: way.clone(),
             given: self.given(way),
@@ -366,17 +398,16 @@ impl<'a> Walk<'a, '_, '_> {
             number: number(32, 0),
             addr: Some(addr),
             moved: None,
-            header: Vec::new(),
-            hlen: number(16, 0),
-            from: super::text(&packet.cursor),
-            end,
+            header: part.into_iter().collect(),
+            hlen,
+            from,
+            end: packet.end,
             cursor: if let Cursor::At(at) = packet.cursor { Some(at) } else { None },
             emitted: 0,
         });
-        Ok(())
     }
 
-    pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) -> Result<(), NoPipe> {
+    pub(super) fn exit(&mut self, way: &Way, kind: u64, number: String) {
         let mut packet = self.packet();
         let lists = match kind {
             kind::DROP => vec![Emitted::default()],
@@ -389,13 +420,14 @@ impl<'a> Walk<'a, '_, '_> {
             let way = when.iter().fold(way.clone(), |way, condition| self.and(&way, condition));
             let given = self.given(&way);
             if let Some(ragged) = ragged {
-                let exit = self.ragged_exit(&packet, &header, &ragged)?;
+                let exit = self.ragged_exit(&packet, header, &ragged);
                 self.dag.exits.push(Exit { when: way, given, kind, number: number.clone(), ..exit });
                 continue;
             }
             let emitted = header.iter().map(|part| part.1).sum();
-            let Leaving { part, hlen, from } = self.leaving(&packet, emitted)?;
+            let Leaving { part, count, from } = self.leaving(&packet);
             header.extend(part);
+            let hlen = count.behind(self, emitted);
             let cursor = if let Cursor::At(at) = packet.cursor { Some(at) } else { None };
             let (number, end) = (number.clone(), packet.end.clone());
             self.dag.exits.push(Exit {
@@ -413,6 +445,5 @@ impl<'a> Walk<'a, '_, '_> {
                 emitted,
             });
         }
-        Ok(())
     }
 }

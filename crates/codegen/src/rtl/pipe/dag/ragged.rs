@@ -4,6 +4,7 @@
 //! how many of its bytes count, and what is emitted later is moved there when the packet leaves.
 
 use super::super::super::tables::bits_below;
+use super::edits::Leaving;
 use super::*;
 
 /// The first `parts` of a list of emitted headers are `least` to `most` bytes.
@@ -22,8 +23,8 @@ fn bytes(parts: &[(String, u32)]) -> u32 {
 
 impl Walk<'_, '_, '_> {
     /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list that there was before the loop, the longest.
-    pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<(), NoPipe> {
-        let Some((_, first)) = left.first() else { return Ok(()) };
+    pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<Vec<Emitted>, NoPipe> {
+        let Some((_, first)) = left.first() else { return Ok(Vec::new()) };
         if left.iter().any(|(_, lists)| lists.len() != first.len()) {
             return self.no("a loop is left on ways on which different headers were emitted");
         }
@@ -50,8 +51,7 @@ impl Walk<'_, '_, '_> {
             let ragged = self.ragged(ways.zip(&lengths), longest.len());
             joined.push(Emitted { when: list.when.clone(), parts: longest, ragged: Some(ragged) });
         }
-        self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&joined));
-        Ok(())
+        Ok(joined)
     }
 
     /// As many bytes as there are on whichever way was taken.
@@ -73,16 +73,16 @@ impl Walk<'_, '_, '_> {
     pub(super) fn ragged_exit(
         &mut self,
         packet: &Packet,
-        parts: &[(String, u32)],
+        mut parts: Vec<(String, u32)>,
         ragged: &Ragged,
-    ) -> Result<Exit, NoPipe> {
-        if packet.edited.is_some() {
-            return self.no("bytes are overwritten in place, and headers end at a place that is data");
-        }
+    ) -> Exit {
+        let Leaving { part, count, from } = self.leaving(packet);
         let joined = |parts: &[(String, u32)]| {
             let parts: Vec<&str> = parts.iter().rev().map(|part| part.0.as_str()).collect();
             format!("{{{}}}", parts.join(", "))
         };
+        let emitted = bytes(&parts[ragged.parts..]);
+        parts.extend(part);
         let (front, behind) = parts.split_at(ragged.parts);
         let (Ragged { least, most, length, .. }, after) = (ragged, bytes(behind));
         let all = self.wire("front", 8 * most, joined(front), 0);
@@ -119,12 +119,12 @@ impl Walk<'_, '_, '_> {
             header.push((self.wire("front", 8 * least, format!("{all}[{}:0]", 8 * least - 1), 0), *least));
         }
         header.push((rest, most - least + after));
-        let hlen = format!("{length} + {}", number(16, u64::from(after)));
+        let hlen = format!("{length} + {}", count.behind(self, emitted));
         let hlen = self.wire("hlen", 16, hlen, timing::carry(16));
         let emitted = bytes(&header);
-        let (from, end) = (super::text(&packet.cursor), packet.end.clone());
+        let end = packet.end.clone();
         // Payload begins anywhere in its words.
-        Ok(Exit {
+        Exit {
             when: None,
             given: Given::new(),
             kind: 0,
@@ -137,6 +137,6 @@ impl Walk<'_, '_, '_> {
             end,
             cursor: None,
             emitted,
-        })
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
 //! Bytes of strings are not read in the pipe: they may still be on their way.
 
+use super::edits::{Count, Leaving};
 use super::*;
 use nicforge_ir::BufSource;
 
@@ -129,9 +130,6 @@ impl Walk<'_, '_, '_> {
         let inst = &self.body.insts[id];
         let (table, key) = match &inst.op {
             Op::BufRead { .. } => return self.no("bytes of byte strings in tables are read"),
-            Op::BufAppend { source: BufSource::Value(_), .. } => {
-                return self.no("values are appended to byte strings in tables");
-            }
             Op::BufAppend { table, key, .. }
             | Op::BufLen { table, key }
             | Op::BufClear { table, key }
@@ -184,15 +182,8 @@ impl Walk<'_, '_, '_> {
                 });
                 self.change_string((table, key), when, hit, emptied);
             }
-            Op::BufAppend { source: BufSource::Packet { len, .. }, .. } => {
-                let packet = self.packet();
-                if packet.edited.is_some() {
-                    return self
-                        .no("a payload of which bytes were overwritten in place is appended to a string");
-                }
-                let (_, end) = self.prefix_end(&packet, *len);
-                let from = super::text(&packet.cursor);
-                let count = self.wire("count", COUNT_BITS, format!("{end} - {from}"), timing::carry(16));
+            Op::BufAppend { source, .. } => {
+                let Appended { count, header, bytes, from, end } = self.appended(source);
                 // By what there is room for, which is known before the length is.
                 let most = format!("{} - {{1'b0, {count}}}", number(17, u64::from(store.capacity)));
                 let most = self.wire("room_for", 17, most, timing::carry(17));
@@ -202,16 +193,28 @@ impl Walk<'_, '_, '_> {
                 self.result(inst.results[0], ok.clone(), 0);
                 let when = when(self, &ok);
                 let line = format!("{line} + {{10'h0, {length}[{}:6]}}", COUNT_BITS - 1);
+                // Bytes of the last line that are there already are in front of the header.
+                let filled = format!("{{10'h0, {length}[5:0]}}");
+                let (header, hlen) = match header {
+                    None => (Vec::new(), filled),
+                    Some((header, most)) => {
+                        let wide = Lower::resize(&header, 8 * most, 8 * (most + 63));
+                        let moved = format!("{wide} << {{{length}[5:0], 3'b000}}");
+                        let moved = self.wire("appended", 8 * (most + 63), moved, timing::mux(64));
+                        let hlen = format!("{filled} + {}", bytes.behind(self, 0));
+                        (vec![(moved, most + 63)], self.wire("hlen", 16, hlen, timing::carry(16)))
+                    }
+                };
                 let line = self.wire("line", 20, line, 2300);
                 self.dag.exits.push(Exit {
                     when: Some(when.clone()),
                     given: self.given(&Some(when.clone())),
                     kind: kind::STORE,
-                    number: number(32, 0),
+                    number: format!("{{26'h0, {length}[5:0]}}"),
                     addr: None,
                     moved: Some(Moved { into: true, memory: store.memory, line }),
-                    header: Vec::new(),
-                    hlen: format!("{{10'h0, {length}[5:0]}}"),
+                    header,
+                    hlen,
                     from,
                     end,
                     cursor: None,
@@ -229,4 +232,40 @@ impl Walk<'_, '_, '_> {
         }
         Ok(())
     }
+
+    /// What is appended: up to so many bytes behind the cursor, or a value.
+    fn appended(&mut self, source: &BufSource) -> Appended {
+        match source {
+            BufSource::Packet { len, .. } => {
+                let mut packet = self.packet();
+                (_, packet.end) = self.prefix_end(&packet, *len);
+                packet.has = 0;
+                let end = packet.end.clone();
+                let from = super::text(&packet.cursor);
+                let count = self.wire("count", COUNT_BITS, format!("{end} - {from}"), timing::carry(16));
+                let Leaving { part, count: bytes, from } = self.leaving(&packet);
+                Appended { count, header: part, bytes, from, end }
+            }
+            BufSource::Value(value) => {
+                let size = self.dag.bits.bytes(self.low.ty(*value));
+                let header = self.low.bytes_of(*value);
+                let header = self.wire("value", 8 * size, header, 0);
+                let [count, none] = [size, 0].map(|count| number(16, u64::from(count)));
+                let bytes = Count::Known(size);
+                Appended { count, header: Some((header, size)), bytes, from: none.clone(), end: none }
+            }
+        }
+    }
+}
+
+/// Bytes that are appended to a string.
+struct Appended {
+    /// How many there are, 16 bits.
+    count: String,
+    /// Those that do not come from the packet buffer, and how many of them count.
+    header: Option<(String, u32)>,
+    bytes: Count,
+    /// Where those of the packet buffer begin and end.
+    from: String,
+    end: String,
 }

@@ -2,32 +2,16 @@
 //!
 //! It says what the bytes of a frame add up to before any place, apart for even and odd places, so sums over any stretch are differences, and
 //! exact: a stretch of zeros is told from one that is a multiple of 65535. Where the stretch begins at a place that is the same for all packets
-//! of a way, it is asked for its end alone. Questions on ways that exclude each other share a module, as keys of tables share a port.
+//! of a way, it is asked for its end alone. Of bytes that were overwritten in place since, what they are is added and what they were is
+//! taken away.
 
-use super::super::exclusive::{exclude, select};
-use super::super::ports::stateful;
+use super::beside::{SUM_BITS, What};
 use super::*;
-use crate::c::names::Names;
 
-/// Cycles from a question to its answer, see `rtl/nf_prefix_sum.sv`.
-const LATENCY: u32 = 7;
-/// Most questions of one packet; for each there is a copy of the packet buffer.
-const MOST_SUMS: usize = 8;
-
-/// A place of every frame up to which bytes are added up.
-#[derive(Clone, Debug)]
-pub struct Sum {
-    /// The answer, `{even, odd}`, which is a wire whose value is the place.
-    pub name: String,
-    /// The first byte that counts.
-    pub start: u32,
-    /// What is known wherever it is asked for.
-    pub given: Vec<Given>,
-    span: Span,
-}
-
-/// Width of an answer: two sums.
-pub const SUM_BITS: u32 = 36;
+/// Bits of one of the two sums.
+const HALF: u32 = SUM_BITS / 2;
+/// Numbers that are added in one wire.
+const ADDED: usize = 4;
 
 impl Walk<'_, '_, '_> {
     /// `sum` and up to `len` bytes behind the cursor.
@@ -39,26 +23,25 @@ impl Walk<'_, '_, '_> {
         len: ValueId,
     ) -> Result<(), NoPipe> {
         let packet = self.packet();
-        if packet.edited.is_some() {
-            return self.no("a checksum over a payload of which bytes were overwritten in place");
-        }
         let (_, end) = self.prefix_end(&packet, len);
         let (even, odd) = match &packet.cursor {
             Cursor::At(at) => {
-                let sums = self.sum_before(way, *at, &end);
-                let [even, odd] = ["even", "odd"].map(|name| self.half(name, &sums));
+                let sums = self.ask(way, What::Sum { start: *at }, &end);
+                let found = ["even", "odd"].map(|name| self.half(name, &sums));
+                let [even, odd] = self.as_overwritten(&packet, &end, found);
                 if at % 2 == 0 { (even, odd) } else { (odd, even) }
             }
             Cursor::Signal(from, _) => {
-                let (to, from_sums) = (self.sum_before(way, 0, &end), self.sum_before(way, 0, from));
-                let [even, odd] = ["even", "odd"].map(|name| {
+                let [to, from_sums] = [&end, from].map(|place| self.ask(way, What::Sum { start: 0 }, place));
+                let found = ["even", "odd"].map(|name| {
                     let (to, from) = (self.half(name, &to), self.half(name, &from_sums));
-                    self.wire(name, SUM_BITS / 2, format!("{to} - {from}"), timing::carry(SUM_BITS / 2))
+                    self.wire(name, HALF, format!("{to} - {from}"), timing::carry(HALF))
                 });
+                let [even, odd] = self.as_overwritten(&packet, &end, found);
                 // Words begin at the cursor.
                 let mut pick = |name: &str, one: &str, other: &str| {
                     let value = format!("{from}[0] ? {other} : {one}");
-                    self.wire(name, SUM_BITS / 2, value, timing::CHOOSE)
+                    self.wire(name, HALF, value, timing::CHOOSE)
                 };
                 (pick("high", &even, &odd), pick("low", &odd, &even))
             }
@@ -75,87 +58,60 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Both sums of the bytes from `start` up to `to`.
-    fn sum_before(&mut self, way: &Way, start: u32, to: &str) -> String {
-        let (given, span) = (self.given(way), self.span);
-        let dag = &mut *self.dag;
-        let asks = |sum: &&mut Sum| {
-            sum.start == start && dag.wires.iter().any(|wire| wire.name == sum.name && wire.value == to)
-        };
-        if let Some(sum) = dag.sums.iter_mut().find(asks) {
-            sum.given.push(given);
-            return mark(&sum.name);
-        }
-        let name = self.low.fresh("payload_sum");
-        self.put(&name, SUM_BITS, to.to_string(), 0);
-        self.dag.sums.push(Sum { name: name.clone(), start, given: vec![given], span });
-        mark(&name)
-    }
-
     fn half(&mut self, which: &str, sums: &str) -> String {
         let value = if which == "even" { format!("{sums}[35:18]") } else { format!("{sums}[17:0]") };
-        self.wire(which, SUM_BITS / 2, value, 0)
+        self.wire(which, HALF, value, 0)
     }
-}
 
-/// Lets questions from the same place on ways that exclude each other share a module.
-pub fn share(dag: &mut Dag, names: &mut Names) -> Result<(), NoPipe> {
-    let stateful = stateful(dag);
-    let mut groups: Vec<Vec<Sum>> = Vec::new();
-    for mut sum in std::mem::take(&mut dag.sums) {
-        // What tells the ways apart must be known before any table answers.
-        let early = |atom: &String| !used(atom).any(|name| stateful.contains(name));
-        sum.given = sum.given.into_iter().map(|given| given.into_iter().filter(early).collect()).collect();
-        let joins = |group: &Vec<Sum>| {
-            group.iter().all(|other| {
-                other.start == sum.start
-                    && !stateful.contains(&other.name)
-                    && exclude(&sum.given, &other.given)
-            })
-        };
-        let known =
-            if stateful.contains(&sum.name) { None } else { groups.iter_mut().find(|group| joins(group)) };
-        match known {
-            Some(group) => group.push(sum),
-            None => groups.push(vec![sum]),
-        }
-        if groups.len() > MOST_SUMS {
-            let reason = format!("checksums over payload ask for more than {MOST_SUMS} sums at once");
-            return Err(NoPipe { reason, span: groups[MOST_SUMS][0].span });
-        }
-    }
-    for group in groups {
-        let [first, rest @ ..] = &group[..] else { continue };
-        if rest.is_empty() {
-            dag.sums.push(first.clone());
-            continue;
-        }
-        let ways: Vec<Vec<Given>> = group.iter().map(|sum| sum.given.clone()).collect();
-        let conditions = select(&ways).unwrap_or_default();
-        let [place, answer] = ["place", "payload_sum"].map(|name| names.fresh(name));
-        let mut text = String::new();
-        for (at, sum) in group.iter().enumerate() {
-            let Some(wire) = dag.wires.iter_mut().find(|wire| wire.name == sum.name) else { continue };
-            let to = std::mem::replace(&mut wire.value, mark(&answer));
-            match conditions.get(at) {
-                Some(condition) => text.push_str(&format!("({condition}) ? {to} : ")),
-                None => text.push_str(&to),
+    /// Sums of the frame's bytes from the cursor to `end` as they are now, from those of the bytes as they came in.
+    fn as_overwritten(&mut self, packet: &Packet, end: &str, [even, odd]: [String; 2]) -> [String; 2] {
+        let Some(edited) = &packet.edited else { return [even, odd] };
+        let mut places: [Vec<(u32, String)>; 2] = Default::default();
+        for at in edited.touched.iter().copied() {
+            let (before, mut delay) = at_least(end, 16, u64::from(at) + 1);
+            let mut counts = format!("({before})");
+            match &packet.cursor {
+                Cursor::At(cursor) if *cursor > at => continue,
+                Cursor::At(_) => {}
+                Cursor::Signal(cursor, _) => {
+                    let (behind, later) = at_least(cursor, 16, u64::from(at) + 1);
+                    counts.push_str(&format!(" && !({behind})"));
+                    delay = delay.max(later) + timing::CHOOSE;
+                }
             }
+            let counts = self.wire("counts", 1, counts, delay);
+            places[at as usize % 2].push((at, counts));
         }
-        let delay = timing::mux(2 * group.len() as u32 - 1).max(timing::CHOOSE);
-        dag.wires.push(Wire { name: place.clone(), width: 16, value: text, delay });
-        dag.wires.push(Wire { name: answer.clone(), width: SUM_BITS, value: mark(&place), delay: 0 });
-        dag.sums.push(Sum { name: answer, start: first.start, given: Vec::new(), span: first.span });
+        let mut changed = |found: String, places: &[(u32, String)]| {
+            if places.is_empty() {
+                return found;
+            }
+            let [new, old] = [Some(edited), None].map(|of| self.added_up(of, places));
+            let value = format!("{found} + {new} - {old}");
+            self.wire("changed", HALF, value, timing::word_sum(2))
+        };
+        [changed(even, &places[0]), changed(odd, &places[1])]
     }
-    Ok(())
-}
 
-/// Stages that answers are behind their questions, by name.
-pub fn latencies(sums: &[Sum]) -> HashMap<String, u32> {
-    sums.iter().map(|sum| (sum.name.clone(), LATENCY)).collect()
-}
-
-/// The stage in which a sum is asked for that is there in this one.
-pub fn asked_in(stage: u32) -> u32 {
-    stage - LATENCY
+    /// The sum of those bytes of the frame that count.
+    fn added_up(&mut self, edited: Option<&Edited>, places: &[(u32, String)]) -> String {
+        let mut terms = Vec::new();
+        for (at, counts) in places {
+            let byte = self.frame(edited, *at, at + 1);
+            terms.push(self.wire("byte", 8, format!("{byte} & {{8{{{counts}}}}}"), timing::CHOOSE));
+        }
+        let mut bits = 8;
+        while terms.len() > 1 || bits < HALF {
+            let wide = if terms.len() <= ADDED { HALF } else { bits + 2 };
+            let sum = |group: &[String]| {
+                let wider = |term: &String| Lower::resize(term, bits, wide);
+                group.iter().map(wider).collect::<Vec<_>>().join(" + ")
+            };
+            let sums: Vec<String> = terms.chunks(ADDED).map(sum).collect();
+            let delay = if terms.len() > 1 { timing::word_sum(ADDED as u32 - 1) } else { 0 };
+            terms = sums.into_iter().map(|sum| self.wire("sum", wide, sum, delay)).collect();
+            bits = wide;
+        }
+        terms.swap_remove(0)
+    }
 }

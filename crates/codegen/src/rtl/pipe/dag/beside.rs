@@ -1,0 +1,172 @@
+//! Questions to modules beside the pipe, which know the whole of a packet: what its payload adds up to (`nf_prefix_sum`), and bytes at any place of
+//! it (`nf_frame_bytes`).
+//!
+//! A question is a place in the packet's frame, and its answer is there some stages later, a question each cycle. Each module has a copy of the
+//! packet buffer; questions of one kind on ways that exclude each other share one, as keys of tables share a port.
+
+use super::super::exclusive::{exclude, select};
+use super::super::ports::stateful;
+use super::*;
+use crate::c::names::Names;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// What the bytes from byte `start` of the frame up to the place add up to, `{even, odd}`.
+    Sum { start: u32 },
+    /// So many bytes from the place on, the first one lowest; 64 at most.
+    Bytes(u32),
+}
+
+/// Block memories of 36 Kbit of a U280 (DS963), and those that a copy of the packet buffer takes: 384 or 768 lines of 512 bits, as words of 72.
+const BLOCKS: usize = 2016;
+const BLOCKS_OF_COPY: usize = 16;
+/// Most questions at once: the packet buffer itself is as large as a copy.
+pub const MOST: usize = BLOCKS / BLOCKS_OF_COPY - 1;
+
+/// Width of a sum's answer: two sums.
+pub const SUM_BITS: u32 = 36;
+
+impl What {
+    /// Width of an answer.
+    pub fn bits(self) -> u32 {
+        match self {
+            What::Sum { .. } => SUM_BITS,
+            What::Bytes(bytes) => 8 * bytes,
+        }
+    }
+
+    /// How many bytes of a packet an answer is, if it is any.
+    pub fn bytes(self) -> Option<u32> {
+        match self {
+            What::Sum { .. } => None,
+            What::Bytes(bytes) => Some(bytes),
+        }
+    }
+
+    /// Cycles from a question to its answer, as the module's head says.
+    pub fn latency(self) -> u32 {
+        match self {
+            What::Sum { .. } => 7,
+            What::Bytes(_) => 5,
+        }
+    }
+
+    /// What the name of the answer's signal ends with.
+    pub fn field(self) -> &'static str {
+        match self {
+            What::Sum { .. } => "sums",
+            What::Bytes(_) => "bytes",
+        }
+    }
+}
+
+/// A question that some packets ask.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The answer, which is a wire whose value is the place, 16 bits.
+    pub name: String,
+    pub what: What,
+    /// What is known wherever it is asked.
+    pub given: Vec<Given>,
+    span: Span,
+}
+
+impl Walk<'_, '_, '_> {
+    /// The answer to a question about a place.
+    pub(super) fn ask(&mut self, way: &Way, what: What, place: &str) -> String {
+        let (given, span) = (self.given(way), self.span);
+        let dag = &mut *self.dag;
+        let same = |asked: &&mut Question| {
+            asked.what == what && dag.wires.iter().any(|wire| wire.name == asked.name && wire.value == place)
+        };
+        if let Some(asked) = dag.asked.iter_mut().find(same) {
+            asked.given.push(given);
+            return mark(&asked.name);
+        }
+        let name = self.low.fresh(wanted(what));
+        self.put(&name, what.bits(), place.to_string(), 0);
+        self.dag.asked.push(Question { name: name.clone(), what, given: vec![given], span });
+        mark(&name)
+    }
+}
+
+fn wanted(what: What) -> &'static str {
+    match what {
+        What::Sum { .. } => "payload_sum",
+        What::Bytes(_) => "far_bytes",
+    }
+}
+
+/// Lets questions of one kind on ways that exclude each other share a module.
+pub fn share(dag: &mut Dag, names: &mut Names) -> Result<(), NoPipe> {
+    let stateful = stateful(dag);
+    let mut groups: Vec<Vec<Question>> = Vec::new();
+    for mut asked in std::mem::take(&mut dag.asked) {
+        // What tells the ways apart must be known before any table answers.
+        let early = |atom: &String| !used(atom).any(|name| stateful.contains(name));
+        asked.given =
+            asked.given.into_iter().map(|given| given.into_iter().filter(early).collect()).collect();
+        let joins = |group: &Vec<Question>| {
+            group.iter().all(|other| {
+                other.what == asked.what
+                    && !stateful.contains(&other.name)
+                    && exclude(&asked.given, &other.given)
+            })
+        };
+        let known =
+            if stateful.contains(&asked.name) { None } else { groups.iter_mut().find(|group| joins(group)) };
+        match known {
+            Some(group) => group.push(asked),
+            None => groups.push(vec![asked]),
+        }
+    }
+    room(&groups)?;
+    for group in groups {
+        let [first, rest @ ..] = &group[..] else { continue };
+        if rest.is_empty() {
+            dag.asked.push(first.clone());
+            continue;
+        }
+        let ways: Vec<Vec<Given>> = group.iter().map(|asked| asked.given.clone()).collect();
+        let conditions = select(&ways).unwrap_or_default();
+        let [place, answer] = ["place", wanted(first.what)].map(|name| names.fresh(name));
+        let mut text = String::new();
+        for (at, asked) in group.iter().enumerate() {
+            let Some(wire) = dag.wires.iter_mut().find(|wire| wire.name == asked.name) else { continue };
+            let to = std::mem::replace(&mut wire.value, mark(&answer));
+            match conditions.get(at) {
+                Some(condition) => text.push_str(&format!("({condition}) ? {to} : ")),
+                None => text.push_str(&to),
+            }
+        }
+        let delay = timing::mux(2 * group.len() as u32 - 1).max(timing::CHOOSE);
+        dag.wires.push(Wire { name: place.clone(), width: 16, value: text, delay });
+        dag.wires.push(Wire {
+            name: answer.clone(),
+            width: first.what.bits(),
+            value: mark(&place),
+            delay: 0,
+        });
+        dag.asked.push(Question { name: answer, what: first.what, given: Vec::new(), span: first.span });
+    }
+    Ok(())
+}
+
+/// Whether the device has block memories for that many copies of the packet buffer.
+fn room(groups: &[Vec<Question>]) -> Result<(), NoPipe> {
+    if let Some(group) = groups.get(MOST) {
+        let reason = format!(
+            "a packet needs {} sums of payload or values from anywhere in it at once, each with a copy of the packet buffer in {BLOCKS_OF_COPY} \
+             block memories; the device has {BLOCKS}, for {MOST} of them",
+            groups.len()
+        );
+        return Err(NoPipe { reason, span: group[0].span });
+    }
+    Ok(())
+}
+
+/// Stages that answers are behind their questions, by name.
+pub fn latencies(asked: &[Question]) -> HashMap<String, u32> {
+    asked.iter().map(|asked| (asked.name.clone(), asked.what.latency())).collect()
+}
