@@ -97,6 +97,12 @@ def test_undefined_fields_and_ports_have_their_line():
         _ = Make().nowhere
 
 
+def test_ports_take_no_arrays():
+    words = "takes `uint8_t[4]`, and C hands arrays over by address; make it a Struct's member"
+    refused(lambda: Out(packet, u8[4]), f"an output {words}")
+    refused(lambda: In(pkt=packet, bytes=u8[4]), f"an input {words}")
+
+
 def test_outputs_take_no_name_that_elements_have():
     for name in ("name", "place", "body", "entry", "outputs"):
         kind = type("Taken", (Element,), {"inp": In(pkt=packet), name: Out(packet)})

@@ -48,6 +48,13 @@ def _target(port: object, to: object) -> Element | Queue | Input:
     return to.entry()
 
 
+def _no_arrays(port: str, types: tuple[Type, ...], place: Place) -> None:
+    array = next((ty for ty in types if ty.count), None)
+    if array is not None:
+        written = f"{array.c}[{array.count}]"
+        raise FlowError(f"{port} takes `{written}`, and C hands arrays over by address", place, "make it a Struct's member")
+
+
 class In:
     """An input: names and types of what comes in; at most one packet."""
 
@@ -59,6 +66,7 @@ class In:
                 raise FlowError(f"the input's value `{name}` has no type", self.place, "write name=u32, name=packet or such")
         if sum(ty is packet for ty in values.values()) > 1:
             raise FlowError("an input has one packet at most", self.place)
+        _no_arrays("an input", tuple(values.values()), self.place)
         self.values = values
 
     @property
@@ -73,6 +81,7 @@ class Out:
         self.place = caller()
         if not all(isinstance(ty, Type) for ty in types):
             raise FlowError("an output takes types", self.place, "write Out(packet, u32) or such")
+        _no_arrays("an output", types, self.place)
         self.types = types
 
     if TYPE_CHECKING:
