@@ -53,9 +53,11 @@ pub struct AreaCosts {
     /// LUTs of a pipe whose deparser also puts bytes into strings of tables and takes them out, beside that, and of a sum of payload.
     pub string_luts: f64,
     pub sum_luts: f64,
-    /// Of a value from anywhere in a packet.
+    /// Of a value from anywhere in a packet, and of one that is overwritten anywhere.
     pub far_luts: Far,
     pub far_flip_flops: Far,
+    pub patch_luts: Far,
+    pub patch_flip_flops: Far,
     pub engine_luts: Linear,
     pub engine_flip_flops: Linear,
     /// Of the packet path, of each engine, and of each sum of a pipe's payload: the packet buffer.
@@ -68,7 +70,7 @@ pub struct AreaCosts {
     pub division_dsps: f64,
 }
 
-/// What `nf_frame_bytes` takes: for itself, and for each byte of its answer.
+/// What a module beside the pipe takes: for itself, and for each byte of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Far {
     pub base: f64,
@@ -110,8 +112,16 @@ pub struct Estimate {
 pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
     /// Whether payload is moved, because headers of another length are put in front of it. How many sums of payload are asked for, and the
-    /// bytes of each value from anywhere in a packet.
-    Pipe { ports: Vec<Vec<bool>>, moves_payload: bool, sums: u32, far: Vec<u32> },
+    /// bytes of each value from anywhere in a packet. Values that may be overwritten anywhere in payload, and bytes of each. Slots of the
+    /// packet buffer.
+    Pipe {
+        ports: Vec<Vec<bool>>,
+        moves_payload: bool,
+        sums: u32,
+        far: Vec<u32>,
+        patches: (u32, u32),
+        slots: u32,
+    },
     /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
     Engines(u32),
 }
@@ -248,10 +258,15 @@ impl AreaCosts {
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         let strings = matches!(handlers, Handlers::Pipe { .. })
             && program.tables.values().any(|table| table.buf.is_some());
-        let (sums, far) = match handlers {
-            Handlers::Pipe { sums, far, .. } => (f64::from(*sums), &far[..]),
-            Handlers::Engines(_) => (0.0, &[][..]),
+        let (sums, far, patches, buffer_slots) = match handlers {
+            Handlers::Pipe { sums, far, patches, slots, .. } => {
+                (f64::from(*sums), &far[..], *patches, *slots)
+            }
+            Handlers::Engines(_) => (0.0, &[][..], (0, 0), 0),
         };
+        let (patches, patched) = (f64::from(patches.0), f64::from(patches.0 * patches.1));
+        // A block memory has so many lines of 24 to a slot.
+        let buffers = f64::from((24 * buffer_slots).div_ceil(1024).max(1));
         let far_bytes = far.iter().map(|bytes| f64::from(*bytes)).sum::<f64>();
         let beside = far.len() as f64;
         Estimate {
@@ -259,9 +274,12 @@ impl AreaCosts {
                 + if moves { self.payload_luts } else { 0.0 }
                 + if strings { self.string_luts } else { 0.0 }
                 + self.sum_luts * sums
-                + self.far_luts.of(beside, far_bytes),
-            flip_flops: linear(flip_flops) + self.far_flip_flops.of(beside, far_bytes),
-            half_brams: self.base_half_brams * (copies + sums + beside)
+                + self.far_luts.of(beside, far_bytes)
+                + self.patch_luts.of(patches, patched),
+            flip_flops: linear(flip_flops)
+                + self.far_flip_flops.of(beside, far_bytes)
+                + self.patch_flip_flops.of(patches, patched),
+            half_brams: self.base_half_brams * buffers * (copies + sums + beside)
                 + program.tables.iter().map(memory).sum::<f64>(),
             dsps: copies
                 * (self.multiplication_dsps * sizes.multiplications
@@ -320,7 +338,14 @@ mod tests {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let pipe = Handlers::Pipe { ports: vec![vec![true]], moves_payload: false, sums: 0, far: Vec::new() };
+        let pipe = Handlers::Pipe {
+            ports: vec![vec![true]],
+            moves_payload: false,
+            sums: 0,
+            far: Vec::new(),
+            patches: (0, 0),
+            slots: 32,
+        };
         let (a, b) = (area.estimate(&small, &pipe), area.estimate(&large, &pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
@@ -332,16 +357,28 @@ mod tests {
         assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
         // Four lookup ports: four copies, or the four parts of an array.
-        let four =
-            Handlers::Pipe { ports: vec![vec![true; 4]], moves_payload: false, sums: 0, far: Vec::new() };
+        let four = Handlers::Pipe {
+            ports: vec![vec![true; 4]],
+            moves_payload: false,
+            sums: 0,
+            far: Vec::new(),
+            patches: (0, 0),
+            slots: 32,
+        };
         let text = include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
         let array = nicforge_ir::text::parse(&text).expect("the test's program");
         let memory = |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
         assert_eq!(memory(&large, &four), 4.0 * memory(&large, &pipe));
         assert_eq!(memory(&array, &four), memory(&array, &pipe));
         // A sum of payload has a packet buffer of its own.
-        let summed =
-            Handlers::Pipe { ports: vec![vec![true]], moves_payload: false, sums: 1, far: Vec::new() };
+        let summed = Handlers::Pipe {
+            ports: vec![vec![true]],
+            moves_payload: false,
+            sums: 1,
+            far: Vec::new(),
+            patches: (0, 0),
+            slots: 32,
+        };
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
         // Byte strings of a pipe are as many as there are places.
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");

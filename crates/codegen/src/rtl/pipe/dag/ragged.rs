@@ -135,6 +135,7 @@ impl Walk<'_, '_, '_> {
             hlen,
             from,
             end,
+            patches: packet.patches(),
             cursor: None,
             emitted,
         }
