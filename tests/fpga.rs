@@ -267,6 +267,15 @@ fn loops_emit_what_the_packet_says() {
     });
 }
 
+/// Loops that emit in some trips only, behind others, and more different headers than are kept apart.
+#[test]
+fn headers_are_put_together() {
+    pipe_does_what_the_interpreter_does("tests/programs/compacted", 1, |n| {
+        let length = 14 + nicforge_ir::io::random(1, n) as usize % 60;
+        (0..length as u64).map(|at| nicforge_ir::io::random(n, at) as u8).collect()
+    });
+}
+
 /// Checksums over payload that a pipe does not see, from and to any place, also over zeros and words of ones; and packets that lead to several
 /// things, in this order, with what tables evict and refuse.
 #[test]
@@ -403,7 +412,7 @@ fn values_go_into_strings() {
     });
 }
 
-/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of options are read; and one of a hundred trips.
+/// Loops that move the cursor, overwrite, trim, tell the host, and end the packet, as lists of options are read; and one of 78 trips.
 #[test]
 fn loops_walk_through_packets() {
     pipe_does_what_the_interpreter_does("tests/programs/options", 1, |n| {
