@@ -5,7 +5,7 @@
 // A table whose entries are changed APART cycles after they are read must not be read meanwhile where it will be changed. Packets
 // stand in the pipe's gate, a stage in front of the table, as long as one that left it at most APART cycles ago has an entry in the
 // same place: of arrays the same number (in the same part), of tables that hash a row of either side, so that two new entries never
-// choose the same way of a row either. All others leave one behind the other.
+// choose the same way of a row either. All others leave one behind the other. Ports of an array have parts of it, or, with SHARED, all of it.
 //
 // `k_key` is the keys of the packet that comes to the gate next, two stages in front of it where they are hashed, else one; `hold` says
 // that it and all behind stay where they are, `sent` that the packet in the gate leaves. What is compared with what is known a cycle
@@ -20,6 +20,7 @@ module nf_pipe_lock #(
     parameter integer APART = 1,
     parameter integer HASHED = 1,
     parameter integer R = 4,  // bits of a row's number, or of an array's
+    parameter integer SHARED = 0,  // every port may ask for every number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
 ) (
     input  wire                  clk,
@@ -65,7 +66,7 @@ module nf_pipe_lock #(
       for (x = 0; x < PORTS; x = x + 1)
         for (y = 0; y < PORTS; y = y + 1)
           for (s = 0; s < SIDES; s = s + 1)
-            if (HASHED != 0 || x == y) meet = meet || a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R];
+            if (HASHED != 0 || SHARED != 0 || x == y) meet = meet || a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R];
     end
   endfunction
 

@@ -8,8 +8,9 @@ use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::generate::{self, decisions, generate_from};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlError, RtlProgram, RtlStats, takes};
+use nicforge_run::rtl::{Drive, RtlError, RtlProgram, takes};
 use nicforge_target::support;
+use nicforge_tests::designs::Piped;
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::{root, verilator_is_missing};
 
@@ -215,34 +216,11 @@ fn divisions_of_pipes() {
     assert!(found.is_empty(), "{:?}", found[0]);
 }
 
-/// A program is a pipe of so many cycles a packet, and does what the interpreter does; also with streams that wait. What the last run counted.
-fn pipe_does_what_the_interpreter_does(
-    folder: &str,
-    cycles: u32,
-    frame: impl Fn(u64) -> Vec<u8>,
-) -> RtlStats {
-    if verilator_is_missing() {
-        return RtlStats::default();
-    }
-    let example = Example::load(root().join(folder));
-    let compiled = PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
-    let form = &design.artifact().form;
-    assert!(matches!(form, Form::Pipe { interval, .. } if *interval <= cycles), "{form:?}");
-    assert_eq!(design.lint().unwrap_or_else(|e| panic!("{e}")), "");
-    let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
-    let events: Vec<InputEvent> =
-        (0..3000).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
-    let mut stats = RtlStats::default();
-    for pressure in [0, 1] {
-        let drive = Drive { pressure, ..Drive::default() };
-        let (run, found) = design
-            .verify(&example.program, &example.entries, &events, &drive)
-            .unwrap_or_else(|e| panic!("{e}"));
-        assert!(found.is_empty(), "{folder}, pressure {pressure}: {:?}", found[0]);
-        stats = run.stats;
-    }
-    stats
+/// A program is a pipe of so many cycles a packet at most, and does what the interpreter does; also with streams that wait.
+fn pipe_does_what_the_interpreter_does(folder: &str, cycles: u32, frame: impl Fn(u64) -> Vec<u8>) {
+    let Some(piped) = Piped::of(folder) else { return };
+    assert!(piped.cycles().0 <= cycles, "{folder}: {:?}", piped.cycles());
+    piped.does_the_same(frame);
 }
 
 /// Bytes overwritten in place, in frames that end before, in and behind them.
@@ -492,20 +470,6 @@ fn rows_with_masks_are_compared_at_once() {
         frame.resize(60, 0);
         frame
     });
-}
-
-/// Entries of one array, and of a table that is often full, that a packet changes one behind the other, often the same one twice.
-#[test]
-fn entries_are_changed_in_turn() {
-    let stats = pipe_does_what_the_interpreter_does("tests/programs/in_turn", 8, |n| {
-        let few = if n / 200 % 2 == 0 { 3 } else { 40 };
-        let mut frame: Vec<u8> = (0..4).map(|at| nicforge_ir::io::random(n, at) as u8).collect();
-        frame[1..].iter_mut().for_each(|number| *number %= few);
-        frame.resize(60, 0);
-        frame
-    });
-    let refused = stats.counters.get("refused_pairs");
-    assert!(verilator_is_missing() || refused.is_some_and(|count| *count > 100), "{refused:?} refused");
 }
 
 /// Several engines do what one does, in the same order: tables of all kinds and byte strings that events use in turn.

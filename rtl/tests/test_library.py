@@ -43,6 +43,14 @@ SIMULATED = [
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16, "LRU": 1}),
     ("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16}),
     ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2}),
+    *(
+        (
+            "nf_pipe_entries",
+            "cocotb_pipe_entries",
+            {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PORTS": 3, "WRITTEN": written, "APART": apart},
+        )
+        for written, apart in ((7, 0), (6, 0), (7, 3))
+    ),
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "KEPT": 6}),
@@ -59,6 +67,7 @@ SIMULATED = [
     ("nf_pipe_hash", "cocotb_pipe_apart", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "APART": 2}),
     ("nf_pipe_array", "cocotb_pipe_apart", {"CAPACITY": 12, "KEY": 4, "VALUE": 16, "APART": 2}),
     ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 3, "HASHED": 0, "R": 4}),
+    ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 3, "APART": 2, "HASHED": 0, "R": 4, "SHARED": 1}),
     ("nf_pipe_lock", "cocotb_pipe_lock", {"KEY": 6, "PORTS": 2, "APART": 1, "HASHED": 1, "R": 1}),
     *(("nf_pipe_ternary", "cocotb_pipe_ternary", {"CAPACITY": rows, "KEY": 16, "VALUE": 16}) for rows in (1, 12, 40)),
     ("nf_table_lpm", "cocotb_searches", {"KEY": 16, "VALUE": 16, "CAPACITY": 12}),
@@ -97,6 +106,7 @@ IN_DESIGNS = {
     *("nf_access", "nf_control", "nf_egress", "nf_ingress", "nf_line_ram", "nf_pipe_array", "nf_pipe_hash", "nf_pipe_lpm"),
     *("nf_queue", "nf_slots", "nf_table_array", "nf_table_hash", "nf_table_lpm", "nf_table_ternary"),
     "nf_pipe_parts",
+    "nf_pipe_entries",
     "nf_pipe_ternary",
     "nf_pipe_lock",
     "nf_byte_store",

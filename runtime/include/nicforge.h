@@ -255,6 +255,9 @@ void __nf_bound(uint32_t trips);
  * once or none (together; last: the last listed comes last); many promises nothing. */
 #define NF_FIRES(class, function, ...) _Static_assert(1, "nf.fires." #class "." #function "." #__VA_ARGS__);
 
+/* Before an `extern` function of C: it has no state, so several threads may call it. It may write by its pointers. */
+#define NF_PURE __attribute__((annotate("nf.pure")))
+
 /* ---- Help while developing ------------------------------------------------------------------------------- */
 
 /* Prints a line; each {} takes the next argument, an integer: nf_log("flow {} of {}", a, b). */

@@ -1,5 +1,6 @@
 //! What the end-to-end tests share.
 
+pub mod designs;
 pub mod example;
 pub mod net;
 pub mod nic;

@@ -232,6 +232,9 @@ pub struct Check {
     /// Also say on which targets the program runs, and what is missing where: a name, or `all`
     #[arg(long, value_name = "TARGET")]
     pub target: Option<String>,
+    /// Read the file as C of a process instead, and say what this function of it does with its parameter `state`
+    #[arg(long, value_name = "FUNCTION", requires = "json", conflicts_with = "target")]
+    pub opaque: Option<String>,
     /// Print diagnostics as JSON
     #[arg(long)]
     pub json: bool,

@@ -7,6 +7,7 @@
 mod out;
 
 mod args;
+mod by_target;
 mod cmd;
 mod context;
 mod events;

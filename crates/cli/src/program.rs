@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use nicforge_codegen::{LineStyle, Unsupported, XdpArtifact, xdp};
 use nicforge_frontend as frontend;
 use nicforge_ir::verify::{Verified, verify};
-use nicforge_ir::{Diagnostic, Program, Span, text};
+use nicforge_ir::{Diagnostic, Program, Side, Span, text};
 use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassError, PassManager};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::native;
 use nicforge_run::xdp::XdpError;
+use nicforge_target::support::calls_c_on_host;
 
 use crate::args::Source;
 use crate::context::{Failure, Runtime, color};
@@ -43,34 +44,42 @@ pub fn locate(path: &Path) -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Parses, checks and verifies a program.
+/// Parses, checks and verifies a program, and loads what its calls of C need.
 pub fn load(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
+    let loaded = parse(source, runtime)?;
+    functions(&[&loaded.program], source, runtime)?;
+    Ok(loaded)
+}
+
+/// Parses, checks and verifies a program.
+pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     let path = locate(&source.program)?;
     if path.extension().is_some_and(|e| e == "air") {
         let content =
             std::fs::read_to_string(&path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
         let program = text::parse(&content)
             .map_err(|e| Failure::user(format!("{}:{}:{}: {}", path.display(), e.line, e.col, e.message)))?;
-        let program = functions(check(program)?, source)?;
+        let program = check(program)?;
         return Ok(Loaded { program, profiled: None, path, warnings: String::new() });
     }
     match frontend::compile(&path, &options(source, runtime)) {
         Ok(output) => {
             let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
-            let program = functions(check(output.program)?, source)?;
+            let program = check(output.program)?;
             Ok(Loaded { program, profiled: None, path, warnings })
         }
         Err(diagnostics) => Err(Failure::rendered(diagnostics.render(color()))),
     }
 }
 
-/// Loads what the program's calls of C need. Without --with nothing is: whoever runs the program finds out.
-fn functions(program: Verified<Program>, source: &Source) -> Result<Verified<Program>, Failure> {
+/// Loads what calls of C in programs need. Without --with nothing is: whoever runs them finds out.
+pub fn functions(programs: &[&Program], source: &Source, runtime: &Runtime) -> Result<(), Failure> {
     if !source.with.is_empty() {
         native::before_a_crash_ends_it(crate::interrupt::remove_folders);
-        native::load(&program, &source.with).map_err(|e| Failure::of(e.fault(), e))?;
+        native::load(programs, &source.with, &runtime.user_headers())
+            .map_err(|e| Failure::of(e.fault(), e))?;
     }
-    Ok(program)
+    Ok(())
 }
 
 /// How the front end is to read a source.
@@ -96,7 +105,8 @@ pub fn lower(program: &Verified<Program>) -> Result<Verified<Program>, Failure> 
     lower_planned(&fuse(program.clone()).map_err(pass_failure)?)
 }
 
-/// A program as plans for a target begin with it: fused where units cannot hand anything on, or where that is never better.
+/// A program as plans for a target begin with it: fused where units cannot hand anything on, or where that is never better; what only
+/// the host side can run is pinned there.
 pub fn to_plan<'p>(
     program: &'p Verified<Program>,
     target: &nicforge_target::Target,
@@ -110,7 +120,13 @@ pub fn to_plan<'p>(
     if target.links.is_empty() {
         return fuse(program.clone()).map(Cow::Owned).map_err(pass_failure);
     }
-    Ok(Cow::Borrowed(program))
+    let on_host = calls_c_on_host(program, target);
+    if on_host.is_empty() {
+        return Ok(Cow::Borrowed(program));
+    }
+    let mut placed = program.clone().into_inner();
+    on_host.into_iter().for_each(|handler| placed.handlers[handler].side = Some(Side::Host));
+    check(placed).map(Cow::Owned)
 }
 
 /// A planned program as code generators want it: every handler stays where the plan has it.

@@ -71,11 +71,23 @@ fn whoever_has_state_has_one_thread() {
 #[test]
 fn targets_without_c_say_what_to_do() {
     let place = Place::new();
-    let nic = std::fs::read_to_string(source("c_functions.c")).unwrap().replace("NF_ON(host);", "");
-    let nic = place.file("nic.c", nic);
+    let text = std::fs::read_to_string(source("c_functions.c")).unwrap();
+    let called = text
+        .replace("void work(", "static void work(")
+        .replace("nf_enqueue(work, pkt, item)", "work(pkt, item)");
+    let nic = place.file("nic.c", called.replace("NF_ON(host);", ""));
     let build =
         |target: &str| place.run(&["build", nic.to_str().unwrap(), "--target", target, "--emit", "c"]);
     build("xdp").fails(1, &["nic.c:", "`spell` is a function of C", "a handler with NF_ON(host)"]);
+    let planned = place.run(&["plan", nic.to_str().unwrap(), "--target", "xdp"]);
+    planned.fails(
+        1,
+        &["nic.c:", "lacks functions of C such as `spell`", "put the call behind a queue to the host"],
+    );
+    // A queue that says no side leads where the function can run.
+    let open = place.file("open.c", text.replace("NF_ON(host);", ""));
+    let planned = place.run(&["plan", open.to_str().unwrap(), "--target", "xdp"]);
+    assert!(planned.ok().contains("of 4 process"), "{planned:?}");
     let plan = |target: &str| place.run(&["plan", &source("c_functions.c"), "--target", target]);
     for target in ["liquidio", "agilio-cx", "pspin", "bluefield2"] {
         plan(target).fails(1, &["c_functions.c:", "lacks functions of C such as `spell`"]);

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use nicforge_ir::{Diagnostic, Span};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Options;
@@ -24,9 +23,55 @@ pub enum Input<'a> {
 /// # Errors
 /// clang's own errors, an error that names the program that could not be started, or output that is not clang's.
 pub fn parse(input: &Input, options: &Options, files: &mut Files) -> Result<Node, Vec<Diagnostic>> {
-    let fail = |message: String| vec![Diagnostic::error(codes::CLANG_MISSING.id, Span::default(), message)];
+    let words = ["--target=x86_64-linux-gnu", "-ffreestanding", "-nostdlibinc"];
+    let output = run(input, &words, options, files)?;
+    let document = documents(&output, options).next();
+    Ok(ast::decode(&document.unwrap_or_else(|| Err(fail("clang printed nothing".to_string())))?, files))
+}
+
+/// Runs clang on a file of a process, which has the C library; the declarations whose name contains `name`. All would be much.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_hosted(
+    path: &str,
+    name: &str,
+    options: &Options,
+    files: &mut Files,
+) -> Result<Vec<Node>, Vec<Diagnostic>> {
+    let filter = format!("-ast-dump-filter={name}");
+    let output = run(&Input::Path(path), &["-Xclang", &filter], options, files)?;
+    documents(&output, options)
+        .map(|document| document.map(|document| ast::decode(&document, files)))
+        .collect()
+}
+
+fn fail(message: String) -> Vec<Diagnostic> {
+    vec![Diagnostic::error(codes::CLANG_MISSING.id, Span::default(), message)]
+}
+
+/// The trees that clang printed.
+fn documents<'o>(
+    output: &'o [u8],
+    options: &'o Options,
+) -> impl Iterator<Item = Result<Value, Vec<Diagnostic>>> + 'o {
+    let mut reader = serde_json::Deserializer::from_slice(output);
+    reader.disable_recursion_limit();
+    let name = options.clang.display();
+    reader
+        .into_iter::<Value>()
+        .map(move |document| document.map_err(|e| fail(format!("`{name}` printed no syntax tree: {e}"))))
+}
+
+/// What clang prints.
+fn run(
+    input: &Input,
+    words: &[&str],
+    options: &Options,
+    files: &mut Files,
+) -> Result<Vec<u8>, Vec<Diagnostic>> {
     let mut command = Command::new(&options.clang);
-    command.args(["--target=x86_64-linux-gnu", "-std=gnu11", "-ffreestanding", "-nostdlibinc"]);
+    command.args(words).arg("-std=gnu11");
     command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-fno-color-diagnostics", "-w"]);
     // One line per message: the frame is drawn by us. The tag tells this front end to shared headers.
     command.args(["-fno-caret-diagnostics", "-ferror-limit=100", "-D__NICFORGE__=1"]);
@@ -60,11 +105,7 @@ pub fn parse(input: &Input, options: &Options, files: &mut Files) -> Result<Node
     if !output.status.success() {
         return Err(fail(format!("`{name}` failed ({}): {}", output.status, messages.trim())));
     }
-    let mut reader = serde_json::Deserializer::from_slice(&output.stdout);
-    reader.disable_recursion_limit();
-    let document =
-        Value::deserialize(&mut reader).map_err(|e| fail(format!("`{name}` printed no syntax tree: {e}")))?;
-    Ok(ast::decode(&document, files))
+    Ok(output.stdout)
 }
 
 /// Reads clang's `path:line:column: error: text` lines; a `note:` joins the error before it.

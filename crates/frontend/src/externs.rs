@@ -2,7 +2,7 @@
 //!
 //! What such a function may do is in its declaration: integers go in as they are, addresses lead to copies of variables (what is behind a
 //! pointer to `const` is only read, what is behind others comes back), and one integer comes out. `__attribute__((const))` or
-//! `__attribute__((pure))` says that it has no state and may run in several threads.
+//! `__attribute__((pure))` says that it has no state and may run in several threads; of a function that writes by pointers, `NF_PURE` does.
 
 use nicforge_ir::{Diagnostic, Op, Passing, Type, ValueId};
 
@@ -48,7 +48,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.check_aliases(&targets)?;
         targets.retain(|(_, read_only, _)| !read_only);
         let types: Vec<Type> = result.into_iter().chain(targets.iter().map(|(place, ..)| place.ty)).collect();
-        let pure = targets.is_empty() && (declared.has("ConstAttr") || declared.has("PureAttr"));
+        let attribute = targets.is_empty() && (declared.has("ConstAttr") || declared.has("PureAttr"));
+        let pure = attribute || declared.has("AnnotateAttr");
         let op = Op::Extern { name: declared.name.clone(), pure, passing, args: values };
         let inst = self.b.push(op, &types);
         let mut results = self.b.body.insts[inst].results.clone().into_iter();

@@ -21,6 +21,7 @@ mod functions;
 mod init;
 mod likely;
 mod linear;
+pub mod opaque;
 mod order;
 mod place;
 mod queues;
@@ -57,6 +58,9 @@ impl Options {
     }
 }
 
+/// The files of a compilation.
+pub type SourceFiles = PrimaryMap<FileId, SourceFile>;
+
 /// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -71,7 +75,7 @@ pub struct Output {
 #[derive(Clone, Debug)]
 pub struct Diagnostics {
     pub diagnostics: Vec<Diagnostic>,
-    pub files: PrimaryMap<FileId, SourceFile>,
+    pub files: SourceFiles,
 }
 
 impl Diagnostics {
@@ -122,9 +126,14 @@ pub fn compile_source(name: &str, text: &str, options: &Options) -> Result<Outpu
 }
 
 fn run(input: &clang::Input, main: SourceFile, options: &Options) -> Result<Output, Diagnostics> {
+    with_stack(|| run_here(input, main, options))
+}
+
+/// Does something in a thread with room for deep trees.
+fn with_stack<T: Send>(work: impl FnOnce() -> Result<T, Diagnostics> + Send) -> Result<T, Diagnostics> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("frontend".into()).stack_size(STACK_BYTES);
-        match thread.spawn_scoped(scope, || run_here(input, main, options)) {
+        match thread.spawn_scoped(scope, work) {
             Ok(handle) => handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(e) => {
                 let message = format!("cannot start a thread: {e}");

@@ -11,16 +11,19 @@
 //! Events with the same key must meet a table in arrival order. A stage `Q` with state sees them so if every replicated stage before
 //! it keeps them together, that is, if what *it* is steered by is part of `Q`'s keys. Otherwise a reorder point is needed in front of `Q`
 //! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
+//!
+//! Where one stage sends all packets, those of a key also leave in arrival order: if packets reach it by several ways it needs such a
+//! point too, with or without state, on targets that have any.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, TableId};
-use nicforge_target::{LinkKind, Reorder, SpreadKind, Target};
+use nicforge_target::{Generator, LinkKind, Reorder, SpreadKind, Target};
 
 use crate::ability::{Ability, ability};
 use crate::origin::{Origin, Shape, Site, sites};
-use crate::stages::{gives_to_host, senders, sends_to, takes_packets};
+use crate::stages::{gives_to_host, senders, sends_out, sends_to, takes_packets};
 
 /// Tables that handlers write other than by commutative ops, per program.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
@@ -121,6 +124,9 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     }
     let shared = shared.unwrap_or_default();
     let reorder = target.links.iter().any(|link| link.from == link.to && link.reorder != Reorder::None);
+    // The network block of an NFP puts what leaves in order by itself, and stages of RTL stand in a row.
+    let sorted = target.units.iter().any(|group| matches!(group.codegen, Generator::Nfp | Generator::Rtl));
+    let only_exit = only_exit(program, stages, &abilities).filter(|_| reorder && !sorted);
     let one_sender = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
     let mut list: Vec<Steer> = Vec::new();
     for (s, ability) in abilities.iter().enumerate() {
@@ -175,7 +181,8 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             instances = None;
             each.clear();
         }
-        let state = !matches!(ability, Ability::Free);
+        let mixes = only_exit == Some(s) && senders(program, stages, s) > 1;
+        let state = !matches!(ability, Ability::Free) || mixes;
         let keys: BTreeSet<Origin> = match &ability {
             Ability::Sharded(leaves) => leaves.iter().map(|leaf| global(s, leaf)).collect(),
             // Meeting: its handlers want no order.
@@ -225,6 +232,13 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         }
     }
     list
+}
+
+/// The one stage that sends packets, if there is just one and some stage has state by which they are told apart.
+fn only_exit(program: &Program, stages: &[Vec<HandlerId>], abilities: &[Ability]) -> Option<usize> {
+    let keyed = abilities.iter().any(|ability| !matches!(ability, Ability::Free));
+    let mut exits = (0..stages.len()).filter(|&s| sends_out(program, &stages[s]));
+    exits.next().filter(|_| keyed && exits.next().is_none())
 }
 
 /// Tables a handler touches.
@@ -399,5 +413,64 @@ pub fn describe(program: &Program, handlers: &[HandlerId], origin: &Origin) -> S
             let parts: Vec<String> = of.iter().map(|part| describe(program, handlers, part)).collect();
             format!("{name}({})", parts.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nicforge_ir::text::parse;
+
+    use super::*;
+
+    /// Packets of a flow go straight to where they are sent, or past `aside`, which `sends` packets of its own or not.
+    fn restored(target: &str, sends: &str) -> bool {
+        let text = format!(
+            "program ways ports 2
+table counts: hash[u32 -> u32] capacity 64
+event net_recv(pkt: packet) in
+event net_send(pkt: packet, port: u32) out
+event aside(pkt: packet) internal
+event away(pkt: packet) internal
+handler net_recv on net_recv(%pkt: packet) {{
+  %ok: u1, %key: u32 = extract %pkt
+  %hit: u1, %x: u32 = lookup counts[%key]
+  %one: u32 = 1
+  %more: u32 = add %x, %one
+  %stored: u1 = update counts[%key], %more
+  if %hit {{
+    generate aside(%pkt)
+    yield
+  }} else {{
+    generate away(%pkt)
+    yield
+  }}
+  return
+}}
+handler aside on aside(%pkt: packet) {{
+  %one: u32 = 1
+  generate {sends}
+  return
+}}
+handler away on away(%pkt: packet) {{
+  %one: u32 = 1
+  generate net_send(%pkt, %one)
+  return
+}}
+"
+        );
+        let program = parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        let stages: Vec<Vec<HandlerId>> = program.handlers.keys().map(|handler| vec![handler]).collect();
+        let target = nicforge_target::find(target).unwrap_or_else(|e| panic!("{e}"));
+        steer(&program, &stages, &target)[2].reorder
+    }
+
+    #[test]
+    fn packets_of_a_key_leave_in_order_where_one_stage_sends() {
+        assert!(restored("bluefield2", "away(%pkt)"));
+        assert!(restored("dpdk", "away(%pkt)"));
+        // Two stages send, so nothing is said about order; nor where nobody can restore it.
+        assert!(!restored("bluefield2", "net_send(%pkt, %one)"));
+        assert!(!restored("xdp", "away(%pkt)"));
+        assert!(!restored("agilio-cx", "away(%pkt)"));
     }
 }

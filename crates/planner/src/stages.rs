@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nicforge_ir::row::together;
-use nicforge_ir::{Direction, HandlerId, Op, Program, Side, TableId, Type};
+use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, Side, TableId, Type};
 
 use nicforge_target::Target;
 
@@ -135,12 +135,22 @@ pub(crate) fn gives_to_host(program: &Program, stage: &[HandlerId]) -> bool {
 
 /// Whether one stage sends events to another.
 pub(crate) fn sends_to(program: &Program, from: &[HandlerId], to: &[HandlerId]) -> bool {
-    from.iter().any(|h| {
+    generates(program, from, |event| program.handler_of(event).is_some_and(|handler| to.contains(&handler)))
+}
+
+/// Whether a stage sends packets to the network.
+pub(crate) fn sends_out(program: &Program, stage: &[HandlerId]) -> bool {
+    generates(program, stage, |event| program.events[event].name == "net_send")
+}
+
+/// Whether a stage generates an event like this.
+fn generates(program: &Program, stage: &[HandlerId], like: impl Fn(EventId) -> bool) -> bool {
+    stage.iter().any(|h| {
         let body = &program.handlers[*h].body;
         let mut found = false;
         body.for_each_inst(body.entry(), &mut |inst| {
-            if let Op::Generate { event, .. } = &body.insts[inst].op {
-                found |= program.handler_of(*event).is_some_and(|handler| to.contains(&handler));
+            if let Op::Generate { event, .. } = body.insts[inst].op {
+                found |= like(event);
             }
         });
         found

@@ -71,17 +71,18 @@ struct Prototype {
     place: String,
 }
 
-/// Compiles and loads what a program's calls of C need, from source files, objects and libraries (`-lNAME`).
+/// Compiles and loads what programs' calls of C need, from source files, objects and libraries (`-lNAME`). `headers` is the folder
+/// with `nicforge.h`, whose types source files may name.
 ///
 /// # Errors
 /// [`NativeError::Missing`] for a function that nothing has; the compiler's words if it refuses a file.
-pub fn load(program: &Program, with: &[String]) -> Result<(), NativeError> {
-    let prototypes = prototypes(program)?;
+pub fn load(programs: &[&Program], with: &[String], headers: &Path) -> Result<(), NativeError> {
+    let prototypes = prototypes(programs)?;
     if prototypes.is_empty() && with.is_empty() {
         return Ok(());
     }
     if LOADED.get().is_some() {
-        return check(program);
+        return programs.iter().try_for_each(|program| check(program));
     }
     let dir = fresh_dir()?;
     let object = dir.path().join("functions.so");
@@ -106,7 +107,7 @@ pub fn load(program: &Program, with: &[String]) -> Result<(), NativeError> {
         "-fno-color-diagnostics",
         "-Wl,--no-undefined,-Bsymbolic",
     ]);
-    link.arg(dir.path().join("calls.o"));
+    link.arg("-I").arg(headers).arg(dir.path().join("calls.o"));
     for one in with {
         if !one.starts_with("-l") && !Path::new(one).is_file() {
             return Err(NativeError::NoFile(one.clone()));
@@ -153,7 +154,7 @@ pub fn load(program: &Program, with: &[String]) -> Result<(), NativeError> {
 /// # Errors
 /// [`NativeError::NotGiven`] for the first function that was not.
 pub fn check(program: &Program) -> Result<(), NativeError> {
-    for (name, prototype) in prototypes(program)? {
+    for (name, prototype) in prototypes(&[program])? {
         if nicforge_ir::native::find(&name).is_none() {
             return Err(NativeError::NotGiven { name, place: prototype.place });
         }
@@ -191,12 +192,16 @@ fn run(command: &mut Command) -> Result<(), (String, String)> {
     Err((first.unwrap_or("no reason given").to_string(), all))
 }
 
-/// Every function of C that a program calls.
-fn prototypes(program: &Program) -> Result<BTreeMap<String, Prototype>, NativeError> {
+/// Every function of C that programs call.
+fn prototypes(programs: &[&Program]) -> Result<BTreeMap<String, Prototype>, NativeError> {
     let mut found: BTreeMap<String, Prototype> = BTreeMap::new();
     let mut wrong = None;
-    let handlers = program.handlers.values().map(|handler| &handler.body);
-    for body in handlers.chain(program.funcs.values().map(|func| &func.body)) {
+    let bodies = programs.iter().flat_map(|program| {
+        let handlers = program.handlers.values().map(|handler| &handler.body);
+        let bodies = handlers.chain(program.funcs.values().map(|func| &func.body));
+        bodies.map(|body| (*program, body))
+    });
+    for (program, body) in bodies {
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
             let Op::Extern { name, passing, args, .. } = &data.op else { return };

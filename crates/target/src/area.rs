@@ -111,11 +111,12 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
-    /// Whether payload is moved, because headers of another length are put in front of it. How many sums of payload are asked for, and the
-    /// bytes of each value from anywhere in a packet. Values that may be overwritten anywhere in payload, and bytes of each. Slots of the
-    /// packet buffer.
+    /// For each table its memories, where a packet changes several entries at once; else 1. Whether payload is moved, because headers of
+    /// another length are put in front of it. How many sums of payload are asked for, and the bytes of each value from anywhere in a packet.
+    /// Values that may be overwritten anywhere in payload, and bytes of each. Slots of the packet buffer.
     Pipe {
         ports: Vec<Vec<bool>>,
+        copies: Vec<u32>,
         moves_payload: bool,
         sums: u32,
         far: Vec<u32>,
@@ -132,6 +133,14 @@ fn ports(program: &Program, handlers: &Handlers, id: TableId) -> Vec<bool> {
         Handlers::Pipe { ports, .. } => ports.get(id.as_u32() as usize).cloned().unwrap_or_default(),
         Handlers::Engines(_) if changed(program).contains(&id) => vec![true],
         Handlers::Engines(count) => vec![true; *count as usize],
+    }
+}
+
+/// Memories of an array that is changed.
+fn memories(handlers: &Handlers, id: TableId) -> usize {
+    match handlers {
+        Handlers::Pipe { copies, .. } => copies.get(id.as_u32() as usize).map_or(1, |count| *count as usize),
+        Handlers::Engines(_) => 1,
     }
 }
 
@@ -246,9 +255,9 @@ impl AreaCosts {
         let memory = |(id, table): (TableId, &Table)| {
             // Nothing looks up what only the host uses.
             let mut ports = ports(program, handlers, id);
-            // An array that is changed has parts, not copies.
+            // An array that is changed has parts, not copies, unless a packet is given several entries at once.
             if table.kind == TableKind::Array && changed.contains(&id) {
-                ports.truncate(1);
+                ports = vec![true; memories(handlers, id)];
             }
             if ports.is_empty() {
                 ports.push(true);
@@ -333,19 +342,25 @@ mod tests {
         nicforge_ir::text::parse(&text).expect("the test's program")
     }
 
+    /// A pipe with one table.
+    fn piped(ports: usize, copies: u32, sums: u32) -> Handlers {
+        Handlers::Pipe {
+            ports: vec![vec![true; ports]],
+            copies: vec![copies],
+            moves_payload: false,
+            sums,
+            far: Vec::new(),
+            patches: (0, 0),
+            slots: 32,
+        }
+    }
+
     #[test]
     fn larger_tables_take_more_memory_and_so_many_engines_fit() {
         let target = crate::find("u280").unwrap();
         let area = target.area.unwrap();
         let (small, large) = (program(1000), program(200_000));
-        let pipe = Handlers::Pipe {
-            ports: vec![vec![true]],
-            moves_payload: false,
-            sums: 0,
-            far: Vec::new(),
-            patches: (0, 0),
-            slots: 32,
-        };
+        let pipe = piped(1, 1, 0);
         let (a, b) = (area.estimate(&small, &pipe), area.estimate(&large, &pipe));
         assert!(b.half_brams > 50.0 * (a.half_brams - area.base_half_brams), "{a:?} {b:?}");
         assert_eq!((a.luts, a.flip_flops), (b.luts, b.flip_flops));
@@ -357,28 +372,17 @@ mod tests {
         assert_eq!(area.engines(&huge, 200), 0);
         assert!(found.takes > found.device && found.all > found.takes && found.device == 9696.0, "{found:?}");
         // Four lookup ports: four copies, or the four parts of an array.
-        let four = Handlers::Pipe {
-            ports: vec![vec![true; 4]],
-            moves_payload: false,
-            sums: 0,
-            far: Vec::new(),
-            patches: (0, 0),
-            slots: 32,
-        };
+        let four = piped(4, 1, 0);
         let text = include_str!("area_test.air").replace("CAPACITY", "200000").replace("hash[", "array[");
         let array = nicforge_ir::text::parse(&text).expect("the test's program");
         let memory = |of: &Program, handlers| area.estimate(of, handlers).half_brams - area.base_half_brams;
         assert_eq!(memory(&large, &four), 4.0 * memory(&large, &pipe));
         assert_eq!(memory(&array, &four), memory(&array, &pipe));
+        // Two ports that change entries, a memory of each for each of them.
+        let at_once = piped(2, 4, 0);
+        assert_eq!(memory(&array, &at_once), 4.0 * memory(&array, &pipe));
         // A sum of payload has a packet buffer of its own.
-        let summed = Handlers::Pipe {
-            ports: vec![vec![true]],
-            moves_payload: false,
-            sums: 1,
-            far: Vec::new(),
-            patches: (0, 0),
-            slots: 32,
-        };
+        let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
         // Byte strings of a pipe are as many as there are places.
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");

@@ -1,6 +1,8 @@
 //! Which constructs of a program a target lacks.
 
-use nicforge_ir::{Body, Direction, Op, Program, Side, Span};
+use std::collections::BTreeSet;
+
+use nicforge_ir::{Body, Direction, FuncId, HandlerId, Op, Program, Side, Span};
 
 use crate::spec::{Device, EventDirection, Feature, Kind, LinkKind, Target};
 
@@ -47,11 +49,19 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
             list.push(Missing { span: handler.span, what });
         }
     }
-    let handlers = program.handlers.values().map(|h| (&h.body, features(target, h.side)));
-    // Who calls a function is not known here: any unit may.
-    let all = features(target, Some(Side::Host));
-    let bodies = handlers.chain(program.funcs.values().map(|f| (&f.body, all.clone())));
-    for (body, features) in bodies {
+    let moved = calls_c_on_host(program, target);
+    let side = |id: HandlerId| program.handlers[id].side.or(moved.contains(&id).then_some(Side::Host));
+    let handlers = program.handlers.iter().map(|(id, h)| (&h.body, features(target, side(id))));
+    // A function is judged by each side that calls it; one that nobody calls, by all there is.
+    let sides = |func: FuncId| {
+        let by = program.handlers.iter().filter(move |(_, h)| called(program, &h.body).contains(&func));
+        let sides: BTreeSet<bool> = by.map(|(id, _)| side(id) == Some(Side::Host)).collect();
+        if sides.is_empty() { BTreeSet::from([true]) } else { sides }
+    };
+    let of = |host: bool| features(target, host.then_some(Side::Host));
+    let funcs = program.funcs.iter();
+    let funcs = funcs.flat_map(|(id, f)| sides(id).into_iter().map(move |host| (&f.body, of(host))));
+    for (body, features) in handlers.chain(funcs) {
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
             if let Some(what) = lacking(program, body, &data.op, target, &features) {
@@ -68,6 +78,47 @@ pub fn missing(program: &Program, target: &Target) -> Vec<Missing> {
         fresh
     });
     list
+}
+
+/// Handlers that call functions of C and may run on the host side, where only the host side of a target has them: there they run.
+/// What comes from outside stays where it comes in.
+pub fn calls_c_on_host(program: &Program, target: &Target) -> BTreeSet<HandlerId> {
+    let host_only = !target.features.contains(&Feature::CFunctions) && on_host(target, Feature::CFunctions);
+    let inner = |id: HandlerId| {
+        let handler = &program.handlers[id];
+        handler.side.is_none() && program.events[handler.event].direction == Direction::Internal
+    };
+    let calls = |id: HandlerId| {
+        let body = &program.handlers[id].body;
+        names_c(body) || called(program, body).iter().any(|func| names_c(&program.funcs[*func].body))
+    };
+    program.handlers.keys().filter(|id| host_only && inner(*id) && calls(*id)).collect()
+}
+
+fn on_host(target: &Target, feature: Feature) -> bool {
+    target.units.iter().any(|unit| unit.device == Device::Host && unit.features.contains(&feature))
+}
+
+fn names_c(body: &Body) -> bool {
+    let mut found = false;
+    body.for_each_inst(body.entry(), &mut |inst| found |= matches!(body.insts[inst].op, Op::Extern { .. }));
+    found
+}
+
+/// The functions that a body calls, and those that they call.
+fn called(program: &Program, body: &Body) -> BTreeSet<FuncId> {
+    let mut found = BTreeSet::new();
+    let mut bodies = vec![body];
+    while let Some(body) = bodies.pop() {
+        body.for_each_inst(body.entry(), &mut |inst| {
+            if let Op::Call { func, .. } = body.insts[inst].op
+                && found.insert(func)
+            {
+                bodies.push(&program.funcs[func].body);
+            }
+        });
+    }
+    found
 }
 
 /// What a handler may use: what the whole target can, and on the host side what units there can besides.
@@ -88,7 +139,10 @@ fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &
         Op::Log { .. } => need(Feature::Log, "messages to the developer (nf_log)"),
         Op::FibLookup { .. } => need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)"),
         Op::Extern { name, .. } => {
-            need(Feature::CFunctions, &format!("functions of C such as `{name}` where it is called"))
+            let there = on_host(target, Feature::CFunctions);
+            let remedy =
+                if there { "; its host side has them: put the call behind a queue to the host" } else { "" };
+            need(Feature::CFunctions, &format!("functions of C such as `{name}` where it is called{remedy}"))
         }
         Op::PktCsum { .. } => need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)"),
         Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, _, by) => match body.def_op(*by) {

@@ -11,6 +11,23 @@ from .errors import FlowError
 from .tool import find
 
 
+def _emit(program, source, to: str | None) -> None:
+    """Prints a program's C and writes it to a file, with the files of opaque elements beside it."""
+    try:
+        tool = program.tool()
+    except FlowError:
+        # What is wrong with it the other commands say; here it can be looked at.
+        tool = None
+    if tool is not None:
+        source = tool.source
+        tool.say()
+    print(source.text, end="")
+    if to:
+        pathlib.Path(to).write_text(source.text)
+        for name, text in (tool.files if tool is not None else {}).items():
+            pathlib.Path(to).with_name(name).write_text(text)
+
+
 def main(program, arguments: list[str] | None = None) -> None:
     """Does what the command line says and exits: 0 ok, 1 the program is at fault, else what `nicforge` exits with."""
     parser = argparse.ArgumentParser(
@@ -23,22 +40,27 @@ def main(program, arguments: list[str] | None = None) -> None:
         source = program.source()
         target = rest[rest.index("--target") + 1] if "--target" in rest[:-1] else None
         if options.command == "emit":
-            if options.o:
-                pathlib.Path(options.o).write_text(source.text)
-            print(source.text, end="")
+            _emit(program, source, options.o)
         elif options.command == "draw":
             print(program.draw(), end="")
         elif options.command == "check":
             print(program.check(target), end="")
+            program.tool().say()
         else:
-            program.check_cores(target)
+            program.check_target(target)
             tool = program.tool()
             output = ["--output", options.o] if options.o else []
-            tool.check()
+            tool.check_text()
+            tool.say()
             with tool._folder() as path:
                 given = tool.with_contents(path, rest)
+                words = [find(), options.command, path, *tool.words(options.command, path), *given, *output]
+                if options.command in ("bound", "build"):
+                    done = subprocess.run(words, stderr=subprocess.PIPE, text=True)
+                    print(tool.located(done.stderr, path), end="", file=sys.stderr)
+                    sys.exit(done.returncode)
                 # In the foreground, so that Ctrl-C reaches it and its output comes as it is.
-                sys.exit(subprocess.call([find(), options.command, path, *tool.words(options.command), *given, *output]))
+                sys.exit(subprocess.call(words))
     except FlowError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -135,10 +135,22 @@ class Element:
     #: Functions of C that the body calls and that are no part of the program.
     externals: tuple[External, ...] = ()
     body: str = ""
+    #: Other bodies for some targets, by their names; "host" is for elements of the host side, on any target (bodies.py).
+    bodies: dict[str, str] = {}
     #: The state of packets that the body reads and writes (state.py).
     state: type | None = None
     #: How many of its outputs it promises to call; None promises nothing.
     fires: str | None = None
+    #: Whether the body is C outside the subset (opaque.py): None if it has to be, with a note.
+    opaque: bool | None = None
+    #: Headers of an opaque body: `<stdlib.h>`, or `"own.h"` beside the Python file.
+    includes: tuple[str, ...] = ()
+    #: Who has what an opaque body calls, as of an External: a C file, an object, `-lNAME`.
+    has: tuple[str, ...] = ()
+    #: Instructions of the processor that an opaque body uses, as compilers call them: `aes`, `sse4.2`.
+    features: tuple[str, ...] = ()
+    #: An opaque body's promise that it has no state of its own, so that several threads may run it.
+    pure: bool = False
     #: Of a cache's elements: the cache, "start" or "end" of a region, and the outputs that lead into it.
     region: tuple | None = None
     #: Where the class statement is: what notebooks run is in no module's file.
@@ -227,19 +239,22 @@ class Element:
     def __str__(self) -> str:
         return f"element `{self.name}`"
 
-    def lines(self) -> list[tuple[str, Place]]:
-        """The body's lines, with where they are written."""
-        text = textwrap.dedent(self.body).strip("\n")
-        first, step = self._first_line()
+    def lines(self, target: str = "") -> list[tuple[str, Place]]:
+        """The lines of the body, or of the one for a target, with where they are written."""
+        body = self.bodies[target] if target else self.body
+        text = textwrap.dedent(body).strip("\n")
+        first, step = self._first_line(body, target)
         return [(line, Place(first.file, first.line + step * at)) for at, line in enumerate(text.split("\n"))]
 
-    def _first_line(self) -> tuple[Place, int]:
-        """Where the body begins, and lines of the file for each of its lines: the class's source is looked through for its
-        first line. A body in plain quotes is on one line of the file."""
+    def _first_line(self, body: str, target: str) -> tuple[Place, int]:
+        """Where a body begins, and lines of the file for each of its lines: the class's source is looked through for all of
+        them, then for its first line. A body in plain quotes is on one line of the file."""
         for cls in type(self).__mro__:
-            if "body" not in vars(cls):
+            if ("bodies" if target else "body") not in vars(cls):
                 continue
-            wanted = next((line.strip() for line in self.body.split("\n") if line.strip()), "")
+            lines = [line.strip() for line in body.strip().split("\n")]
+            wanted = lines[0]
+            begins = rf"[\"']{re.escape(target)}[\"']\s*:" if target else r"\bbody\s*="
             try:
                 source, start = inspect.getsourcelines(cls)
                 file = inspect.getsourcefile(cls) or "<unknown>"
@@ -248,10 +263,14 @@ class Element:
                 source = inspect.getblock(linecache.getlines(file)[start - 1 :])
                 if not source:
                     break
+            there = [line.strip() for line in source]
+            for at in range(len(there)):
+                if len(lines) > 1 and there[at].endswith(wanted) and there[at + 1 : at + len(lines) - 1] == lines[1:-1]:
+                    return Place(file, start + at), 1
             for at, line in enumerate(source):
                 if wanted and line.strip().endswith(wanted):
                     return Place(file, start + at), 1
-                if wanted and wanted in line and re.search(r"\bbody\s*=", line):
+                if wanted and wanted in line and re.search(begins, line):
                     return Place(file, start + at), 0
             return Place(file, start), 0
         return self.place, 0

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pathlib
 import re
 
-from .errors import FlowError, caller
+from .errors import FlowError, Place, caller
+
+
+def having(has: str, place: Place, what: str) -> str:
+    """Who has something: a library, or a file that is there, from the folder of the file that says so."""
+    if has.startswith("-l"):
+        return has
+    path = pathlib.Path(place.file).resolve().parent / has
+    if not path.is_file():
+        raise FlowError(f"`{has}`, which has {what}, is not there", place, f"it would be {path}")
+    return str(path)
 
 
 class External:
@@ -30,12 +40,7 @@ class External:
                 f"`{prototype}` is no prototype", self.place, 'write External("uint32_t rank(uint32_t of)", "rank.c")'
             )
         self.name, self.prototype, self.pure = found[1], prototype.strip(), pure
-        self.has = has
-        if not has.startswith("-l"):
-            path = pathlib.Path(self.place.file).resolve().parent / has
-            if not path.is_file():
-                raise FlowError(f"`{has}`, which has function `{self.name}`, is not there", self.place, f"it would be {path}")
-            self.has = str(path)
+        self.has = having(has, self.place, f"function `{self.name}`")
 
     def declaration(self) -> str:
         return f"extern {self.prototype}{' __attribute__((pure))' if self.pure else ''};"

@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 
-from . import batches, joins, memory, queues, regions
+from . import batches, bodies, joins, memory, opaque, queues, regions
 from .callable import CallableSegment, one_only
 from .composite import Composite, check_borders
 from .element import Element, Input, Port, Queue, Segment, behind
@@ -19,7 +19,7 @@ from .external import External
 from .library import FromHost, FromNet
 from .source import Source, write
 from .state import State
-from .tool import Tool
+from .tool import Tool, target_names
 from .types import Table, check_name, packet
 
 
@@ -44,6 +44,9 @@ class Program:
                 raise FlowError(f"{source} is no source", self.place, "a program begins with FromNet or FromHost")
         self.elements: list[Element] = []
         self.queues: list[Queue] = []
+        #: Bodies by element and target that are C outside the subset: those that say so from `source` on, all from `tool` on.
+        self.opaque: dict[tuple[Element, str], opaque.Opaque] = {}
+        self._tool: Tool | None = None
         self._collect()
         self._check()
         self._flow()
@@ -101,10 +104,12 @@ class Program:
         self._check_segments()
         one_only(self.elements)
         for element in self.elements:
+            opaque.check(element)
             self._check_cycle(element, [])
         regions.check(self.elements, self.sources)
         queues.check_waiting(self)
         batches.check(self.elements)
+        bodies.check(self)
         memory.check_sides(self)
 
     def _check_segments(self) -> None:
@@ -237,18 +242,52 @@ class Program:
     def source(self, infer: bool = False) -> Source:
         """The program as C. `infer`: it asks for firing classes that are not declared."""
         self._check_unchanged()
+        for element in self.elements:
+            for target in ["", *element.bodies]:
+                reason = opaque.declared(element, target)
+                if reason is not None and element.inp is not None and (element, target) not in self.opaque:
+                    self.opaque[element, target] = opaque.look(self, element, target, reason)
         return write(self, infer)
 
     # -- what is done with it -------------------------------------------------------------------------------------------
 
     def tool(self) -> Tool:
-        """The compiler, with this program."""
-        return Tool(self.name, self.source(), self.externals(), self.contents())
+        """The compiler, with this program. Bodies that the subset has no words for are opaque from here on (opaque.py)."""
+        self._check_unchanged()
+        refused: dict[tuple[Element, str], FlowError] = {}
+        if self._tool is None and bodies.named(self.elements):
+            bodies.check_names(self.elements, target_names())
+        while self._tool is None:
+            tool = self._tool_for(self.source(), refused)
+            found = tool.outside()
+            outside = {body: why for body, why in found.items() if body[0].opaque is None and body not in refused}
+            for (element, target), why in outside.items():
+                try:
+                    self.opaque[element, target] = opaque.look(self, element, target, why)
+                except FlowError as error:
+                    refused[element, target] = error
+            self._tool = None if outside else tool
+        return self._tool
+
+    def _tool_for(self, source: Source, refused: dict[tuple[Element, str], FlowError]) -> Tool:
+        having = [external.has for external in self.externals()]
+        having += [has for element, _ in self.opaque for has in opaque.having_of(element)]
+        files = {
+            one.file: opaque.write(self, one.element, one.target, one.uses, directives=True).text
+            for one in self.opaque.values()
+        }
+        notes = [one.note for one in self.opaque.values()]
+        return Tool(self.name, source, having, self.contents(), files, notes, refused, bodies.named(self.elements))
 
     def check(self, target: str | None = None) -> str:
         """Reads the C; raises FlowError at the Python line of the first mistake. Gives what `nicforge check` prints."""
         self.check_cores(target)
         return self.tool().check(target)
+
+    def check_target(self, target: str | None) -> None:
+        """Raises FlowError if a segment or an opaque element is where the target has no room for it."""
+        self.check_cores(target)
+        self.tool().check_opaque(target)
 
     def check_cores(self, target: str | None) -> None:
         """Raises FlowError if a segment names a core that the target does not have."""
@@ -271,12 +310,13 @@ class Program:
 
     def fires(self) -> dict[str, str]:
         """The firing class of each element with outputs, as the compiler finds it: all, one, zero-or-one, many."""
-        found = Tool(self.name, self.source(infer=True), self.externals()).fires()
+        self.tool()
+        found = self._tool_for(self.source(infer=True), {}).fires()
         return {element.name: found[name] for element, name in self.functions.items() if name in found}
 
     def verify(self, target: str, *arguments: str) -> str:
         """Runs a capture (`"--pcap", FILE`) on a target and in the interpreter; raises FlowError if they differ."""
-        self.check_cores(target)
+        self.check_target(target)
         return self.tool().run("verify", "--target", target, *arguments)
 
     def run(self, pcap: str, *arguments: str, target: str = "interp", expected: dict | None = None) -> dict:
@@ -284,7 +324,7 @@ class Program:
 
         expected: parts of the report, `{"sent": [3, 0]}`. Raises FlowError if one of them is otherwise, or not there.
         """
-        self.check_cores(target)
+        self.check_target(target)
         report = json.loads(self.tool().run("run", "--target", target, "--pcap", pcap, "--json", *arguments))
         for name, wanted in (expected or {}).items():
             if name not in report or report[name] != wanted:
@@ -296,7 +336,7 @@ class Program:
 
     def build(self, output: str, *arguments: str, target: str = "xdp") -> str:
         """Builds what runs on a target into a file or folder; gives what `nicforge build` prints."""
-        self.check_cores(target)
+        self.check_target(target)
         return self.tool().run("build", "--target", target, "-o", output, *arguments)
 
     def _repr_svg_(self) -> str | None:

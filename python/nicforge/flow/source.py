@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from . import bodies, opaque
 from .element import Element, Input, Port, Queue, structs_of
 from .errors import Place
 from .joins import Join
@@ -74,6 +75,8 @@ class _Writer:
             self.add(*struct.definition().split("\n"), "")
         for external in program.externals():
             self.add(external.declaration(), place=external.place)
+        for one in program.opaque.values():
+            self.add(opaque.declaration(one), place=one.element.defined, element=one.element)
         for state in program.all_states():
             for line, place in guards(state):
                 self.add(line, place=place)
@@ -168,15 +171,22 @@ class _Writer:
         for join in forks:
             if join.struct is not None:
                 self.add(f"    {join.struct.c} {join.variable};")
-        for line, place in self._body(element):
-            self.bodies.add(len(self.lines) + 1)
-            self.add(f"    {line}" if line.strip() else "", place=place, element=element)
+        for target, directive in bodies.in_order(element):
+            self.add(*([directive] if directive else []))
+            if (element, target) in self.program.opaque:
+                for line, place in opaque.wrapper(self.program.opaque[element, target]):
+                    self.add(f"    {line}", place=place, element=element)
+                continue
+            for line, place in self._body(element, target):
+                self.bodies.add(len(self.lines) + 1)
+                self.add(f"    {line}" if line.strip() else "", place=place, element=element)
+        self.add(*(["#endif"] if element.bodies else []))
         self.add("}", place=element.place, element=element)
         self.add(*(f"#undef {word}" for word in [*element.outputs, *element.constants]))
 
     @staticmethod
-    def _body(element: Element) -> list[tuple[str, Place]]:
-        lines = element.lines()
+    def _body(element: Element, target: str) -> list[tuple[str, Place]]:
+        lines = element.lines(target)
         if element.state is None:
             return lines
         texts = arrows("\n".join(line for line, _ in lines)).split("\n")

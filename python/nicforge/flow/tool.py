@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
+from . import bodies
 from .errors import FlowError
 
 
@@ -28,17 +31,45 @@ def find() -> str:
     raise FlowError("there is no `nicforge` command", help="build it with `make build`, or name it in $NICFORGE")
 
 
+def target_names() -> list[str]:
+    """The targets that the command knows."""
+    try:
+        done = subprocess.run([find(), "targets", "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise FlowError(f"{find()}: {error.strerror}", help="name the command in $NICFORGE") from None
+    if done.returncode != 0:
+        raise FlowError(done.stderr.strip())
+    return [target["name"] for target in json.loads(done.stdout)["targets"]]
+
+
 class Tool:
     """The command with a program's C in a folder of its own."""
 
-    def __init__(self, name: str, source, externals=(), contents: str = ""):
+    def __init__(self, name: str, source, having=(), contents: str = "", files=None, notes=(), refused=None, targets=()):
         self.name, self.source, self.contents = name, source, contents
         #: Where functions are that bodies call and others have.
-        self.having = [f"--with={one}" for one in dict.fromkeys(external.has for external in externals)]
+        self.having = [f"--with={one}" for one in dict.fromkeys(having)]
+        #: Files beside the program with functions that it calls: texts by their names.
+        self.files: dict[str, str] = files or {}
+        #: What there is to say before a command does something.
+        self.notes = list(notes)
+        #: Elements that are outside the subset, and why they cannot be opaque.
+        self.refused = refused or {}
+        #: Targets that bodies are for: it is read without, and for each of them.
+        self.targets = ["", *targets]
+        #: What `check` answered, by its arguments.
+        self._answers: dict[tuple[str, ...], dict] = {}
 
-    def words(self, command: str) -> list[str]:
-        """What a command needs to know beside the program."""
-        return self.having if command not in ("bound", "sweep", "targets") else []
+    def words(self, command: str, path: str) -> list[str]:
+        """What a command needs to know beside the program, which is at `path`."""
+        if command in ("bound", "sweep", "targets"):
+            return []
+        return [*self.having, *(f"--with={pathlib.Path(path).with_name(name)}" for name in self.files)]
+
+    def say(self) -> None:
+        """Says what there is to say."""
+        for note in self.notes:
+            print(f"note: {note}", file=sys.stderr)
 
     def with_contents(self, path: str, arguments: list[str]) -> list[str]:
         """A command's arguments, with what memory begins with added to a table file that they name."""
@@ -69,11 +100,18 @@ class Tool:
 
     def check(self, target: str | None = None) -> str:
         """What `nicforge check` says; FlowError for the first mistake."""
+        self.check_text()
+        with self._folder() as path:
+            said = self._call("check", path, *(["--target", target] if target else []))
+            return self.located(said.stdout, path)
+
+    def check_text(self) -> None:
+        """Raises FlowError for the first mistake in the C, and for entries that do not fit."""
         with self._folder() as path:
             for one in self._report(path).get("queues", []):
                 self._check_entry(one)
-            said = self._call("check", path, *(["--target", target] if target else []))
-            return said.stdout.replace(path, self.name)
+            for target in self.targets:
+                self._report(path, target=target)
 
     def fires(self) -> dict[str, str]:
         """The firing classes of functions that were asked for; FlowError for the first mistake."""
@@ -108,37 +146,94 @@ class Tool:
             found[unit["device"]] = found.get(unit["device"], 0) + unit["count"]
         return found
 
-    def _report(self, path: str) -> dict:
-        done = self._call("check", path, "--json")
-        try:
-            report = json.loads(done.stdout)
-        except json.JSONDecodeError:
-            raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
+    def opaque(self, function: str) -> dict:
+        """What a function of C outside the subset does with its state; FlowError for the first mistake."""
+        with self._folder() as path:
+            return self._report(path, "--opaque", function)
+
+    def outside(self) -> dict:
+        """Bodies that have nothing against them but what is outside the subset, by element and target: the first of it."""
+        found, wrong = {}, set()
+        for target in self.targets:
+            with self._folder() as path:
+                report = self._answer(path, *bodies.defines(target))
+            for diagnostic in report["diagnostics"]:
+                line = (diagnostic.get("primary") or {}).get("line", 0)
+                element = self.source.element(line)
+                if diagnostic["severity"] != "error" or element is None:
+                    continue
+                body = element, bodies.chosen(element, target)
+                if "outside_subset" in diagnostic and line in self.source.bodies:
+                    found.setdefault(body, f"{diagnostic['message']} ({self.source.place(line)})")
+                else:
+                    wrong.add(body)
+        return {body: why for body, why in found.items() if body not in wrong}
+
+    def _answer(self, path: str, *arguments: str) -> dict:
+        if arguments not in self._answers:
+            # Who has functions of C is no matter here, so nothing is linked.
+            done = self._call("check", path, "--json", *arguments, having=False)
+            try:
+                self._answers[arguments] = json.loads(done.stdout)
+            except json.JSONDecodeError:
+                raise FlowError(done.stderr.strip() or "the compiler said nothing") from None
+        return self._answers[arguments]
+
+    def _report(self, path: str, *arguments: str, target: str = "") -> dict:
+        report = self._answer(path, *arguments, *bodies.defines(target))
         for diagnostic in report["diagnostics"]:
             if diagnostic["severity"] == "error":
-                raise self._error(diagnostic)
+                raise self._error(diagnostic, target)
         return report
 
     def run(self, command: str, *arguments: str) -> str:
         """Runs a command on the program, once it is checked, and gives its output. FlowError if it fails."""
-        self.check()
+        self.check_text()
+        self.say()
         with self._folder() as path:
             done = self._call(command, path, *self.with_contents(path, list(arguments)))
             if done.returncode != 0:
-                raise FlowError((done.stderr.strip() or done.stdout.strip()).replace(path, self.name))
-            return done.stdout.replace(path, self.name)
+                raise FlowError(self.located(done.stderr.strip() or done.stdout.strip(), path))
+            return self.located(done.stdout, path)
+
+    def located(self, text: str, path: str) -> str:
+        """What a command said of the C at `path`, with Python's lines where there are some."""
+
+        def place(found: re.Match) -> str:
+            written = self.source.place(int(found[1]))
+            return str(written) if written else f"{self.name}:{found[1]}{found[2]}"
+
+        return re.sub(re.escape(path) + r":(\d+)(:\d+)?", place, text).replace(path, self.name)
+
+    def check_opaque(self, target: str | None) -> None:
+        """Raises FlowError if an opaque element cannot run on a target."""
+        if not self.files or target in (None, "all", "interp"):
+            return
+        with self._folder() as path:
+            report = self._report(path, "--target", target)
+        for row in report.get("targets", []):
+            for missing in row["missing"]:
+                line = re.search(r":(\d+):\d+$", missing["place"])
+                element = self.source.element(int(line[1])) if line else None
+                if element is not None and any(f"`{pathlib.Path(name).stem}`" in missing["construct"] for name in self.files):
+                    raise FlowError(
+                        f"{element} is opaque C, which {row['target']} does not run there",
+                        self.source.place(int(line[1])),
+                        "put it behind a Queue to the host side where that is a process (xdp, dpdk), or keep its body to the "
+                        "subset",
+                    )
 
     def _folder(self) -> _Folder:
-        return _Folder(self.name, self.source.text, self.contents)
+        return _Folder(self.name, self.source.text, self.contents, self.files)
 
-    def _call(self, command: str, path: str, *arguments: str) -> subprocess.CompletedProcess:
-        words = [find(), command, path, *self.words(command), *arguments]
+    def _call(self, command: str, path: str, *arguments: str, having: bool = True) -> subprocess.CompletedProcess:
+        words = [find(), command, path, *(self.words(command, path) if having else []), *arguments]
         try:
             return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         except OSError as error:
             raise FlowError(f"{words[0]}: {error.strerror}", help="name the command in $NICFORGE") from None
 
-    def _error(self, diagnostic: dict) -> FlowError:
+    def _error(self, diagnostic: dict, target: str) -> FlowError:
         primary = diagnostic.get("primary") or {}
         place = self.source.place(primary.get("line", 0))
         # What was made here has no line of its own: the nearest one before it has.
@@ -148,19 +243,28 @@ class Tool:
             place = self.source.place(line)
         text = self.source.lines[primary["line"] - 1].strip() if primary.get("line") in self.source.bodies else ""
         element = self.source.element(line)
-        owner = f"{element}: " if element is not None else ""
+        body = (element, bodies.chosen(element, target)) if element is not None else (None, "")
+        owner = f"{element}{' for ' + body[1] if body[1] else ''}: " if element is not None else ""
+        if body[1] and not text:
+            # What is wrong with the body as a whole.
+            place = element.lines(target)[-1][1]
         message = owner + diagnostic["message"] + (f" in `{text}`" if text else "")
-        return FlowError(message, place, "; ".join([*diagnostic.get("notes", []), *diagnostic.get("help", [])]))
+        more = [*diagnostic.get("notes", []), *diagnostic.get("help", [])]
+        if body in self.refused and "outside_subset" in diagnostic:
+            more.append(f"it cannot be opaque C either: {self.refused[body]}")
+        return FlowError(message, place, "; ".join(more))
 
 
 class _Folder:
-    def __init__(self, name: str, text: str, contents: str):
-        self.name, self.text, self.contents = name, text, contents
+    def __init__(self, name: str, text: str, contents: str, files: dict[str, str]):
+        self.name, self.text, self.contents, self.files = name, text, contents, files
 
     def __enter__(self) -> str:
         self.folder = tempfile.TemporaryDirectory(prefix="nicforge-flow-")
         path = pathlib.Path(self.folder.name) / f"{self.name}.c"
         path.write_text(self.text)
+        for name, text in self.files.items():
+            path.with_name(name).write_text(text)
         if self.contents:
             # What lies beside a program by this name is in its tables when it begins.
             path.with_name("tables.toml").write_text(self.contents)

@@ -39,6 +39,10 @@ pub fn run(args: Build) -> Result<(), Failure> {
         include: args.source.include.clone(),
         with: args.source.with.clone(),
     };
+    let source = match args.target {
+        Target::Interp => source,
+        target => source.on_named(target.name())?,
+    };
     let loaded = program::load(&source, &runtime)?;
     out::notes(&loaded.warnings);
     if args.emit == Emit::Air {

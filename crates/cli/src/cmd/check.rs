@@ -1,7 +1,7 @@
 //! `nicforge check`: every problem in a program, in one go.
 
 use nicforge_frontend as frontend;
-use nicforge_ir::{Diagnostic, Direction, Type};
+use nicforge_ir::{Diagnostic, Direction, Span, Type};
 use nicforge_planner::cut;
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ use crate::{out, program};
 /// Prints diagnostics; succeeds if there are no errors.
 pub fn run(args: Check) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
+    if let Some(function) = &args.opaque {
+        return opaque(&args, function, &runtime);
+    }
     if !args.json {
         let loaded = program::load(&args.source, &runtime)?;
         out::notes(&loaded.warnings);
@@ -29,7 +32,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             plural(p.ports as usize)
         );
         if let Some(name) = &args.target {
-            matrix::print(p, &matrix::targets(name)?);
+            matrix::print(&loaded, &args.source, &matrix::targets(name)?, &runtime)?;
         }
         return Ok(());
     }
@@ -44,7 +47,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             answer["queues"] = carried(&loaded)?;
         }
         if let Some(name) = &args.target {
-            answer["targets"] = matrix::json(&loaded.program, &matrix::targets(name)?);
+            answer["targets"] = matrix::json(&loaded, &args.source, &matrix::targets(name)?, &runtime)?;
         }
     }
     outln!("{answer:#}");
@@ -60,6 +63,42 @@ struct Found {
     fires: Vec<Value>,
     /// It is good and has queues.
     queues: bool,
+}
+
+/// What a function of C outside the subset does with its state, as flow programs ask.
+fn opaque(args: &Check, function: &str, runtime: &Runtime) -> Result<(), Failure> {
+    let options = program::options(&args.source, runtime);
+    let (ok, found) = match frontend::opaque::read(&args.source.program, function, &options) {
+        Ok(found) => {
+            let line = |span: &Span| found.files.get(span.file?).map(|file| span.line_col(&file.text).0);
+            let uses = found.uses.iter().map(|one| {
+                let (read, written) = (one.read.as_ref().and_then(line), one.written.as_ref().and_then(line));
+                json!({ "path": one.path, "read": read, "written": written, "kept": one.kept })
+            });
+            let statics: Vec<_> = found.statics.iter().filter_map(line).collect();
+            (true, json!({ "diagnostics": [], "uses": uses.collect::<Vec<_>>(), "statics": statics }))
+        }
+        Err(found) => (false, json!({ "diagnostics": listed(&found.diagnostics, &found.files) })),
+    };
+    let mut answer = json!({ "schema": "nicforge/opaque", "version": 1, "ok": ok });
+    answer
+        .as_object_mut()
+        .into_iter()
+        .for_each(|map| map.extend(found.as_object().cloned().unwrap_or_default()));
+    outln!("{answer:#}");
+    if ok { Ok(()) } else { Err(Failure::rendered(String::new())) }
+}
+
+/// Diagnostics, each with what plain C has there and the subset lacks, if it is about that.
+fn listed(list: &[Diagnostic], files: &frontend::SourceFiles) -> Vec<Value> {
+    let one = |diagnostic: &Diagnostic| {
+        let mut value = diagnostic.to_json(files);
+        if let Some(title) = frontend::diagnostics::codes::outside_subset(diagnostic.code) {
+            value["outside_subset"] = title.into();
+        }
+        value
+    };
+    list.iter().map(one).collect()
 }
 
 /// What each of the program's queues carries before anything is cut: the values that live behind it, and their bytes.
@@ -90,18 +129,17 @@ fn diagnostics(args: &Check, runtime: &Runtime) -> Result<Found, Failure> {
             }
         });
     }
-    let all = |list: &[Diagnostic], files| list.iter().map(|d| d.to_json(files)).collect();
     Ok(match frontend::compile(&path, &program::options(&args.source, runtime)) {
         Ok(frontend::Output { program, warnings, fires }) => Found {
             ok: true,
-            list: all(&warnings, &program.files),
+            list: listed(&warnings, &program.files),
             fires: fires
                 .iter()
                 .map(|f| json!({ "function": f.function, "outputs": f.outputs, "class": f.class }))
                 .collect(),
             queues: program.events.values().any(|event| event.direction == Direction::Internal),
         },
-        Err(found) => Found { list: all(&found.diagnostics, &found.files), ..Found::default() },
+        Err(found) => Found { list: listed(&found.diagnostics, &found.files), ..Found::default() },
     })
 }
 

@@ -12,10 +12,10 @@ use crate::program;
 /// Plans, and answers what the question's words name.
 pub fn run(args: Explain) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let mut loaded = program::load(&args.source, &runtime)?;
+    let target = matrix::find(&args.target)?;
+    let mut loaded = program::load(&args.source.on(&target), &runtime)?;
     plan::profile(&mut loaded, &args.planning, &args.inputs)?;
     drop(runtime);
-    let target = matrix::find(&args.target)?;
     let (found, _) = plan::find(&loaded, &target, &args.planning)?;
     let words: Vec<String> = args
         .question

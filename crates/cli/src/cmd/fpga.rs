@@ -189,13 +189,20 @@ pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
 /// What the handlers became, and why if it is not the fast form.
 fn form_of(program: &Program, form: &Form) -> String {
     match form {
-        Form::Pipe { stages, interval, meeting } => {
+        Form::Pipe { stages, interval, meeting, in_turn } => {
             let every = |cycles: u32| match cycles {
                 1 => "every cycle".to_string(),
                 _ => format!("every {cycles} cycles"),
             };
-            let pipe = format!("a pipe of {stages} stages, a packet {}", every(*interval));
-            if meeting > interval { format!("{pipe}, of the same entry {}", every(*meeting)) } else { pipe }
+            let mut pipe = format!("a pipe of {stages} stages, a packet {}", every(*interval));
+            if meeting > interval {
+                pipe = format!("{pipe}, of the same entry {}", every(*meeting));
+            }
+            for why in in_turn {
+                let place = program.place(why.span);
+                pipe = format!("{pipe}; entries in turn, since at {place}: {}", why.reason);
+            }
+            pipe
         }
         Form::Engine { replicas, length, why } => {
             let many = match replicas {
@@ -321,15 +328,15 @@ fn price_stages(plan: &mut Plan, made: &[Stage], target: &Target) {
     }
 }
 
-/// Simulates with streams that wait at random, and compares.
+/// Simulates the subject with streams that wait at random, and compares it with the source.
 pub fn verify(
     args: &Verify,
-    source: &Verified<Program>,
+    (source, subject): (&Verified<Program>, &Verified<Program>),
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design(source, &args.planned)?;
+    let design = design(subject, &args.planned)?;
     let drive = Drive { pressure: 1, ..Drive::default() };
     let (_, differences) = design.verify(source, entries, &taken, &drive).map_err(|e| failure(source, e))?;
     verify_dpdk::finish(args, source, None, taken.len(), events.len() - taken.len(), differences)

@@ -8,7 +8,7 @@ mod compare;
 mod explain;
 mod fpga;
 mod guaranteed;
-mod matrix;
+pub mod matrix;
 mod metrics;
 mod new;
 mod pipelines;

@@ -11,6 +11,7 @@ use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_apart, 
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
 use nicforge_target::Generator;
+use nicforge_target::support::calls_c_on_host;
 
 use super::{matrix, plan};
 use crate::args::{Planned, Target};
@@ -35,7 +36,7 @@ pub fn job(target: Target, planned: &Planned, source: &Verified<Program>) -> Res
 
 /// The plan for XDP, if one was asked for or a handler must run in a process: else a program is one stage.
 pub fn xdp(planned: &Planned, source: &Verified<Program>) -> Result<Option<Job>, Failure> {
-    let mut job = (asked(planned) || split(source)).then(|| made(planned, source, "xdp")).transpose()?;
+    let mut job = (asked(planned) || split(source)?).then(|| made(planned, source, "xdp")).transpose()?;
     job.iter_mut().for_each(Job::without_locks);
     Ok(job)
 }
@@ -55,9 +56,10 @@ pub fn asked(planned: &Planned) -> bool {
     planned.plan.is_some() || planned.candidate.is_some()
 }
 
-/// Whether some handler must run on the host.
-pub fn split(source: &Program) -> bool {
-    source.handlers.values().any(|handler| handler.side == Some(Side::Host))
+/// Whether some handler must run in a process beside the kernel.
+pub fn split(source: &Program) -> Result<bool, Failure> {
+    let pinned = source.handlers.values().any(|handler| handler.side == Some(Side::Host));
+    Ok(pinned || !calls_c_on_host(source, &matrix::find("xdp")?).is_empty())
 }
 
 /// Its stages as C for the kernel.

@@ -18,20 +18,23 @@ use super::{fpga, matrix, rates, tune};
 use crate::args::{self, Inputs, Planned, Planning};
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
-use crate::{events, interrupt, out};
+use crate::{by_target, events, interrupt, out};
 
 /// Searches and prints.
 pub fn run(args: args::Plan) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let mut loaded = program::load(&args.source, &runtime)?;
-    drop(runtime);
-    profile(&mut loaded, &args.planning, &args.inputs)?;
-    out::notes(&loaded.warnings);
     let targets = matrix::targets(&args.target)?;
     let all = targets.len() > 1;
+    let first = if all { args.source.clone() } else { args.source.on(&targets[0]) };
+    let mut general = program::load(&first, &runtime)?;
+    profile(&mut general, &args.planning, &args.inputs)?;
+    out::notes(&general.warnings);
     let mut answers = Vec::new();
     for target in &targets {
-        match one(&args, &loaded, target) {
+        let mut own = if all { by_target::again(&general, &args.source, target, &runtime)? } else { None };
+        own.iter_mut().try_for_each(|own| profile(own, &args.planning, &args.inputs))?;
+        let loaded = own.as_ref().unwrap_or(&general);
+        match one(&args, loaded, target) {
             Ok((mut plan, choice)) => {
                 let guarantee = match choice {
                     Some((found, note)) => Some(format!("{}\n{note}", rates::words(&found))),

@@ -13,6 +13,7 @@ use nicforge_target::Target;
 use super::rates::{self, Guaranteed};
 use super::{matrix, plan, sim};
 use crate::args::{self, Report};
+use crate::by_target;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
 use crate::{interrupt, out};
@@ -38,13 +39,14 @@ pub fn run(args: Report) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let mut loaded = program::load(&args.source, &runtime)?;
     plan::profile(&mut loaded, &args.planning, &args.inputs)?;
-    drop(runtime);
     out::notes(&loaded.warnings);
     interrupt::stop_in_order();
     let mut rows = Vec::new();
     for name in &args.target {
         for target in matrix::targets(name)? {
-            rows.push(row(&args, &loaded, target));
+            let mut own = by_target::again(&loaded, &args.source, &target, &runtime)?;
+            own.iter_mut().try_for_each(|own| plan::profile(own, &args.planning, &args.inputs))?;
+            rows.push(row(&args, own.as_ref().unwrap_or(&loaded), target));
         }
     }
     let page = page(&loaded.program, &rows);

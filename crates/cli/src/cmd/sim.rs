@@ -20,11 +20,11 @@ pub fn run(args: args::Sim) -> Result<(), Failure> {
     spec.seed = args.seed.unwrap_or(spec.seed);
     let sweep = args.sweep.as_deref().map(points).transpose()?;
     let runtime = Runtime::unpack()?;
-    let mut loaded = program::load(&args.source, &runtime)?;
+    let target = one_target(&args.target)?;
+    let mut loaded = program::load(&args.source.on(&target), &runtime)?;
     plan::profile(&mut loaded, &args.planning, &args.inputs)?;
     drop(runtime);
     out::notes(&loaded.warnings);
-    let target = one_target(&args.target)?;
     let plan = match &args.plan {
         Some(path) => {
             let file = path.display().to_string();

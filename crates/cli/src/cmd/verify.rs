@@ -11,32 +11,32 @@ use nicforge_run::xdp::{LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME,
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{fpga, pipelines, verify_dpdk, verify_xdp};
+use super::{fpga, matrix, pipelines, verify_dpdk, verify_xdp};
 use crate::args::{Target, Verify};
 use crate::context::{Failure, Runtime};
-use crate::{events, program};
+use crate::{by_target, events, program};
 
 /// Runs every event on both sides and reports the first differences.
 pub fn run(args: Verify) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&args.source, &runtime)?;
+    if args.sim.is_none() && args.target == Target::Interp {
+        return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
+    }
+    let (loaded, subject) = by_target::pair(&args.source, &matrix::find(args.what().0)?, &runtime)?;
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     if let Some(target) = &args.sim {
-        return verify_dpdk::run_sim(&args, target, &loaded.program, &events, &entries);
+        return verify_dpdk::run_sim(&args, target, (&loaded.program, &subject), &events, &entries);
     }
     match args.target {
-        Target::Interp => {
-            return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
-        }
         Target::Xdp => {}
-        Target::U280 => return fpga::verify(&args, &loaded.program, &events, &entries),
-        _ => return verify_dpdk::run(&args, &loaded.program, &events, &entries),
+        Target::U280 => return fpga::verify(&args, (&loaded.program, &subject), &events, &entries),
+        _ => return verify_dpdk::run(&args, (&loaded.program, &subject), &events, &entries),
     }
-    if let Some(mut job) = pipelines::xdp(&args.planned, &loaded.program)? {
+    if let Some(mut job) = pipelines::xdp(&args.planned, &subject)? {
         return verify_xdp::run(&args, &loaded.program, &mut job, &events, &entries, &runtime);
     }
-    let compiled = program::lower(&loaded.program)?;
+    let compiled = program::lower(&subject)?;
     let artifact =
         xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
     let of = |e: XdpError| Failure::of(e.fault(), e);
@@ -44,7 +44,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         .map_err(|e| Failure::of(e.fault(), e))?;
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
     let target = Loaded::load(&compiled, &artifact, &object, &options)
-        .map_err(|e| program::kernel_failure(&loaded.program, e))?;
+        .map_err(|e| program::kernel_failure(&compiled, e))?;
     drop(runtime);
     let mut interp = Interp::new(&loaded.program);
     let mut tables = target.tables();

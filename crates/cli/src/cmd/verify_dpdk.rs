@@ -12,14 +12,14 @@ use crate::args::Verify;
 use crate::context::Failure;
 use crate::interrupt;
 
-/// Plans, builds, runs, compares.
+/// Plans, builds and runs the subject, and compares it with the source.
 pub fn run(
     args: &Verify,
-    source: &Verified<Program>,
+    (source, subject): (&Verified<Program>, &Verified<Program>),
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
-    let mut job = pipelines::job(args.target, &args.planned, source)?;
+    let mut job = pipelines::job(args.target, &args.planned, subject)?;
     let taken: Vec<InputEvent>;
     let (events, beyond) = match args.target.is_bare() {
         true => {
@@ -53,12 +53,12 @@ fn cycles(plan: &Plan, stats: &DpdkStats) {
 pub fn run_sim(
     args: &Verify,
     target: &str,
-    source: &Verified<Program>,
+    (source, subject): (&Verified<Program>, &Verified<Program>),
     events: &[InputEvent],
     entries: &[(TableId, Entry)],
 ) -> Result<(), Failure> {
     let target = matrix::find(target)?;
-    let mut job = pipelines::on(&args.planned, source, &target)?;
+    let mut job = pipelines::on(&args.planned, subject, &target)?;
     let reference = job.make_room(source)?;
     interrupt::stop_in_order();
     let what = (&target, &job.plan, &job.pipeline);

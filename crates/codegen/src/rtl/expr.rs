@@ -447,12 +447,17 @@ impl<'a> Lower<'a> {
             })
             .collect();
         let start = self.u32(sum);
-        let all = self.wire(
-            "csum",
-            40,
-            format!("{{8'h0, {start}}} + {}", words.join("\n      + ")),
-            timing::word_sum(words.len() as u32),
-        );
+        let count = words.len() as u32;
+        let words = words.join("\n      + ");
+        let all = if self.constant(sum).is_some() {
+            self.wire("csum", 40, format!("{{8'h0, {start}}} + {words}"), timing::word_sum(count))
+        } else {
+            // yosys keeps what is no word out of the tree, and has one more carry chain behind it.
+            let words = self.wire("words", 40, words, timing::word_sum(count.saturating_sub(1)));
+            let all = format!("{{8'h0, {start}}} + {}", mark(&words.name));
+            list.push(words);
+            self.wire("csum", 40, all, timing::carry(20))
+        };
         let last = mark(&all.name);
         list.push(all);
         self.folded(&last, list)

@@ -1,8 +1,10 @@
 //! What does not fit, with the number that does not, and how much room a program needs.
 
 use cranelift_entity::SecondaryMap;
-use nicforge_ir::{BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program};
+use nicforge_ir::{BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program, TableId};
 
+use super::pipe::dag::NoPipe;
+use super::pipe::leave::Commit;
 use super::shape::Bits;
 use super::tables::TableForm;
 use crate::c::body::Unsupported;
@@ -13,6 +15,10 @@ pub const MEMORY_BITS: u64 = 41 * 8 * 1024 * 1024;
 pub const MOST_COMPARED: u64 = 256 * 1024;
 /// Rows of such a table: nf_pipe_ternary's tree.
 pub const MOST_ROWS: u32 = 4096;
+/// Memory that copies of one table take, of which a packet changes several entries at once: an eighth of the device's.
+const MOST_COPIED: u64 = MEMORY_BITS / 8;
+/// Entries of a table that a packet is given at once, each compared with all those of packets before: their square in comparators.
+const MOST_AT_ONCE: usize = 8;
 /// Bytes of headers that a packet may get: registers of the deparser.
 const MOST_HEADER: u32 = 1024;
 /// Bytes of one value.
@@ -56,6 +62,38 @@ pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsuppor
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// A table, by number, whose entries are not given at once, though it could be: what it would take.
+pub fn copies(program: &Program, forms: &[TableForm], commits: &[Commit]) -> Option<(usize, NoPipe)> {
+    let bits = |commit: &Commit| forms[commit.table].pipe_memory_bits() * u64::from(commit.copies());
+    let of = |table: usize| commits.iter().find(|commit| commit.table == table);
+    let each = |(table, form): (usize, &TableForm)| of(table).map_or(form.pipe_memory_bits(), bits);
+    let all: u64 = forms.iter().enumerate().map(each).sum();
+    let largest = commits.iter().filter(|commit| commit.at_once).max_by_key(|commit| bits(commit))?;
+    let table = &program.tables[TableId::from_u32(largest.table as u32)];
+    let (count, name, kib) = (largest.ends.len(), &table.name, bits(largest) / 8192);
+    let reason = match () {
+        () if count > MOST_AT_ONCE => {
+            format!(
+                "a packet asks for {count} entries of table `{name}`; {MOST_AT_ONCE} at most are given at once"
+            )
+        }
+        () if bits(largest) > MOST_COPIED => format!(
+            "{} copies of table `{name}`, which give a packet {count} entries at once, would take {kib} KiB of memory; {} KiB at most",
+            largest.copies(),
+            MOST_COPIED / 8192
+        ),
+        () if all > MEMORY_BITS => format!(
+            "{} copies of table `{name}`, which give a packet {count} entries at once, would take {kib} KiB of memory, all tables {} KiB; \
+             the device has {} KiB",
+            largest.copies(),
+            all / 8192,
+            MEMORY_BITS / 8192
+        ),
+        () => return None,
+    };
+    Some((largest.table, NoPipe { reason, span: table.span }))
 }
 
 /// Most bytes that are emitted, now and at any time before.

@@ -62,6 +62,8 @@ pub struct RtlArtifact {
     pub message_bytes: Option<u32>,
     /// Of a pipe, by table: its lookup ports, and whether each gives values.
     pub ports: Vec<Vec<bool>>,
+    /// Of a pipe, by table: memories of its size for the same entries, where a packet changes several of them at once; else 1.
+    pub copies: Vec<u32>,
     /// Of a pipe: payload may leave at another place of its words than it came in at.
     pub moves_payload: bool,
     /// Of a pipe: what modules beside it are asked.
@@ -78,8 +80,9 @@ pub struct RtlArtifact {
 /// What the handlers became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before.
-    Pipe { stages: u32, interval: u32, meeting: u32 },
+    /// A packet every `interval` cycles, or `meeting` if it may use the same entries as the one before. Tables of which packets ask for several
+    /// entries in turn, though they could be given at once, and why they are not.
+    Pipe { stages: u32, interval: u32, meeting: u32, in_turn: Vec<NoPipe> },
     /// So many state machines of one event at a time each, and why no pipe.
     Engine { replicas: u32, length: Length, why: NoPipe },
     /// Several stages, one behind the other, and why no pipe.
@@ -229,6 +232,7 @@ fn artifact(
         logs: Vec::new(),
         message_bytes: None,
         ports: Vec::new(),
+        copies: Vec::new(),
         moves_payload: false,
         asked: Vec::new(),
         slots: SLOTS,
@@ -251,13 +255,15 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         "nf_egress.sv",
         "nf_control.sv",
     ];
-    library.extend(tables.iter().map(|form| match form.kind {
+    let at_once = |table: usize| made.commits.iter().any(|commit| commit.table == table && commit.at_once);
+    library.extend(tables.iter().enumerate().map(|(table, form)| match form.kind {
+        TableKind::Array if at_once(table) => "nf_pipe_entries.sv",
         TableKind::Array => "nf_pipe_array.sv",
         TableKind::Lpm => "nf_pipe_lpm.sv",
         TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
     }));
-    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0) {
+    if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0 && !commit.at_once) {
         library.push("nf_pipe_parts.sv");
     }
     if made.gate.is_some() {
@@ -278,11 +284,19 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if tables.iter().any(TableForm::pipe_hashes) {
         library.push("nf_pipe_hash_port.sv");
     }
-    let form = Form::Pipe { stages: made.exit + 1, interval: made.interval, meeting: made.meeting };
+    let form = Form::Pipe {
+        stages: made.exit + 1,
+        interval: made.interval,
+        meeting: made.meeting,
+        in_turn: made.in_turn.clone(),
+    };
     let message_bytes = made.message_bytes;
     let before_record = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
         commit.map_or(0, |commit| made.exit - commit.end())
+    };
+    let copies = |table| {
+        made.commits.iter().find(|commit| commit.table == table).map_or(1, pipe::leave::Commit::copies)
     };
     let of_table = |table| {
         let own = move |port: &&pipe::ports::Port| port.table == table && port.turn == 0;
@@ -291,6 +305,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     RtlArtifact {
         message_bytes,
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
+        copies: (0..tables.len()).map(copies).collect(),
         moves_payload: made.aligned == 0,
         logs: made.logs.clone(),
         slots: made.slots,

@@ -145,9 +145,10 @@ impl TableForm {
 }
 
 impl TableForm {
-    /// The library module that keeps it in a pipe in which it has so many lookup ports.
-    pub fn pipe_module(&self, ports: usize) -> &'static str {
+    /// The library module that keeps it in a pipe in which it has so many lookup ports, which may `shared` be given the same number of an array.
+    pub fn pipe_module(&self, ports: usize, shared: bool) -> &'static str {
         match self.kind {
+            TableKind::Array if shared => "nf_pipe_entries",
             TableKind::Array if ports > 1 => "nf_pipe_parts",
             TableKind::Array => "nf_pipe_array",
             TableKind::Lpm => "nf_pipe_lpm",
@@ -186,8 +187,9 @@ impl TableForm {
         if self.pipe_hashes() { 2 } else { 1 }
     }
 
-    /// Parameters of that lock, for so many ports, of a table that is changed so many cycles after it shows an entry.
-    pub fn lock_parameters(&self, ports: usize, apart: u32) -> String {
+    /// Parameters of that lock, for so many ports, which may `shared` be given the same number of an array, of a table that is changed
+    /// so many cycles after it shows an entry.
+    pub fn lock_parameters(&self, ports: usize, apart: u32, shared: bool) -> String {
         let hashed = self.pipe_hashes();
         let bits = if hashed { self.row_bits() } else { self.number_bits() };
         let mut out = format!(
@@ -195,6 +197,9 @@ impl TableForm {
             self.key_bits,
             u32::from(hashed)
         );
+        if shared && !hashed {
+            out.push_str(", .SHARED(1)");
+        }
         if hashed {
             let bits = 2 * self.key_bits * bits;
             let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
@@ -233,14 +238,23 @@ impl TableForm {
     }
 
     /// That module's parameters; `valued` says of each port whether it gives values, `from` where its part of an array starts, `apart`
-    /// how many cycles after its entry is shown it is changed.
-    pub fn pipe_parameters(&self, number: usize, valued: &[bool], from: &[u64], apart: u32) -> String {
+    /// how many cycles after its entry is shown it is changed, `changing` of each port whether it changes entries, if all are given at once.
+    pub fn pipe_parameters(
+        &self,
+        number: usize,
+        valued: &[bool],
+        from: &[u64],
+        apart: u32,
+        changing: Option<&[bool]>,
+    ) -> String {
         let mut out =
             format!(".KEY({}), .VALUE({}), .CAPACITY({})", self.key_bits, self.value_bits, self.capacity);
         if apart > 0 {
             let _ = write!(out, ", .APART({apart})");
         }
-        if self.kind == TableKind::Array && from.len() > 1 {
+        if let Some(changing) = changing {
+            let _ = write!(out, ", .PORTS({0}), .WRITTEN({0}'b{1})", changing.len(), binary(changing));
+        } else if self.kind == TableKind::Array && from.len() > 1 {
             let starts: Vec<String> = from.iter().rev().map(|start| format!("32'd{start}")).collect();
             let _ = write!(out, ", .PARTS({}), .FROM({{{}}})", from.len(), starts.join(", "));
         }
@@ -250,16 +264,21 @@ impl TableForm {
             if self.bytes.is_some() {
                 out.push_str(", .KEPT(32)");
             }
-            let ports: String = valued.iter().rev().map(|valued| if *valued { '1' } else { '0' }).collect();
             let _ = write!(
                 out,
-                ", .LRU({lru}), .TABLE({number}), .PORTS({0}), .VALUED({0}'b{ports}),\n      .H3({1})",
+                ", .LRU({lru}), .TABLE({number}), .PORTS({0}), .VALUED({0}'b{1}),\n      .H3({2})",
                 valued.len(),
+                binary(valued),
                 literal(bits, &masks(bits))
             );
         }
         out
     }
+}
+
+/// Bits, the first one lowest.
+fn binary(bits: &[bool]) -> String {
+    bits.iter().rev().map(|bit| if *bit { '1' } else { '0' }).collect()
 }
 
 /// So many bits that look random and are the same every time: SplitMix64 from zero.

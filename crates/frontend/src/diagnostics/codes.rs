@@ -53,6 +53,7 @@ codes! {
     BUILTIN "NF0041" "compiler builtin outside the subset";
     POINTER_PARAM "NF0042" "pointer parameter used as more than `*p` or `p->member`";
     EXTERN "NF0043" "C function with a declaration that cannot be called";
+    OPAQUE "NF0044" "C outside the subset that uses what it cannot have";
 
     GLOBAL "NF0050" "global variable that can change";
     STATIC_LOCAL "NF0051" "static local variable";
@@ -87,6 +88,45 @@ codes! {
 
     BYTE_ORDER "NF0100" "network and host byte order mixed";
     LOG_FORMAT "NF0101" "log format and arguments do not match";
+}
+
+/// What C has and the subset lacks. A function with nothing else against it can stay C, where the program runs as a process.
+const OUTSIDE: &[Code] = &[
+    FLOAT,
+    UNION,
+    POINTER_TYPE,
+    VLA,
+    VOLATILE,
+    WIDE_INT,
+    TOO_LARGE,
+    LAYOUT,
+    NO_VALUE_TYPE,
+    GOTO,
+    ASM,
+    RECURSION,
+    UNBOUNDED,
+    LONG_LOOP,
+    SWITCH_SHAPE,
+    NESTING,
+    ADDRESS_OF,
+    POINTER_USE,
+    DECAY,
+    STRING,
+    FUNCTION_POINTER,
+    UNKNOWN_FUNCTION,
+    DYNAMIC_MEMORY,
+    MEM_FUNCTION,
+    VARARGS,
+    EXPRESSION,
+    ALIAS,
+    BUILTIN,
+    POINTER_PARAM,
+    STATIC_LOCAL,
+];
+
+/// The title of a code that is about something plain C has and the subset lacks.
+pub fn outside_subset(id: &str) -> Option<&'static str> {
+    OUTSIDE.iter().find(|code| code.id == id).map(|code| code.title)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_table_lpm.sv",
     "nf_table_ternary.sv",
     "nf_pipe_array.sv",
+    "nf_pipe_entries.sv",
     "nf_pipe_hash.sv",
     "nf_pipe_hash_port.sv",
     "nf_pipe_lpm.sv",

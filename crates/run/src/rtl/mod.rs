@@ -170,6 +170,7 @@ impl RtlProgram {
         match &self.artifact.form {
             Form::Pipe { .. } => Handlers::Pipe {
                 ports: self.artifact.ports.clone(),
+                copies: self.artifact.copies.clone(),
                 moves_payload: self.artifact.moves_payload,
                 sums: self.artifact.asked.iter().filter(|what| matches!(what, What::Sum { .. })).count()
                     as u32,
@@ -301,7 +302,19 @@ impl RtlProgram {
         drive: &Drive,
     ) -> Result<(RtlRun, Vec<Difference>), RtlError> {
         let run = self.run(events, entries, drive)?;
-        let found = compare(&run.run, (reference, &self.program), &self.pipeline, entries, events);
+        let found = self.differences(&run, reference, entries, events);
         Ok((run, found))
+    }
+
+    /// What of a run is not as the interpreter says, which runs `reference` on the events that the design took, in their order, and evicts and
+    /// refuses what the design did.
+    pub fn differences(
+        &self,
+        run: &RtlRun,
+        reference: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        taken: &[InputEvent],
+    ) -> Vec<Difference> {
+        compare(&run.run, (reference, &self.program), &self.pipeline, entries, taken)
     }
 }

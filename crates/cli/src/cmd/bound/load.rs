@@ -188,7 +188,7 @@ fn from_program(args: &Bound, target: &Target) -> Result<Subject, Failure> {
         with: Vec::new(),
     };
     let runtime = Runtime::unpack()?;
-    let loaded = program::load(&source, &runtime)?;
+    let loaded = program::load(&source.on(target), &runtime)?;
     out::notes(&loaded.warnings);
     let fail = |message: String| Failure::user(format!("{}: {message}", args.file.display()));
     let program = program::lower(&loaded.program)?;

@@ -22,6 +22,9 @@ use crate::{interrupt, out, program};
 /// Runs the program as asked and prints what happened.
 pub fn run(mut args: Run) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
+    if args.target != Target::Interp {
+        args.source = args.source.on_named(args.target.name())?;
+    }
     let loaded = program::load(&args.source, &runtime)?;
     out::notes(&loaded.warnings);
     if !matches!(args.target, Target::Xdp | Target::Dpdk) && !args.dev.is_empty() {
@@ -41,7 +44,7 @@ pub fn run(mut args: Run) -> Result<(), Failure> {
         }
         args.planned.candidate = Some(tuned.best);
     }
-    let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program);
+    let staged = pipelines::asked(&args.planned) || pipelines::split(&loaded.program)?;
     if args.watch && staged {
         return Err(Failure::usage(
             "--watch replaces a program of one stage; leave out --plan and --candidate, and handlers on the host",

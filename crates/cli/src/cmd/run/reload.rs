@@ -55,6 +55,7 @@ impl ControlTarget for Target<'_> {
         let own = if same { self.inputs.tables.clone() } else { None };
         let inputs = Inputs { tables: tables.or(own), pcap: Vec::new() };
         let source = Source { program, define, include, with: Vec::new() };
+        let source = source.on_named("xdp").map_err(|e| e.message)?;
         let answer = replace(self.state, self.session, &source, &inputs).map_err(|e| e.message)?;
         self.tables = self.session.loaded().tables();
         errln!("replaced by {}", source.program.display());

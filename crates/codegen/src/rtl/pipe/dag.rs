@@ -234,6 +234,10 @@ pub struct Dag<'a, 'b> {
     /// Tables whose keys are asked for in turn, by number, and one for which that would help.
     pub in_turn: BTreeSet<usize>,
     pub again: Option<usize>,
+    /// Those of them that give all entries at once: what was changed under the keys before is put in beside the table.
+    pub at_once: BTreeSet<usize>,
+    /// One that cannot, and why.
+    pub not_at_once: Option<(usize, NoPipe)>,
 }
 
 /// A way out of a loop, or to its next trip, and what there is then.
@@ -312,7 +316,16 @@ impl<'a, 'b> Dag<'a, 'b> {
             stateful: BTreeSet::new(),
             in_turn: BTreeSet::new(),
             again: None,
+            at_once: BTreeSet::new(),
+            not_at_once: None,
         }
+    }
+}
+
+impl Dag<'_, '_> {
+    /// Whether a table shows a packet's entries one behind the other.
+    pub fn asks_in_turn(&self, table: usize) -> bool {
+        self.in_turn.contains(&table) && !self.at_once.contains(&table)
     }
 }
 

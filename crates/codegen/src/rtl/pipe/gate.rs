@@ -38,6 +38,8 @@ pub struct Lock {
     pub apart: u32,
     /// Keys by port, and the stage in which they are given.
     pub keys: Vec<String>,
+    /// Ports of an array may be given the same number.
+    pub shared: bool,
     pub stage: u32,
     /// The lock says wait.
     pub waits: String,
@@ -69,13 +71,15 @@ pub fn gate(
         if !form.pipe_hashes() {
             // Numbers are compared as they are, in the stage in front of the gate.
             let latest = own.iter().map(|port| arrivals.expression(&port.key)).filter(|time| time.0 == given);
-            let compared = timing::tree(2 * form.number_bits()) + timing::tree(own.len() as u32);
+            let pairs = if commit.at_once { own.len() * own.len() } else { own.len() };
+            let compared = timing::tree(2 * form.number_bits()) + timing::tree(pairs as u32);
             given += u32::from(latest.map(|time| time.1).max().unwrap_or(0) + compared > timing::BUDGET);
         }
         gate.stage = gate.stage.max(given + form.stages_of_lock());
         let keys = own.iter().map(|port| port.key.clone()).collect();
         let waits = names.fresh("waits");
-        gate.locks.push(Lock { table: commit.table, apart: 0, keys, stage: 0, waits });
+        let shared = commit.at_once;
+        gate.locks.push(Lock { table: commit.table, apart: 0, keys, shared, stage: 0, waits });
     }
     (!gate.locks.is_empty()).then_some(gate)
 }
@@ -113,7 +117,7 @@ impl Gate {
                 out,
                 "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      \
                  .hold(hold),\n      .sent(sent),\n      .waits({waits})\n  );",
-                form.lock_parameters(lock.keys.len(), lock.apart),
+                form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
                 form.signals,
                 keys.join(", "),
                 waits = lock.waits,

@@ -34,6 +34,8 @@ pub struct Commit {
     pub last: u32,
     /// Where ports take turns: stages from one's to the next one's; else 0.
     pub pace: u32,
+    /// Each port may be given every key, and all are changed at once.
+    pub at_once: bool,
 }
 
 impl Commit {
@@ -41,6 +43,18 @@ impl Commit {
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
+    /// Ports by which entries are changed.
+    pub fn changing(&self) -> Vec<bool> {
+        let never = |text: &String| text == "1'b0";
+        self.writes.iter().zip(&self.deletes).map(|(write, delete)| !never(write) || !never(delete)).collect()
+    }
+
+    /// Memories of the table's size.
+    pub fn copies(&self) -> u32 {
+        let changing = self.changing().iter().filter(|changing| **changing).count();
+        if self.at_once { (changing * self.ends.len()) as u32 } else { 1 }
     }
 
     /// The stage in which a port's entry is changed.
@@ -137,6 +151,7 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             first: 0,
             last: 0,
             pace: 0,
+            at_once: dag.at_once.contains(&table),
         });
     }
     list

@@ -72,15 +72,17 @@ impl Ports {
         self.of_keys[table][key]
     }
 
-    /// Puts ports' signals in the place of keys'.
-    pub fn put_in(&self, dag: &mut Dag) {
+    /// Puts ports' signals in the place of keys'; those in `behind` in the place of ports'.
+    pub fn put_in(&self, dag: &mut Dag, behind: &HashMap<String, String>) {
         let mut names: HashMap<String, String> = HashMap::new();
         for (table, keys) in self.of_keys.iter().enumerate() {
             let signals = &dag.tables[table].signals;
             for (key, port) in keys.iter().enumerate() {
                 for field in FIELDS {
                     let end = &self.ends[table][*port];
-                    names.insert(under(signals, field, key), format!("{signals}_{field}{end}"));
+                    let shown = format!("{signals}_{field}{end}");
+                    let name = behind.get(&shown).unwrap_or(&shown).clone();
+                    names.insert(under(signals, field, key), name);
                 }
             }
         }
@@ -151,7 +153,7 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
         let ends: Vec<String> =
             (0..groups.len()).map(|port| if single { String::new() } else { port.to_string() }).collect();
         for (at, ((group, end), from)) in groups.iter().zip(&ends).zip(starts).enumerate() {
-            let turn = if in_turn { at as u32 } else { 0 };
+            let turn = if in_turn && !dag.at_once.contains(&table) { at as u32 } else { 0 };
             let key = chosen(dag, names, table, &group.iter().map(|key| &keys[*key]).collect::<Vec<_>>());
             ports.list.push(made(false, end, key, (from, turn)));
         }

@@ -15,6 +15,7 @@ use super::super::expr::{Wire, used};
 use super::super::tables::bits_below;
 use super::super::timing;
 use super::arrival::Arrivals;
+use super::at_once;
 use super::dag::beside::{Question, latencies, room, share};
 use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
@@ -55,6 +56,8 @@ pub struct Pipe {
     pub slots: u32,
     /// Where the latter wait.
     pub gate: Option<Gate>,
+    /// Why packets ask for several entries of a table in turn.
+    pub in_turn: Vec<NoPipe>,
     /// Stage in which the command to the deparser is complete.
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
@@ -98,7 +101,8 @@ pub fn schedule(
     let commands: Vec<Command> =
         positions.iter().map(|exits| command(dag, &mut names, exits, patches)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
-    ports.put_in(dag);
+    let behind = at_once::join(dag, &mut names, &ports, &mut commits);
+    ports.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut ports.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
@@ -166,6 +170,7 @@ pub fn schedule(
         meeting,
         slots,
         gate,
+        in_turn: Vec::new(),
         exit,
         commands,
         patches,
@@ -265,13 +270,13 @@ fn changed(
         first = first.max(arrivals.time(below).0 + 1);
     }
     if let [table] = tables[..]
-        && dag.in_turn.contains(&table)
+        && dag.asks_in_turn(table)
     {
         let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
         let commit = commits.iter_mut().find(|commit| commit.table == table);
         return in_turn(dag, arrivals, first, own, commit, between);
     }
-    if let Some(table) = tables.iter().find(|table| dag.in_turn.contains(table)) {
+    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
         return together(dag, *table);
     }
     for name in &entries {

@@ -159,6 +159,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
                 list.push(format!("c_place={}", own("place")));
             }
+            let changing = commit.filter(|commit| commit.at_once).map(|commit| commit.changing());
             let mut valued: Vec<bool> = ports.iter().take(count as usize).map(|port| port.valued).collect();
             // The host reads values by the first.
             match valued.first_mut() {
@@ -169,12 +170,13 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             let _ = writeln!(
                 out,
                 "  {} #(\n      {}\n  ) u_{s}_{copy} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
-                form.pipe_module(count as usize),
+                form.pipe_module(count as usize, changing.is_some()),
                 form.pipe_parameters(
                     number,
                     &valued,
                     &ports.iter().take(count as usize).map(|port| port.from).collect::<Vec<_>>(),
                     pipe.gate.as_ref().map_or(0, |gate| gate.apart(number)),
+                    changing.as_deref(),
                 ),
                 connect(&list)
             );

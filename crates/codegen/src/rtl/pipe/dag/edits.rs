@@ -171,7 +171,11 @@ impl Walk<'_, '_, '_> {
             _ => format!("!({})", others.join(" || ")),
         };
         for (at, patches) in all.iter().enumerate() {
-            let way = if at + 1 < ways.len() { ways[at].clone().unwrap_or_default() } else { last.clone() };
+            let way = if at + 1 < ways.len() {
+                ways[at].as_deref().unwrap_or("1'b1").to_string()
+            } else {
+                last.clone()
+            };
             for patch in &patches[common..] {
                 let when =
                     self.wire("when", 1, format!("{} && {way}", patch.when), timing::tree(ways.len() as u32));

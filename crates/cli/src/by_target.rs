@@ -1,0 +1,98 @@
+//! Programs whose text depends on the target: `NF_TARGET` and `NF_TARGET_NAME` are defined where it is read for one, and
+//! `NF_TARGET_HOST` if that has a host side, or is one.
+//!
+//! The reference of a comparison is the program without a target, read and run by the interpreter. What runs on the target is another
+//! program then, so what both name by numbers is brought together here.
+
+use nicforge_ir::{Op, Program, ReasonId, Verified};
+use nicforge_target::Target;
+use nicforge_target::spec::Device;
+
+use crate::args::Source;
+use crate::cmd::matrix;
+use crate::context::{Failure, Runtime};
+use crate::program::{self, Loaded};
+
+impl Source {
+    /// The same, read for a target.
+    pub fn on(&self, target: &Target) -> Source {
+        let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        let name: String = target.name.chars().map(word).collect();
+        let mut define = self.define.clone();
+        define.extend(["NF_TARGET=1".to_string(), format!("NF_TARGET_{name}=1")]);
+        if target.units.iter().any(|unit| unit.device == Device::Host) {
+            define.push("NF_TARGET_HOST=1".to_string());
+        }
+        Source { define, ..self.clone() }
+    }
+
+    /// The same by the target's name.
+    pub fn on_named(&self, target: &str) -> Result<Source, Failure> {
+        matrix::find(target).map(|target| self.on(&target))
+    }
+}
+
+/// A program for one of several targets; as it was read already where its text does not depend on them.
+///
+/// # Errors
+/// Whatever is wrong with it there.
+pub fn again(
+    loaded: &Loaded,
+    source: &Source,
+    target: &Target,
+    runtime: &Runtime,
+) -> Result<Option<Loaded>, Failure> {
+    let own = |path: &str| path != "nicforge.h" && !path.starts_with("nicforge/");
+    // A header of macros only is no file of the program.
+    let may = |text: &str| text.contains("NF_TARGET") || text.contains("#include \"");
+    let depends = loaded.program.files.values().any(|file| own(&file.path) && may(&file.text));
+    if depends { program::load(&source.on(target), runtime).map(Some) } else { Ok(None) }
+}
+
+/// A program without a target, and for one: reasons of drops have the same numbers in both, and so have tables.
+pub fn pair(
+    source: &Source,
+    target: &Target,
+    runtime: &Runtime,
+) -> Result<(Loaded, Verified<Program>), Failure> {
+    let mut reference = program::parse(source, runtime)?;
+    let subject = program::parse(&source.on(target), runtime)?.program;
+    program::functions(&[&reference.program, &subject], source, runtime)?;
+    let (mut first, mut second) = (reference.program.into_inner(), subject.into_inner());
+    align(&mut first, &mut second, &target.name)?;
+    reference.program = program::check(first)?;
+    Ok((reference, program::check(second)?))
+}
+
+fn align(reference: &mut Program, subject: &mut Program, target: &str) -> Result<(), Failure> {
+    let tables = |of: &Program| -> Vec<_> {
+        let form = |key, value| (of.size_of(key), of.size_of(value));
+        of.tables.values().map(|t| (t.name.clone(), t.kind, t.capacity, form(t.key, t.value))).collect()
+    };
+    if tables(reference) != tables(subject) || reference.ports != subject.ports {
+        let message = format!(
+            "for {target} the program has other tables or ports than without a target, so there is nothing to compare; \
+             declare them outside of `#if`"
+        );
+        return Err(Failure::user(message));
+    }
+    let moved: Vec<ReasonId> = subject
+        .reasons
+        .values()
+        .map(|reason| {
+            let known =
+                reference.reasons.iter().find(|(_, other)| other.text == reason.text).map(|(id, _)| id);
+            known.unwrap_or_else(|| reference.reasons.push(reason.clone()))
+        })
+        .collect();
+    subject.reasons = reference.reasons.clone();
+    let handlers = subject.handlers.values_mut().map(|handler| &mut handler.body);
+    for body in handlers.chain(subject.funcs.values_mut().map(|func| &mut func.body)) {
+        for inst in body.insts.values_mut() {
+            if let Op::Drop { reason, .. } = &mut inst.op {
+                *reason = moved[reason.as_u32() as usize];
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Several entries of one table that a packet changes, in designs: what the interpreter does, and in how many cycles.
+
+use nicforge_ir::io::random;
+use nicforge_tests::designs::{Piped, each};
+
+/// A frame that begins with these, and leaves in one line with what is put in front of it.
+fn frame(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize(48, 0);
+    bytes
+}
+
+/// Three entries of one array at once, often the same one twice, also beyond the array. Packets wait for those of the same entries only: workloads in which
+/// they often meet, never do, and all are of one entry.
+#[test]
+fn entries_are_changed_at_once() {
+    let Some(piped) = Piped::of("tests/programs/transfers") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && (2..=4).contains(&meeting), "{interval} and {meeting} cycles");
+    let of = |numbers: [u32; 3], n| {
+        let numbers = numbers.iter().flat_map(|number| (*number as u16).to_le_bytes());
+        frame(numbers.chain([random(n, 8) as u8, random(n, 9) as u8]).collect())
+    };
+    let [often, _] = piped.does_the_same(|n| {
+        let few = [3, 40, 1024][n as usize / 200 % 3];
+        of([0, 1, 2].map(|at| random(n, at) % few), n)
+    });
+    let [never, _] = piped.does_the_same(|n| of([0, 1, 2].map(|at| (3 * n as u32 + at) % 1000), n));
+    let [always, _] = piped.does_the_same(|n| of([7; 3], n));
+    let [often, never, always] = [often, never, always].map(|stats| each(&stats));
+    println!("{never:.3} cycles a packet of other entries, {often:.3} of few, {always:.3} of one");
+    assert!(never < 1.05, "{never:.3} cycles a packet that meets none");
+    assert!((f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always), "{always:.3}");
+    assert!((1.1..always).contains(&often), "{often:.3}");
+}
+
+/// Entries of one array, and of a table that is often full, that a packet changes one behind the other, often the same one twice.
+#[test]
+fn entries_are_changed_in_turn() {
+    let Some(piped) = Piped::of("tests/programs/in_turn") else { return };
+    assert!(piped.cycles().0 <= 8, "{:?}", piped.cycles());
+    let [_, stats] = piped.does_the_same(|n| {
+        let few = if n / 200 % 2 == 0 { 3 } else { 40 };
+        let mut bytes: Vec<u8> = (0..4).map(|at| random(n, at) as u8).collect();
+        bytes[1..].iter_mut().for_each(|number| *number %= few);
+        frame(bytes)
+    });
+    let refused = stats.counters.get("refused_pairs");
+    assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
+}

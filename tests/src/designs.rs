@@ -1,0 +1,73 @@
+//! Small programs as designs, against the interpreter.
+
+use nicforge_codegen::rtl::{Form, Wanted};
+use nicforge_ir::{Input, InputEvent};
+use nicforge_passes::PassManager;
+use nicforge_run::rtl::{Drive, RtlProgram, RtlStats};
+
+use crate::example::Example;
+use crate::{root, verilator_is_missing};
+
+/// Packets of a workload.
+const PACKETS: u64 = 3000;
+
+/// A program of `tests/programs` that is a pipe.
+pub struct Piped {
+    example: Example,
+    design: RtlProgram,
+}
+
+impl Piped {
+    /// The pipe of a folder's program, linted; none if Verilator is missing, which is said.
+    ///
+    /// # Panics
+    /// It is none, or Verilator complains about it.
+    pub fn of(folder: &str) -> Option<Piped> {
+        if verilator_is_missing() {
+            return None;
+        }
+        let example = Example::load(root().join(folder));
+        let compiled =
+            PassManager::new().run_default(example.program.clone()).unwrap_or_else(|e| panic!("{e}"));
+        let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
+        assert!(
+            matches!(design.artifact().form, Form::Pipe { .. }),
+            "{folder}: {:?}",
+            design.artifact().form
+        );
+        assert_eq!(design.lint().unwrap_or_else(|e| panic!("{e}")), "", "{folder}");
+        Some(Piped { example, design })
+    }
+
+    /// Cycles between packets, and between those that may use the same entry.
+    pub fn cycles(&self) -> (u32, u32) {
+        match &self.design.artifact().form {
+            Form::Pipe { interval, meeting, .. } => (*interval, *meeting),
+            form => unreachable!("{form:?}"),
+        }
+    }
+
+    /// Frames by number do what they do in the interpreter, with streams that do not wait and with some that do. What the runs counted.
+    ///
+    /// # Panics
+    /// They do not.
+    pub fn does_the_same(&self, frame: impl Fn(u64) -> Vec<u8>) -> [RtlStats; 2] {
+        let Piped { example, design } = self;
+        let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
+        let events: Vec<InputEvent> =
+            (0..PACKETS).map(|n| InputEvent { time_ns: n, seed: 0, input: input(n) }).collect();
+        [0, 1].map(|pressure| {
+            let drive = Drive { pressure, ..Drive::default() };
+            let (run, found) = design
+                .verify(&example.program, &example.entries, &events, &drive)
+                .unwrap_or_else(|e| panic!("{}: {e}", example.name));
+            assert!(found.is_empty(), "{}, pressure {pressure}: {:?}", example.name, found[0]);
+            run.stats
+        })
+    }
+}
+
+/// Cycles a packet.
+pub fn each(stats: &RtlStats) -> f64 {
+    stats.busy_cycles as f64 / stats.events as f64
+}
