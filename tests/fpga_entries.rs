@@ -33,6 +33,35 @@ fn entries_are_changed_at_once() {
     assert!((1.1..always).contains(&often), "{often:.3}");
 }
 
+/// Two entries of one hash table at once, which come and go, also the same one and from rows that both have; the table fills up. Packets
+/// wait for those of the same rows only.
+#[test]
+fn entries_come_and_go_at_once() {
+    let Some(piped) = Piped::of("tests/programs/pairs") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && (8..=12).contains(&meeting), "{interval} and {meeting} cycles");
+    let of = |numbers: [u32; 2], what: u32, n| {
+        let numbers = numbers.iter().flat_map(|number| (*number as u16).to_le_bytes());
+        frame(numbers.chain([what as u8, random(n, 9) as u8]).collect())
+    };
+    let [often, _] = piped.does_the_same(|n| {
+        let few = [3, 40, 800][n as usize / 200 % 3];
+        of([0, 1].map(|at| random(n, at) % few), random(n, 8), n)
+    });
+    // New ones all the time, of which hardly any go.
+    let [seldom, _] = piped.does_the_same(|n| of([0, 1].map(|at| random(n, at)), 10 + random(n, 8) % 6, n));
+    let [always, _] = piped.does_the_same(|n| of([7; 2], random(n, 8), n));
+    let refused = seldom.counters["refused_pairs"];
+    let [often, seldom, always] = [often, seldom, always].map(|stats| each(&stats));
+    println!(
+        "{seldom:.3} cycles a packet of any entries, {often:.3} of few, {always:.3} of one, {refused} refused"
+    );
+    assert!(refused > 500, "{refused} refused");
+    assert!(seldom < 1.7, "{seldom:.3} cycles a packet that meets few");
+    assert!((f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always), "{always:.3}");
+    assert!((seldom..always).contains(&often), "{often:.3}");
+}
+
 /// Entries of one array, and of a table that is often full, that a packet changes one behind the other, often the same one twice.
 #[test]
 fn entries_are_changed_in_turn() {

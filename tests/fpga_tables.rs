@@ -134,4 +134,6 @@ fn tables_of_pipes() {
     check(&Example::load(root().join("examples/jsq_steering")), Wanted::Best);
     check(&Example::load(root().join("examples/conn_limiter")), Wanted::Best);
     check(&Example::load(root().join("tests/programs/masked")), Wanted::Best);
+    check(&Example::load(root().join("tests/programs/transfers")), Wanted::Best);
+    check(&Example::load(root().join("tests/programs/pairs")), Wanted::Best);
 }

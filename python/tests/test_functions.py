@@ -1,4 +1,4 @@
-"""The programs of examples/flow/functions, aes and analytics: against the interpreter, against a model, and running."""
+"""The programs of examples/flow/functions, aes, analytics, bodies: against the interpreter, against a model, and running."""
 
 import collections
 import pathlib
@@ -115,6 +115,14 @@ def test_both_kernels_encrypt_as_the_openssl_command(needs_root):
     done = script("aes/aes.py", "--self-test")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("120 of 120 requests as the openssl command; 3 malformed dropped") == 2
+
+
+@pytest.mark.parametrize("name, answers", [("search", 138), ("cipher", 1)])
+def test_bodies_of_plain_c_do_what_python_and_the_standard_say(needs_root, name, answers):
+    done = script(f"bodies/{name}.py", "--self-test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{answers} of {answers} answers as expected" in done.stdout
+    assert done.stdout.count("matches the reference: ") == (2 if name == "search" else 4)
 
 
 def test_two_nodes_rank_words_as_counting_does(needs_root):

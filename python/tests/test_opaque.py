@@ -255,6 +255,11 @@ def test_what_opaque_bodies_cannot_do_has_its_line():
 
     refused(program(match=Missing(MORE=1)).source, "'nowhere.h' file not found", "test_opaque.py")
 
+    class Linked(Match):
+        has = ("gone.c",)
+
+    refused(program(match=Linked(MORE=1)).check, "`gone.c`, which has what element `linked` calls, is not there")
+
     class Promises(Match):
         pure = True
 
@@ -319,11 +324,15 @@ class Numbers(Element):
     pure = True
     externals = (External("uint32_t numbered(uint32_t of)", "external.c"),)
     includes = ('"tidy.h"', "<stdlib.h>", "<string.h>")
+    has = ("tidy.c",)
     body = """
+        extern void tidy(void *line);
+        uint64_t words[8] = {of.b[0], 1, 2};
+        tidy(words);
         struct four *copy = malloc(sizeof(*copy));
         memcpy(copy, &of, sizeof(of));
         qsort(copy->b, 4, 1, tidy_order);
-        struct pair pair = {copy->b[0], numbered(0) != 0};
+        struct pair pair = {copy->b[0], words[7] == of.b[0] && numbered(0) != 0};
         high(pair);
         low(*copy);
         out(pkt, *copy);

@@ -54,6 +54,18 @@ SIMULATED = [
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 1, "LRU": 1, "KEPT": 6}),
+    *(
+        (
+            "nf_pipe_hash_entries",
+            "cocotb_pipe_hash_entries",
+            {
+                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": 3, "WRITTEN": written, "APART": apart},
+                # 48 bits for each side, which look random.
+                "H3": 0xD1C5A96E3B27,
+            },
+        )
+        for written, apart in ((7, 5), (6, 8))
+    ),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),
     *(
@@ -107,6 +119,7 @@ IN_DESIGNS = {
     *("nf_queue", "nf_slots", "nf_table_array", "nf_table_hash", "nf_table_lpm", "nf_table_ternary"),
     "nf_pipe_parts",
     "nf_pipe_entries",
+    "nf_pipe_hash_entries",
     "nf_pipe_ternary",
     "nf_pipe_lock",
     "nf_byte_store",

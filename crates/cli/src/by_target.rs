@@ -1,12 +1,12 @@
 //! Programs whose text depends on the target: `NF_TARGET` and `NF_TARGET_NAME` are defined where it is read for one, and
-//! `NF_TARGET_HOST` if that has a host side, or is one.
+//! `NF_TARGET_HOST` if that has a host side, or is one, and `NF_TARGET_C` if functions of C can be called there.
 //!
 //! The reference of a comparison is the program without a target, read and run by the interpreter. What runs on the target is another
 //! program then, so what both name by numbers is brought together here.
 
 use nicforge_ir::{Op, Program, ReasonId, Verified};
 use nicforge_target::Target;
-use nicforge_target::spec::Device;
+use nicforge_target::spec::{Device, Feature, UnitGroup};
 
 use crate::args::Source;
 use crate::cmd::matrix;
@@ -20,8 +20,14 @@ impl Source {
         let name: String = target.name.chars().map(word).collect();
         let mut define = self.define.clone();
         define.extend(["NF_TARGET=1".to_string(), format!("NF_TARGET_{name}=1")]);
-        if target.units.iter().any(|unit| unit.device == Device::Host) {
+        let on_host: Vec<&UnitGroup> =
+            target.units.iter().filter(|unit| unit.device == Device::Host).collect();
+        if !on_host.is_empty() {
             define.push("NF_TARGET_HOST=1".to_string());
+        }
+        let features = on_host.iter().flat_map(|unit| &unit.features).chain(&target.features);
+        if features.into_iter().any(|feature| *feature == Feature::CFunctions) {
+            define.push("NF_TARGET_C=1".to_string());
         }
         Source { define, ..self.clone() }
     }
@@ -32,21 +38,45 @@ impl Source {
     }
 }
 
-/// A program for one of several targets; as it was read already where its text does not depend on them.
-///
-/// # Errors
-/// Whatever is wrong with it there.
-pub fn again(
-    loaded: &Loaded,
-    source: &Source,
-    target: &Target,
-    runtime: &Runtime,
-) -> Result<Option<Loaded>, Failure> {
-    let own = |path: &str| path != "nicforge.h" && !path.starts_with("nicforge/");
-    // A header of macros only is no file of the program.
-    let may = |text: &str| text.contains("NF_TARGET") || text.contains("#include \"");
-    let depends = loaded.program.files.values().any(|file| own(&file.path) && may(&file.text));
-    if depends { program::load(&source.on(target), runtime).map(Some) } else { Ok(None) }
+/// A program and what it is for each of several targets.
+pub struct Programs {
+    /// Without a target.
+    pub general: Loaded,
+    /// In the targets' order; None where nothing depends on the target.
+    own: Vec<Option<Loaded>>,
+}
+
+impl Programs {
+    /// Reads it for each target, and loads what calls of C in any of them need.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it, without a target or for one.
+    pub fn load(source: &Source, targets: &[Target], runtime: &Runtime) -> Result<Programs, Failure> {
+        let general = program::parse(source, runtime)?;
+        let user = |path: &str| path != "nicforge.h" && !path.starts_with("nicforge/");
+        // A header of macros only is no file of the program.
+        let may = |text: &str| text.contains("NF_TARGET") || text.contains("#include \"");
+        let depends = general.program.files.values().any(|file| user(&file.path) && may(&file.text));
+        let own = targets
+            .iter()
+            .map(|target| depends.then(|| program::parse(&source.on(target), runtime)).transpose())
+            .collect::<Result<Vec<_>, Failure>>()?;
+        let mut all: Vec<&Program> = vec![&general.program];
+        all.extend(own.iter().flatten().map(|loaded| &*loaded.program));
+        program::functions(&all, source, runtime)?;
+        Ok(Programs { general, own })
+    }
+
+    /// What it is for the target of that number.
+    pub fn of(&self, target: usize) -> &Loaded {
+        self.own[target].as_ref().unwrap_or(&self.general)
+    }
+
+    /// Does something to each of them.
+    pub fn each(&mut self, mut work: impl FnMut(&mut Loaded) -> Result<(), Failure>) -> Result<(), Failure> {
+        work(&mut self.general)?;
+        self.own.iter_mut().flatten().try_for_each(work)
+    }
 }
 
 /// A program without a target, and for one: reasons of drops have the same numbers in both, and so have tables.

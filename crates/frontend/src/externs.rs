@@ -32,7 +32,7 @@ impl<'a> FnLower<'_, 'a, '_> {
             let value = match passing {
                 Passing::Value => self.expr(arg),
                 _ => self.memory(arg).map(|place| {
-                    let value = self.read(&place);
+                    let value = self.at(arg.span, |lower| lower.read(&place));
                     targets.push((place, *passing == Passing::Read, arg.span));
                     value
                 }),

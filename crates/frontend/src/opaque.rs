@@ -8,6 +8,8 @@
 //! The conventions are those of `python/nicforge/flow/opaque.py`, which writes the file: the state is a parameter `state`, outputs are functions
 //! `nf_called_NAME`, and the packet (`nf_pkt`) goes nowhere but into them.
 
+mod expr;
+mod shape;
 mod walk;
 
 use std::path::Path;

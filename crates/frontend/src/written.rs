@@ -220,7 +220,11 @@ impl<'p> Checker<'p> {
             op => {
                 for value in op.operands() {
                     if let Some(leaf) = walk.of(value).first() {
-                        self.report(walk, span, walk.body.ty(value), *leaf);
+                        // Of several arguments, the one that it is.
+                        let got = walk.body.def_inst(value).map(|inst| &walk.body.insts[inst]);
+                        let got = got.filter(|inst| matches!(inst.op, Op::Get { .. }));
+                        let at = got.map_or(span, |inst| inst.span);
+                        self.report(walk, at, walk.body.ty(value), *leaf);
                     }
                 }
             }

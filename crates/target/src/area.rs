@@ -136,7 +136,7 @@ fn ports(program: &Program, handlers: &Handlers, id: TableId) -> Vec<bool> {
     }
 }
 
-/// Memories of an array that is changed.
+/// Memories of a table of which a packet is given several entries at once; else 1.
 fn memories(handlers: &Handlers, id: TableId) -> usize {
     match handlers {
         Handlers::Pipe { copies, .. } => copies.get(id.as_u32() as usize).map_or(1, |count| *count as usize),
@@ -256,8 +256,10 @@ impl AreaCosts {
             // Nothing looks up what only the host uses.
             let mut ports = ports(program, handlers, id);
             // An array that is changed has parts, not copies, unless a packet is given several entries at once.
-            if table.kind == TableKind::Array && changed.contains(&id) {
-                ports = vec![true; memories(handlers, id)];
+            match memories(handlers, id) {
+                1 if table.kind == TableKind::Array && changed.contains(&id) => ports.truncate(1),
+                1 => {}
+                copies => ports = vec![true; copies],
             }
             if ports.is_empty() {
                 ports.push(true);

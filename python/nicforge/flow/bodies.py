@@ -7,7 +7,8 @@
 
 `body` is the definition: the interpreter runs it, and `verify` compares a target's body with it. Where a target is planned,
 built, run or simulated, the program is read with its body in place, by the means of C (`#if defined(NF_TARGET_DPDK)`);
-`"host"` is for elements on the host side of any target that has one, and no body of its own.
+`"host"` is for elements on the host side of any target that has one, and no body of its own; where that body is opaque, of
+any whose host side can call C.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def macro(target: str) -> str:
 
 def defines(target: str) -> list[str]:
     """Arguments that read a program with a target's bodies, and no others; none for the definition."""
-    return ["-DNF_TARGET=1", f"-D{macro(target)}=1"] if target else []
+    calls = ["-DNF_TARGET_C=1"] if target == HOST else []
+    return ["-DNF_TARGET=1", f"-D{macro(target)}=1", *calls] if target else []
 
 
 def chosen(element: Element, target: str) -> str:
@@ -45,10 +47,16 @@ def chosen(element: Element, target: str) -> str:
     return target if target in element.bodies else ""
 
 
-def in_order(element: Element) -> list[tuple[str, str]]:
-    """Its bodies, each with the directive before it: of targets, of the host side, and the definition."""
+def in_order(element: Element, opaque) -> list[tuple[str, str]]:
+    """Its bodies, each with the directive before it: of targets, of the host side, and the definition.
+
+    opaque: bodies that are, by element and target. One of the host side is for where C can be called.
+    """
+    words = {name: macro(name) for name in element.bodies}
+    if (element, HOST) in opaque:
+        words[HOST] = "NF_TARGET_C"
     names = [*(name for name in element.bodies if name != HOST), *([HOST] if HOST in element.bodies else [])]
-    found = [(name, f"#{'el' if at else ''}if defined({macro(name)})") for at, name in enumerate(names)]
+    found = [(name, f"#{'el' if at else ''}if defined({words[name]})") for at, name in enumerate(names)]
     return [*found, ("", "#else" if names else "")]
 
 

@@ -11,6 +11,25 @@ from .errors import FlowError
 from .tool import find
 
 
+def _told(words: list[str], tool, path: str) -> int:
+    """Runs a command and prints what it says with Python's lines; its exit status."""
+    if words[1] in ("bound", "build"):
+        done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        print(tool.located(done.stdout, path), end="")
+        print(tool.located(done.stderr, path), end="", file=sys.stderr)
+        return done.returncode
+    # What these say of their progress comes as it is.
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        while True:
+            try:
+                for line in process.stdout:
+                    print(tool.located(line, path), end="", flush=True)
+                return process.wait()
+            except KeyboardInterrupt:
+                # The command got it too, and says what it has so far.
+                continue
+
+
 def _emit(program, source, to: str | None) -> None:
     """Prints a program's C and writes it to a file, with the files of opaque elements beside it."""
     try:
@@ -55,12 +74,8 @@ def main(program, arguments: list[str] | None = None) -> None:
             with tool._folder() as path:
                 given = tool.with_contents(path, rest)
                 words = [find(), options.command, path, *tool.words(options.command, path), *given, *output]
-                if options.command in ("bound", "build"):
-                    done = subprocess.run(words, stderr=subprocess.PIPE, text=True)
-                    print(tool.located(done.stderr, path), end="", file=sys.stderr)
-                    sys.exit(done.returncode)
-                # In the foreground, so that Ctrl-C reaches it and its output comes as it is.
-                sys.exit(subprocess.call(words))
+                # In the foreground, so that Ctrl-C reaches it; a live run's output comes as it is.
+                sys.exit(subprocess.call(words) if options.command == "run" else _told(words, tool, path))
     except FlowError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -239,6 +239,10 @@ class Element:
     def __str__(self) -> str:
         return f"element `{self.name}`"
 
+    def where(self, attribute: str) -> Place:
+        """Where the class is that says something of it."""
+        return next((cls.defined for cls in type(self).__mro__ if attribute in vars(cls) and cls is not Element), self.place)
+
     def lines(self, target: str = "") -> list[tuple[str, Place]]:
         """The lines of the body, or of the one for a target, with where they are written."""
         body = self.bodies[target] if target else self.body

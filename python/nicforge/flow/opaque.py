@@ -32,14 +32,13 @@ it becomes opaque, and commands say so. True does so at once, and so do `include
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING
 
-from .element import Element, structs_of
+from .element import Element
 from .errors import FlowError, Place
 from .external import having
-from .state import arrows
-from .types import Struct, Type, packet
+from .opaque_file import by_address, prototype, values, write
+from .types import Type, packet
 
 if TYPE_CHECKING:
     from .program import Program
@@ -86,6 +85,11 @@ class Opaque:
         return f"{self.function}.c"
 
     @property
+    def text(self) -> str:
+        """What is in it."""
+        return write(self.function, self.element, self.target, self.uses, directives=True).text
+
+    @property
     def note(self) -> str:
         """What commands say."""
         where = f" for {self.target}" if self.target else ""
@@ -119,166 +123,7 @@ def check(element: Element) -> None:
 
 def having_of(element: Element) -> list[str]:
     """Who has what its body calls: files and libraries."""
-    return [having(each, element.defined, f"what {element} calls") for each in element.has]
-
-
-# -- the file of the function ---------------------------------------------------------------------------------------------
-
-
-def write(program: Program, element: Element, target: str, uses: list[Used] = (), directives: bool = False) -> Source:
-    """The C file of an opaque body, with where its lines were written. `directives`: so that compilers say so too."""
-    from .source import Source
-
-    function = name_of(program, element, target)
-    lines: list[str] = []
-    places: list[Place | None] = []
-    bodies: set[int] = set()
-
-    def say(place: Place | None) -> None:
-        line, file = (place.line, place.file) if place else (len(lines) + 2, f"{function}.c")
-        lines.append(f"#line {line} {_quoted(file)}" if directives else "")
-        places.append(place)
-
-    def add(*more: str, place: Place | None = None) -> None:
-        if place is not None or (places and places[-1] is not None):
-            say(place)
-        lines.extend(more)
-        places.extend([place] * len(more))
-
-    for header in element.includes:
-        add(f"#include {_header(element, header)}", place=element.defined)
-    add("#include <nicforge.h>", "extern int dprintf(int, const char *, ...);")
-    outs = [ty for port in element.outputs.values() for ty in port.types]
-    types = [*element.inp.types, *outs, *element.structs, *([element.state.struct] if element.state else [])]
-    for struct in structs_of(types):
-        add(*struct.definition().split("\n"))
-    for external in element.externals:
-        add(external.declaration(), place=external.place)
-    _outputs(element, element.lines(target)[0][1], add)
-    add(*(f"#define {word} {value}" for word, value in element.constants.items()))
-    inside = [ty.declare(name) for name, ty in element.inp.values.items()]
-    inside += [f"{element.state.struct.c} *state"] if element.state else []
-    if element.features:
-        add(f'__attribute__((target("{",".join(element.features)}")))', place=element.defined)
-    add(f"static void {function}_body({', '.join(['struct nf_calls *nf_calls', *inside])})", "{")
-    texts = element.lines(target)
-    given = arrows("\n".join(line for line, _ in texts)).split("\n") if element.state else [line for line, _ in texts]
-    # What follows a directive has its lines one by one; one more directive could fall into a statement.
-    say(texts[0][1])
-    for text, (_, place) in zip(given, texts, strict=True):
-        lines.append(f"    {text}")
-        places.append(place)
-        bodies.add(len(lines))
-    add("}", place=texts[-1][1])
-    _entry(element, function, uses, texts[0][1], add)
-    return Source(lines, places, [element] * len(lines), bodies, {})
-
-
-def _header(element: Element, header: str) -> str:
-    """An include of the body: what is in quotes is beside the Python file."""
-    if not header.startswith('"'):
-        return header if header.startswith("<") else f"<{header}>"
-    path = pathlib.Path(element.defined.file).resolve().parent / header.strip('"')
-    if not path.is_file():
-        raise FlowError(f"{header}, which {element} includes, is not there", element.defined, f"it would be {path}")
-    return f'"{path}"'
-
-
-def _outputs(element: Element, begins: Place, add) -> None:
-    """Functions that note which outputs the body calls, with which values."""
-    members = [f"    {ty.declare(f'{name}_{at}')};" for name, at, ty in _values(element)]
-    add("struct nf_calls {", "    uint32_t made;", *members, "};")
-    packets = sum(1 << bit for bit, port in enumerate(element.outputs.values()) if packet in port.types)
-    at_most_one = element.fires in ("one", "zero-or-one")
-    for bit, (name, port) in enumerate(element.outputs.items()):
-        own = [ty.declare(f"value_{at}") for at, ty in enumerate(port.types)]
-        add(f"static void nf_called_{name}({', '.join(['struct nf_calls *nf_calls', 'int nf_line', *own])})", "{")
-        again = f"error: %s:%d: {element} calls output `{name}` a second time in one run\\n"
-        other = f"error: %s:%d: {element} calls `{name}` and another output in one run, which it promised not to\\n"
-        if not at_most_one and packet in port.types:
-            other = f"error: %s:%d: {element} gives its packet to `{name}` and to another output in one run\\n"
-        others = (1 << len(element.outputs)) - 1 if at_most_one else packets if packet in port.types else 0
-        for mask, text in ((1 << bit, again), (others, other)):
-            if mask:
-                file = _quoted(begins.file)
-                add(f"    if (nf_calls->made & {mask}u) {{", f'        dprintf(2, "{_escaped(text)}", {file}, nf_line);')
-                add("        __builtin_abort();", "    }")
-        add(f"    nf_calls->made |= {1 << bit}u;")
-        for at, ty in enumerate(port.types):
-            if ty is not packet:
-                add(f"    nf_calls->{name}_{at} = value_{at};")
-        add("}", f"#define {name}(...) nf_called_{name}(nf_calls, __LINE__, ##__VA_ARGS__)")
-
-
-def _entry(element: Element, function: str, uses: list[Used], begins: Place, add) -> None:
-    """The function that the program calls."""
-    add(f"extern {_prototype(element, function, uses)};", f"{_prototype(element, function, uses)}", "{")
-    add("    struct nf_calls nf_calls = {0};")
-    words = ["&nf_calls"]
-    for name, ty in element.inp.values.items():
-        if ty is packet:
-            words.append("(nf_pkt)0")
-        else:
-            words.append(f"*{name}" if _by_address(ty) else name)
-    if element.state:
-        add(f"    {element.state.struct.c} nf_state;", "    __builtin_memset(&nf_state, 0, sizeof(nf_state));")
-        words.append("&nf_state")
-    for at, used in enumerate(uses):
-        if used.comes:
-            address = not used.type.count and (used.goes or _by_address(used.type))
-            add("    " + _copy(f"nf_state.{'.'.join(used.path)}", f"{'*' if address else ''}nf_state_{at}", used.type))
-    add(f"    {function}_body({', '.join(words)});")
-    names, every = list(element.outputs), (1 << len(element.outputs)) - 1
-    wrong = {"all": f"nf_calls.made != {every}u", "one": "nf_calls.made == 0"}.get(element.fires or "")
-    if wrong and names:
-        promise = "not each of its outputs" if element.fires == "all" else "none of its outputs"
-        text = _escaped(f"error: {begins}: {element} called {promise} in one run, as it promised\\n")
-        add(f"    if ({wrong}) {{", f'        dprintf(2, "{text}");', "        __builtin_abort();", "    }")
-    for at, used in enumerate(uses):
-        if used.goes:
-            to = f"nf_state_{at}" if used.type.count else f"*nf_state_{at}"
-            add("    " + _copy(to, f"nf_state.{'.'.join(used.path)}", used.type))
-    for name, at, _ in _values(element):
-        add(f"    *nf_{name}_{at} = nf_calls.{name}_{at};")
-    add("    return nf_calls.made;", "}")
-
-
-def _values(element: Element) -> list[tuple[str, int, Type]]:
-    """The values that outputs are called with: of which output, which one."""
-    outputs = element.outputs.items()
-    return [(name, at, ty) for name, port in outputs for at, ty in enumerate(port.types) if ty is not packet]
-
-
-def _by_address(ty: Type) -> bool:
-    return isinstance(ty, Struct) or ty.count > 0 or ty.c in ("nf_mac", "nf_ip6")
-
-
-def _copy(to: str, of: str, ty: Type) -> str:
-    return f"__builtin_memcpy({to}, {of}, sizeof({ty.c}) * {ty.count});" if ty.count else f"{to} = {of};"
-
-
-def _pointer(ty: Type, name: str, changes: bool) -> str:
-    return f"{'' if changes else 'const '}{ty.c} *{name}"
-
-
-def _prototype(element: Element, function: str, uses: list[Used]) -> str:
-    words = []
-    for name, ty in element.inp.values.items():
-        if ty is not packet:
-            words.append(_pointer(ty, name, False) if _by_address(ty) else ty.declare(name))
-    for at, used in enumerate(uses):
-        by_value = not used.goes and not _by_address(used.type)
-        words.append(used.type.declare(f"nf_state_{at}") if by_value else _pointer(used.type, f"nf_state_{at}", used.goes))
-    words += [_pointer(ty, f"nf_{name}_{at}", True) for name, at, ty in _values(element)]
-    return f"uint32_t {function}({', '.join(words) or 'void'})"
-
-
-def _quoted(text: str) -> str:
-    return f'"{_escaped(text)}"'
-
-
-def _escaped(text: str) -> str:
-    return text.replace('"', '\\"')
+    return [having(each, element.where("has"), f"what {element} calls") for each in element.has]
 
 
 # -- the element in the program -------------------------------------------------------------------------------------------
@@ -287,25 +132,25 @@ def _escaped(text: str) -> str:
 def declaration(opaque: Opaque) -> str:
     """The function's declaration in the program."""
     pure = "NF_PURE " if opaque.element.pure else ""
-    return f"{pure}extern {_prototype(opaque.element, opaque.function, opaque.uses)};"
+    return f"{pure}extern {prototype(opaque.element, opaque.function, opaque.uses)};"
 
 
 def wrapper(opaque: Opaque) -> list[tuple[str, Place | None]]:
     """The element's body in the subset: the call of its function, then the outputs it called."""
     element, found = opaque.element, []
     begins = element.lines(opaque.target)[0][1]
-    found += [(f"{ty.declare(f'nf_{name}_{at}')}{_zero(ty)};", None) for name, at, ty in _values(element)]
+    found += [(f"{ty.declare(f'nf_{name}_{at}')}{_zero(ty)};", None) for name, at, ty in values(element)]
     alone = [used for used in opaque.uses if used.goes and not used.comes]
     found += [(f"{used.type.declare(used.left)}{_zero(used.type)};", None) for used in alone]
     words: list[tuple[str, Place | None]] = []
     for name, ty in element.inp.values.items():
         if ty is not packet:
-            words.append((f"&{name}" if _by_address(ty) else name, begins))
+            words.append((f"&{name}" if by_address(ty) else name, begins))
     for used in opaque.uses:
-        by_value = not used.goes and not _by_address(used.type)
+        by_value = not used.goes and not by_address(used.type)
         of = used.left if used in alone else used.c
         words.append((of if by_value or used.type.count else f"&{of}", used.place))
-    words += [(f"&nf_{name}_{at}", begins) for name, at, _ in _values(element)]
+    words += [(f"&nf_{name}_{at}", begins) for name, at, _ in values(element)]
     place = f" /* {begins.file.rsplit('/', 1)[-1]}:{begins.line} */"
     made = "uint32_t nf_made = " if element.outputs and element.fires != "all" else ""
     head = f"{made}{opaque.function}("
@@ -320,7 +165,7 @@ def wrapper(opaque: Opaque) -> list[tuple[str, Place | None]]:
 
 
 def _zero(ty: Type) -> str:
-    return " = {0}" if _by_address(ty) else " = 0"
+    return " = {0}" if by_address(ty) else " = 0"
 
 
 def _hand_on(element: Element) -> list[str]:
@@ -328,8 +173,8 @@ def _hand_on(element: Element) -> list[str]:
     carried = next((name for name, ty in element.inp.values.items() if ty is packet), None)
 
     def call(name: str) -> str:
-        values = enumerate(element.outputs[name].types)
-        return f"{name}({', '.join(carried or '' if ty is packet else f'nf_{name}_{at}' for at, ty in values)});"
+        types = enumerate(element.outputs[name].types)
+        return f"{name}({', '.join(carried or '' if ty is packet else f'nf_{name}_{at}' for at, ty in types)});"
 
     names = list(element.outputs)
     last = [name for name in names if packet in element.outputs[name].types]
@@ -370,7 +215,7 @@ def look(program: Program, element: Element, target: str, reason: str) -> Opaque
             "let elements in front of it look up, and elements behind it write",
         )
     function = name_of(program, element, target)
-    tool = Tool(function, write(program, element, target))
+    tool = Tool(function, write(function, element, target))
     report = tool.opaque(f"{function}_body")
     source = tool.source
     if element.pure and report["statics"]:
@@ -379,7 +224,7 @@ def look(program: Program, element: Element, target: str, reason: str) -> Opaque
             source.place(report["statics"][0]),
             "leave out `pure`",
         )
-    return Opaque(element, target, function, reason, _parts(element, report["uses"], source))
+    return Opaque(element, target, function, reason, _parts(element, report["uses"] if element.state else [], source))
 
 
 def _parts(element: Element, uses: list[dict], source: Source) -> list[Used]:

@@ -272,10 +272,7 @@ class Program:
     def _tool_for(self, source: Source, refused: dict[tuple[Element, str], FlowError]) -> Tool:
         having = [external.has for external in self.externals()]
         having += [has for element, _ in self.opaque for has in opaque.having_of(element)]
-        files = {
-            one.file: opaque.write(self, one.element, one.target, one.uses, directives=True).text
-            for one in self.opaque.values()
-        }
+        files = {one.file: one.text for one in self.opaque.values()}
         notes = [one.note for one in self.opaque.values()]
         return Tool(self.name, source, having, self.contents(), files, notes, refused, bodies.named(self.elements))
 

@@ -171,7 +171,7 @@ class _Writer:
         for join in forks:
             if join.struct is not None:
                 self.add(f"    {join.struct.c} {join.variable};")
-        for target, directive in bodies.in_order(element):
+        for target, directive in bodies.in_order(element, self.program.opaque):
             self.add(*([directive] if directive else []))
             if (element, target) in self.program.opaque:
                 for line, place in opaque.wrapper(self.program.opaque[element, target]):

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::matrix;
 use crate::args::Check;
+use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 use crate::program::Loaded;
 use crate::{out, program};
@@ -17,8 +18,10 @@ pub fn run(args: Check) -> Result<(), Failure> {
     if let Some(function) = &args.opaque {
         return opaque(&args, function, &runtime);
     }
+    let targets = args.target.as_deref().map(matrix::targets).transpose()?.unwrap_or_default();
     if !args.json {
-        let loaded = program::load(&args.source, &runtime)?;
+        let programs = Programs::load(&args.source, &targets, &runtime)?;
+        let loaded = &programs.general;
         out::notes(&loaded.warnings);
         let p = &loaded.program;
         outln!(
@@ -31,9 +34,7 @@ pub fn run(args: Check) -> Result<(), Failure> {
             p.ports,
             plural(p.ports as usize)
         );
-        if let Some(name) = &args.target {
-            matrix::print(&loaded, &args.source, &matrix::targets(name)?, &runtime)?;
-        }
+        matrix::print(&programs, &targets);
         return Ok(());
     }
     let Found { ok, list, fires, queues } = diagnostics(&args, &runtime)?;
@@ -42,12 +43,12 @@ pub fn run(args: Check) -> Result<(), Failure> {
         answer["fires"] = fires.into();
     }
     if queues || ok && args.target.is_some() {
-        let loaded = program::load(&args.source, &runtime)?;
+        let programs = Programs::load(&args.source, &targets, &runtime)?;
         if queues {
-            answer["queues"] = carried(&loaded)?;
+            answer["queues"] = carried(&programs.general)?;
         }
-        if let Some(name) = &args.target {
-            answer["targets"] = matrix::json(&loaded, &args.source, &matrix::targets(name)?, &runtime)?;
+        if args.target.is_some() {
+            answer["targets"] = matrix::json(&programs, &targets);
         }
     }
     outln!("{answer:#}");

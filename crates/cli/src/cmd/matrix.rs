@@ -5,10 +5,8 @@ use nicforge_target::support::{self, Missing};
 use nicforge_target::{self as target, Target};
 use serde_json::{Value, json};
 
-use crate::args::Source;
-use crate::by_target;
-use crate::context::{Failure, Runtime};
-use crate::program::Loaded;
+use crate::by_target::Programs;
+use crate::context::Failure;
 
 /// The targets a name stands for.
 pub fn targets(name: &str) -> Result<Vec<Target>, Failure> {
@@ -33,16 +31,10 @@ fn accelerated(
 }
 
 /// One line per target; what is missing below it, with its place.
-pub fn print(
-    general: &Loaded,
-    source: &Source,
-    targets: &[Target],
-    runtime: &Runtime,
-) -> Result<(), Failure> {
+pub fn print(programs: &Programs, targets: &[Target]) {
     let width = targets.iter().map(|t| t.name.len()).max().unwrap_or(0);
-    for target in targets {
-        let own = by_target::again(general, source, target, runtime)?;
-        let program = &own.as_ref().unwrap_or(general).program;
+    for (number, target) in targets.iter().enumerate() {
+        let program = &programs.of(number).program;
         let missing = support::missing(program, target);
         let verdict = if missing.is_empty() { "yes" } else { "no" };
         outln!("  {:width$}  {verdict}", target.name);
@@ -53,27 +45,19 @@ pub fn print(
             outln!("  {:width$}      {}: lacks {}", "", program.place(item.span), item.what);
         }
     }
-    Ok(())
 }
 
 /// The same for programs.
-pub fn json(
-    general: &Loaded,
-    source: &Source,
-    targets: &[Target],
-    runtime: &Runtime,
-) -> Result<Value, Failure> {
-    let rows = targets.iter().map(|target| {
-        let own = by_target::again(general, source, target, runtime)?;
-        let program = &own.as_ref().unwrap_or(general).program;
+pub fn json(programs: &Programs, targets: &[Target]) -> Value {
+    let rows = targets.iter().enumerate().map(|(number, target)| {
+        let program = &programs.of(number).program;
         let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
         let missing: Vec<Value> = support::missing(program, target).iter().map(item).collect();
         let accelerated: Vec<Value> = accelerated(program, target)
             .into_iter()
             .map(|(name, op, span)| json!({ "accelerator": name, "op": op.name(), "place": program.place(span) }))
             .collect();
-        let runs = missing.is_empty();
-        Ok(json!({ "target": target.name, "runs": runs, "missing": missing, "accelerated": accelerated }))
+        json!({ "target": target.name, "runs": missing.is_empty(), "missing": missing, "accelerated": accelerated })
     });
-    rows.collect::<Result<Vec<Value>, Failure>>().map(Value::Array)
+    Value::Array(rows.collect())
 }

@@ -16,24 +16,23 @@ use super::guaranteed::{self, Choice, STAGE_TIME};
 use super::rates::Guaranteed;
 use super::{fpga, matrix, rates, tune};
 use crate::args::{self, Inputs, Planned, Planning};
+use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
-use crate::{by_target, events, interrupt, out};
+use crate::{events, interrupt, out};
 
 /// Searches and prints.
 pub fn run(args: args::Plan) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
     let targets = matrix::targets(&args.target)?;
     let all = targets.len() > 1;
-    let first = if all { args.source.clone() } else { args.source.on(&targets[0]) };
-    let mut general = program::load(&first, &runtime)?;
-    profile(&mut general, &args.planning, &args.inputs)?;
-    out::notes(&general.warnings);
+    let mut programs = Programs::load(&args.source, &targets, &runtime)?;
+    drop(runtime);
+    programs.each(|loaded| profile(loaded, &args.planning, &args.inputs))?;
+    out::notes(&programs.general.warnings);
     let mut answers = Vec::new();
-    for target in &targets {
-        let mut own = if all { by_target::again(&general, &args.source, target, &runtime)? } else { None };
-        own.iter_mut().try_for_each(|own| profile(own, &args.planning, &args.inputs))?;
-        let loaded = own.as_ref().unwrap_or(&general);
+    for (number, target) in targets.iter().enumerate() {
+        let loaded = programs.of(number);
         match one(&args, loaded, target) {
             Ok((mut plan, choice)) => {
                 let guarantee = match choice {

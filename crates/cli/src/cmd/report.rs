@@ -13,9 +13,9 @@ use nicforge_target::Target;
 use super::rates::{self, Guaranteed};
 use super::{matrix, plan, sim};
 use crate::args::{self, Report};
-use crate::by_target;
+use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
-use crate::program::{self, Loaded};
+use crate::program::Loaded;
 use crate::{interrupt, out};
 
 const PAGE: &str = include_str!("report.html");
@@ -37,18 +37,17 @@ struct Row {
 /// Plans for every target and writes the page.
 pub fn run(args: Report) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    let mut loaded = program::load(&args.source, &runtime)?;
-    plan::profile(&mut loaded, &args.planning, &args.inputs)?;
+    let targets: Vec<Vec<Target>> =
+        args.target.iter().map(|name| matrix::targets(name)).collect::<Result<_, _>>()?;
+    let targets = targets.concat();
+    let mut programs = Programs::load(&args.source, &targets, &runtime)?;
+    drop(runtime);
+    programs.each(|loaded| plan::profile(loaded, &args.planning, &args.inputs))?;
+    let loaded = &programs.general;
     out::notes(&loaded.warnings);
     interrupt::stop_in_order();
-    let mut rows = Vec::new();
-    for name in &args.target {
-        for target in matrix::targets(name)? {
-            let mut own = by_target::again(&loaded, &args.source, &target, &runtime)?;
-            own.iter_mut().try_for_each(|own| plan::profile(own, &args.planning, &args.inputs))?;
-            rows.push(row(&args, own.as_ref().unwrap_or(&loaded), target));
-        }
-    }
+    let rows = targets.into_iter().enumerate();
+    let rows: Vec<Row> = rows.map(|(number, target)| row(&args, programs.of(number), target)).collect();
     let page = page(&loaded.program, &rows);
     let path = args.output.clone().unwrap_or_else(|| format!("{}.html", loaded.program.name).into());
     std::fs::write(&path, page).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;

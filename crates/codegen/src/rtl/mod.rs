@@ -259,6 +259,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     library.extend(tables.iter().enumerate().map(|(table, form)| match form.kind {
         TableKind::Array if at_once(table) => "nf_pipe_entries.sv",
         TableKind::Array => "nf_pipe_array.sv",
+        TableKind::Hash if at_once(table) => "nf_pipe_hash_entries.sv",
         TableKind::Lpm => "nf_pipe_lpm.sv",
         TableKind::Ternary => "nf_pipe_ternary.sv",
         _ => "nf_pipe_hash.sv",
@@ -281,7 +282,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.patches.count > 0 {
         library.push("nf_patch.sv");
     }
-    if tables.iter().any(TableForm::pipe_hashes) {
+    if library.contains(&"nf_pipe_hash.sv") {
         library.push("nf_pipe_hash_port.sv");
     }
     let form = Form::Pipe {

@@ -145,10 +145,11 @@ impl TableForm {
 }
 
 impl TableForm {
-    /// The library module that keeps it in a pipe in which it has so many lookup ports, which may `shared` be given the same number of an array.
+    /// The library module that keeps it in a pipe in which it has so many lookup ports, which may `shared` be given the same key.
     pub fn pipe_module(&self, ports: usize, shared: bool) -> &'static str {
         match self.kind {
             TableKind::Array if shared => "nf_pipe_entries",
+            TableKind::Hash if shared => "nf_pipe_hash_entries",
             TableKind::Array if ports > 1 => "nf_pipe_parts",
             TableKind::Array => "nf_pipe_array",
             TableKind::Lpm => "nf_pipe_lpm",
@@ -227,6 +228,14 @@ impl TableForm {
         if self.capacity > 8 { bits_below(self.capacity) - 2 } else { 1 }
     }
 
+    /// How likely two packets meet in that module that are given so many entries each, if keys are random: in an entry, or in a row of either side.
+    pub fn meeting_chance(&self, entries: usize) -> f64 {
+        let pairs = (entries * entries) as f64;
+        let rows = f64::from(1u32 << self.row_bits());
+        let each = if self.pipe_hashes() { 2.0 / rows } else { 1.0 / f64::from(self.capacity.max(1)) };
+        (pairs * each).min(1.0)
+    }
+
     /// Bits of memory of that module, for each lookup port.
     pub fn pipe_memory_bits(&self) -> u64 {
         if self.pipe_hashes() {
@@ -258,7 +267,10 @@ impl TableForm {
             let starts: Vec<String> = from.iter().rev().map(|start| format!("32'd{start}")).collect();
             let _ = write!(out, ", .PARTS({}), .FROM({{{}}})", from.len(), starts.join(", "));
         }
-        if self.pipe_hashes() {
+        if self.pipe_hashes() && changing.is_some() {
+            let bits = 2 * self.key_bits * self.row_bits();
+            let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
+        } else if self.pipe_hashes() {
             let bits = 2 * self.key_bits * self.row_bits();
             let lru = u32::from(self.kind == TableKind::Lru);
             if self.bytes.is_some() {

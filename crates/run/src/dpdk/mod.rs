@@ -68,6 +68,7 @@ impl DpdkError {
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {
+            DpdkError::Failed { status, .. } if !suspects(status).is_empty() => Fault::User,
             DpdkError::NoDpdk { .. }
             | DpdkError::NoSysroot { .. }
             | DpdkError::NoEmulator { .. }

@@ -33,6 +33,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_table_ternary.sv",
     "nf_pipe_array.sv",
     "nf_pipe_entries.sv",
+    "nf_pipe_hash_entries.sv",
     "nf_pipe_hash.sv",
     "nf_pipe_hash_port.sv",
     "nf_pipe_lpm.sv",

@@ -236,8 +236,6 @@ pub struct Dag<'a, 'b> {
     pub again: Option<usize>,
     /// Those of them that give all entries at once: what was changed under the keys before is put in beside the table.
     pub at_once: BTreeSet<usize>,
-    /// One that cannot, and why.
-    pub not_at_once: Option<(usize, NoPipe)>,
 }
 
 /// A way out of a loop, or to its next trip, and what there is then.
@@ -317,7 +315,6 @@ impl<'a, 'b> Dag<'a, 'b> {
             in_turn: BTreeSet::new(),
             again: None,
             at_once: BTreeSet::new(),
-            not_at_once: None,
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct Gate {
 pub struct Lock {
     pub table: usize,
     pub apart: u32,
+    /// And so many before they are shown.
+    pub unforwarded: u32,
     /// Keys by port, and the stage in which they are given.
     pub keys: Vec<String>,
     /// Ports of an array may be given the same number.
@@ -78,8 +80,8 @@ pub fn gate(
         gate.stage = gate.stage.max(given + form.stages_of_lock());
         let keys = own.iter().map(|port| port.key.clone()).collect();
         let waits = names.fresh("waits");
-        let shared = commit.at_once;
-        gate.locks.push(Lock { table: commit.table, apart: 0, keys, shared, stage: 0, waits });
+        let (shared, unforwarded) = (commit.at_once, commit.unforwarded);
+        gate.locks.push(Lock { table: commit.table, apart: 0, unforwarded, keys, shared, stage: 0, waits });
     }
     (!gate.locks.is_empty()).then_some(gate)
 }
@@ -117,7 +119,7 @@ impl Gate {
                 out,
                 "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      \
                  .hold(hold),\n      .sent(sent),\n      .waits({waits})\n  );",
-                form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
+                form.lock_parameters(lock.keys.len(), lock.apart + lock.unforwarded, lock.shared),
                 form.signals,
                 keys.join(", "),
                 waits = lock.waits,

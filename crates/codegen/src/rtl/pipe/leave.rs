@@ -8,6 +8,7 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
+use super::at_once::UNFORWARDED;
 use super::dag::patches::Patches;
 use super::dag::{Change, Dag, Exit, Given};
 use super::exclusive::select;
@@ -36,6 +37,8 @@ pub struct Commit {
     pub pace: u32,
     /// Each port may be given every key, and all are changed at once.
     pub at_once: bool,
+    /// Cycles in front of an entry in which nobody may change what it is read from.
+    pub unforwarded: u32,
 }
 
 impl Commit {
@@ -54,7 +57,9 @@ impl Commit {
     /// Memories of the table's size.
     pub fn copies(&self) -> u32 {
         let changing = self.changing().iter().filter(|changing| **changing).count();
-        if self.at_once { (changing * self.ends.len()) as u32 } else { 1 }
+        // Where keys are hashed a port that changes entries reads its own memory once more.
+        let reading = self.ends.len() + usize::from(self.unforwarded > 0);
+        if self.at_once { (changing * reading) as u32 } else { 1 }
     }
 
     /// The stage in which a port's entry is changed.
@@ -69,7 +74,7 @@ impl Commit {
 
     /// Cycles in which no other packet may ask for what this one does.
     pub fn cycles(&self) -> u32 {
-        (self.last - self.first + 1).max(self.pace * self.ends.len() as u32)
+        (self.last - self.first + 1 + self.unforwarded).max(self.pace * self.ends.len() as u32)
     }
 
     /// What decides about the change of a port's entry.
@@ -152,6 +157,10 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             last: 0,
             pace: 0,
             at_once: dag.at_once.contains(&table),
+            unforwarded: match dag.at_once.contains(&table) && dag.tables[table].pipe_hashes() {
+                true => UNFORWARDED,
+                false => 0,
+            },
         });
     }
     list

@@ -22,9 +22,10 @@ mod tournament;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nicforge_ir::{Direction, Handler, Program, TableKind};
+use nicforge_ir::{Direction, Handler, Program, TableId, TableKind};
 
 use self::dag::{Dag, NoPipe, Walk};
+use self::leave::Commit;
 use self::schedule::{Pipe, schedule};
 use super::expr::Lower;
 use super::limits;
@@ -49,33 +50,67 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
         return turns;
     }
     // All of them at once, where there is memory for that, if packets follow sooner then.
-    let array = |table: &usize| tables[*table].kind == TableKind::Array;
-    let mut at_once: BTreeSet<usize> = in_turn.iter().copied().filter(array).collect();
+    let can = |table: &usize| tables[*table].kind == TableKind::Array || tables[*table].bytes.is_none();
+    let mut at_once: BTreeSet<usize> = in_turn.iter().copied().filter(can).collect();
     let mut refused: BTreeMap<usize, NoPipe> = BTreeMap::new();
     while !at_once.is_empty() {
         let mut dag = Dag::new(program, bits, &tables);
         dag.in_turn.clone_from(&in_turn);
         dag.at_once.clone_from(&at_once);
-        let made = attempt(&mut dag, names.clone());
-        let (table, why) = match (made, &dag.not_at_once) {
-            (_, Some(found)) => found.clone(),
-            (Err(_), None) => break,
-            (Ok(made), None) => match limits::copies(program, &tables, &made.commits) {
-                Some(found) => found,
-                None => {
-                    let cycles = |pipe: &Pipe| (pipe.interval, pipe.meeting);
-                    let sooner = turns.as_ref().map_or(true, |turns| cycles(&made) < cycles(turns));
-                    if sooner {
-                        return Ok(Pipe { in_turn: refused.into_values().collect(), ..made });
-                    }
-                    break;
-                }
-            },
+        let Ok(made) = attempt(&mut dag, names.clone()) else { break };
+        let slower = || {
+            let turns = turns.as_ref().ok()?;
+            (expected(&made, &tables) >= expected(turns, &tables))
+                .then(|| no_sooner(&made, turns, program, &tables))
         };
-        at_once.remove(&table);
-        refused.insert(table, why);
+        let refusal =
+            limits::copies(program, &tables, &made.commits).or_else(|| not_told_apart(&made, program));
+        match refusal.or_else(slower) {
+            None => return Ok(Pipe { in_turn: refused.into_values().collect(), ..made }),
+            Some((table, why)) => {
+                at_once.remove(&table);
+                refused.insert(table, why);
+            }
+        }
     }
     turns.map(|turns| Pipe { in_turn: refused.into_values().collect(), ..turns })
+}
+
+/// Cycles from a packet to the next if keys are random.
+fn expected(pipe: &Pipe, tables: &[TableForm]) -> f64 {
+    let at_once = pipe.commits.iter().filter(|commit| commit.at_once);
+    let chance: f64 = at_once.map(|commit| tables[commit.table].meeting_chance(commit.ends.len())).sum();
+    let more = f64::from(pipe.meeting.saturating_sub(pipe.interval));
+    // One that follows `d` cycles behind another one waits for the rest.
+    let waits = (1..pipe.meeting).map(|behind| chance * f64::from(pipe.meeting - behind)).sum::<f64>();
+    f64::from(pipe.interval) + more.min(waits)
+}
+
+/// A table, by number, that forwards nothing, though no gate tells packets of other entries apart.
+fn not_told_apart(made: &Pipe, program: &Program) -> Option<(usize, NoPipe)> {
+    let apart = |table| made.gate.as_ref().is_some_and(|gate| gate.apart(table) > 0);
+    let found = made.commits.iter().find(|commit| commit.unforwarded > 0 && !apart(commit.table))?;
+    let table = &program.tables[TableId::from_u32(found.table as u32)];
+    let reason =
+        format!("packets of other entries of table `{}` cannot be told apart before it is asked", table.name);
+    Some((found.table, NoPipe { reason, span: table.span }))
+}
+
+/// The table in which packets meet most often, of which they follow no sooner if given all entries at once.
+fn no_sooner(made: &Pipe, turns: &Pipe, program: &Program, tables: &[TableForm]) -> (usize, NoPipe) {
+    let chance = |commit: &Commit| tables[commit.table].meeting_chance(commit.ends.len());
+    let at_once = made.commits.iter().filter(|commit| commit.at_once);
+    let most = at_once.max_by(|a, b| chance(a).total_cmp(&chance(b))).expect("a table is given at once");
+    let table = &program.tables[TableId::from_u32(most.table as u32)];
+    let reason = format!(
+        "{} entries of table `{}` at once would take {:.2} cycles a packet of random keys ({} where they meet), in turn {}",
+        most.ends.len(),
+        table.name,
+        expected(made, tables),
+        made.meeting,
+        turns.interval
+    );
+    (most.table, NoPipe { reason, span: table.span })
 }
 
 fn attempt(dag: &mut Dag, mut names: Names) -> Result<Pipe, NoPipe> {

@@ -295,7 +295,13 @@ fn changed(
         let Some(ready) = ready else { break };
         fixed(dag, arrivals, &mut ports[open.remove(ready)]);
     }
-    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(first);
+    let places = commits
+        .iter()
+        .filter(|commit| tables.contains(&commit.table) && commit.unforwarded > 0)
+        .map(|commit| at_once::places(commit.ends.len()))
+        .max();
+    let least = first + places.unwrap_or(0);
+    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(least);
     for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
         (commit.first, commit.last) = (first, last);
     }

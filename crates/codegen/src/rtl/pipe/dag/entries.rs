@@ -1,6 +1,7 @@
 //! Entries of tables on a way: asked for once, changed in place, written at the end.
 
 use super::super::super::limits::{MOST_COMPARED, MOST_ROWS};
+use super::super::exclusive::exclude;
 use super::range::meet;
 use super::*;
 
@@ -124,7 +125,10 @@ impl<'a> Walk<'a, '_, '_> {
         let at = table.as_u32() as usize;
         let room = mark(&under(&self.dag.tables[at].signals, "room", key));
         let hashed = self.dag.in_turn.contains(&at) && self.dag.tables[at].pipe_hashes();
-        let before = self.dag.access[at].refused.clone();
+        // What was refused on other ways does not count, and may not be known yet.
+        let here = [self.given(way)];
+        let together = |other: &&String| !exclude(&[self.given(&Some(other.to_string()))], &here);
+        let before: Vec<String> = self.dag.access[at].refused.iter().filter(together).cloned().collect();
         let room = match hashed && !before.is_empty() {
             true => {
                 let before = self.wire("refused", 1, gate("|", &before), timing::tree(before.len() as u32));
