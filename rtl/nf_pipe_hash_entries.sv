@@ -3,17 +3,17 @@
 // nf_pipe_hash_entries: exact match for pipelines: lookups of PORTS keys and changes of all of these entries every cycle.
 //
 // Keys enter together with `k_valid`, and five cycles later `c_hit`, `c_value` and `c_room` are what the table holds then, port by port.
-// APART cycles later (at least PORTS + 2) each port's entry may be written (its bit of `w_write`, with its own `w_value`) or deleted (`w_delete`). Ports
-// may be given the same key, whose entry then at most one of them changes. Nothing is forwarded: until an entry is changed no lookup may read
-// its rows, so one of a key with a row in common comes out more than APART + 4 cycles later, which nf_pipe_lock sees to.
+// APART cycles later (at least PORTS) each port's entry may be written (its bit of `w_write`, with its own `w_value`) or deleted (`w_delete`). Ports
+// may be given the same key, whose entry then at most one of them changes. Lookups on their way take over what is changed under their key (forwarding);
+// none of a key with a row in common may come out in between, which nf_pipe_lock sees to.
 //
 // Two sides of four ways, as in nf_pipe_hash, without a stash. A memory takes one change a cycle, so each port that changes entries
 // (WRITTEN) has one of its own, with a copy for each port that reads. An entry is the exclusive or of what all of them hold (LaForest et al.,
 // 2012), and an empty place is zero. Each writer has one copy more, by which it finds what its own memory holds at the place that it is going to change.
 //
-// A new entry's place is found behind the lookup: one port after the other takes a place that none before it takes, a cycle each. `c_room` is low where the key is not
-// there and CAPACITY leaves no room, or the key's two rows might not have a place for it beside those for the ports earlier; entries that
-// others on their way may yet add are counted as if they had been.
+// A new entry's place is found beside the lookup, whether or not it is needed: one port after the other takes one that none before it takes, nor
+// others on their way, a cycle each. `c_room` is low where the key is not there and CAPACITY leaves no room, or the key's two rows have
+// no place beside those of the ports before; entries that others on their way may yet add are counted as if they had been.
 //
 // h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
 // Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are empty.
@@ -25,7 +25,7 @@ module nf_pipe_hash_entries #(
     parameter integer CAPACITY = 16,
     parameter integer PORTS = 2,
     parameter [PORTS-1:0] WRITTEN = {PORTS{1'b1}},
-    parameter integer APART = PORTS + 2,
+    parameter integer APART = PORTS,
     parameter integer R = CAPACITY > 8 ? $clog2(CAPACITY) - 2 : 1,  // bits of a row's number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
 ) (
@@ -71,12 +71,19 @@ module nf_pipe_hash_entries #(
     integer i;
     for (i = 0; i < R; i = i + 1) row_of[i] = ^(of & (side ? H3[(R+i)*KEY+:KEY] : H3[i*KEY+:KEY]));
   endfunction
+  // At least one, two, three, all of four.
+  function [3:0] at_least(input [3:0] of);
+    at_least[0] = |of;
+    at_least[1] = (of[0] && of[1]) || (of[2] && of[3]) || ((of[0] || of[1]) && (of[2] || of[3]));
+    at_least[2] = (of[0] && of[1] && (of[2] || of[3])) || ((of[0] || of[1]) && of[2] && of[3]);
+    at_least[3] = &of;
+  endfunction
   // The first free way of the emptier row, on the left when equal.
   function [2:0] free_way(input [7:0] used);
     logic [3:0] row;
     logic side;
     begin
-      side = 3'(used[0]) + 3'(used[1]) + 3'(used[2]) + 3'(used[3]) > 3'(used[4]) + 3'(used[5]) + 3'(used[6]) + 3'(used[7]);
+      side = (at_least(used[3:0]) & ~at_least(used[7:4])) != '0;
       row = side ? used[7:4] : used[3:0];
       free_way = {side, !row[0] ? 2'd0 : !row[1] ? 2'd1 : !row[2] ? 2'd2 : 2'd3};
     end
@@ -86,6 +93,14 @@ module nf_pipe_hash_entries #(
     begin
       ones = '0;
       for (i = 0; i < PORTS; i = i + 1) ones = ones + MANY'(of[i]);
+    end
+  endfunction
+
+  function [3:0] zeros(input [7:0] of);
+    integer i;
+    begin
+      zeros = '0;
+      for (i = 0; i < 8; i = i + 1) zeros = zeros + 4'(!of[i]);
     end
   endfunction
 
@@ -108,14 +123,19 @@ module nf_pipe_hash_entries #(
   wire [PORTS-1:0] change, hit_w, inserts, removes;
   wire [PORTS*PLACE-1:0] place_w;
   wire [PORTS*ENTRY-1:0] part;
+  wire [PORTS*KEY-1:0] keys_w;
+  wire [PORTS*(VALUE+1)-1:0] fresh;  // {it is there, value}
+  // Places of those that may have been changed since rows were read that are in stage 3.
+  wire [4*PORTS-1:0] kept_valid;
+  wire [4*PORTS*PLACE-1:0] kept_places;
   logic v1, v2, v3, v4, v5;  // a packet's lookup, not the host's
   always_ff @(posedge clk) {v1, v2, v3, v4, v5} <= rst ? 5'd0 : {k_valid, v1, v2, v3, v4};
   logic any4, any3, any2, any1;
   always_ff @(posedge clk) {any1, any2, any3, any4} <= rst ? 4'd0 : {k_valid || ask, any1, any2, any3};
 
   // ---- lookups ---------------------------------------------------------------------------------------------
-  wire [PORTS*8-1:0] used5;
-  wire [PORTS*R-1:0] rows_a, rows_b;
+  wire [PORTS*8-1:0] used_begin;
+  wire [PORTS*R-1:0] begin_a, begin_b, rows_a, rows_b;
   wire [PORTS*3-1:0] ways5;
   wire [PORTS*KEY-1:0] keys5;
   logic [COUNT-1:0] available;  // places that CAPACITY leaves, less those that lookups on their way may take
@@ -154,11 +174,29 @@ module nf_pipe_hash_entries #(
       if (p == 0) begin : g_first
         assign row_q = row3;
       end
-      logic [7:0] same4, used4, used;
+      logic [7:0] same4, used4, kept, kept4;
       logic [8*VALUE-1:0] values4;
       logic [VALUE-1:0] found;
       logic [2:0] way, way5;
-      integer i, j, f;
+      // What was changed under the key since its rows were read, by stage: {that, it is there, way, value}.
+      localparam integer LATER = 5 + VALUE;
+      logic [LATER-1:0] later1, later2, later3, later4, now1, now2, now3, now4;
+      assign later1 = '0;
+      integer i, j, c, t;
+      always_comb begin
+        {now1, now2, now3, now4} = {later1, later2, later3, later4};
+        for (c = 0; c < PORTS; c = c + 1)
+          if (change[c]) begin
+            if (keys_w[KEY*c+:KEY] == key1) now1 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key2) now2 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key3) now3 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+            if (keys_w[KEY*c+:KEY] == key4) now4 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
+          end
+        // Places that those on their way took when the rows were read, needed or not.
+        kept = '0;
+        for (t = 0; t < 4 * PORTS; t = t + 1)
+          if (kept_valid[t] && kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b3 : a3)) kept[kept_places[PLACE*t+R+:3]] = 1'b1;
+      end
       always_comb begin
         found = '0;
         way   = '0;
@@ -172,6 +210,8 @@ module nf_pipe_hash_entries #(
         {key2, a2, b2} <= {key1, a1, b1};
         {key3, a3, b3} <= {key2, a2, b2};
         {key4, a4, b4} <= {key3, a3, b3};
+        {later2, later3, later4} <= {now1, now2, now3};
+        kept4 <= kept;
         row3 <= whole;
         for (j = 0; j < 8; j = j + 1) begin
           used4[j] <= row3[ENTRY*j+ENTRY-1];
@@ -179,105 +219,122 @@ module nf_pipe_hash_entries #(
           values4[VALUE*j+:VALUE] <= row3[ENTRY*j+:VALUE];
         end
         if (any4) begin
-          {key5, a5, b5, used, way5} <= {key4, a4, b4, used4, way};
-          c_hit[p] <= same4 != '0;
-          c_value[VALUE*p+:VALUE] <= found;
+          {key5, a5, b5} <= {key4, a4, b4};
+          way5 <= now4[LATER-1] ? now4[VALUE+:3] : way;
+          c_hit[p] <= now4[LATER-1] ? now4[LATER-2] : same4 != '0;
+          c_value[VALUE*p+:VALUE] <= now4[LATER-1] ? now4[VALUE-1:0] : found;
         end
         if (rst) c_hit[p] <= 1'b0;
       end
-      assign used5[8*p+:8] = used;
+      assign used_begin[8*p+:8] = used4 | kept4;
+      assign {begin_a[R*p+:R], begin_b[R*p+:R]} = {a4, b4};
       assign ways5[3*p+:3] = way5;
       assign {rows_a[R*p+:R], rows_b[R*p+:R], keys5[KEY*p+:KEY]} = {a5, b5, key5};
 
       // ---- room beside the new entries of the ports before --------------------------------------------------
       logic [MANY-1:0] earlier;
-      logic [3:0] free;
-      always_comb begin
-        earlier = ones(~c_hit & WRITTEN & PORTS'((1 << p) - 1));
-        free   = '0;
-        for (f = 0; f < 8; f = f + 1) free = free + 4'(!used4[f]);
-      end
-      logic [3:0] free5;
-      always_ff @(posedge clk) if (any4) free5 <= free;
-      assign c_room[p] = c_hit[p] || (available > COUNT'(earlier) && !available[COUNT-1] && free5 > 4'(earlier));
+      logic free5;
+      always_comb earlier = ones(~c_hit & WRITTEN & PORTS'((1 << p) - 1));
+      always_ff @(posedge clk) if (any4) free5 <= zeros(used4 | kept4) > 4'(ones(WRITTEN & PORTS'((1 << p) - 1)));
+      assign c_room[p] = c_hit[p] || (available > COUNT'(earlier) && !available[COUNT-1] && free5);
     end
   endgenerate
 
-  // ---- what was shown before, and places: in step s port s takes one, and those behind it keep from that --------------------
-  localparam integer SHOWN = PORTS * (1 + 2 * R + KEY + VALUE);
-  logic [APART*SHOWN-1:0] past;
-  logic [(APART+1)*SHOWN-1:0] shown;  // the lowest: in this cycle
-  assign shown = {past, c_hit, rows_a, rows_b, keys5, c_value};
-  always_ff @(posedge clk) past <= shown[APART*SHOWN-1:0];
-  logic [APART-1:0] v_past;
-  always_ff @(posedge clk) v_past <= rst ? '0 : APART'({v_past, v5});
-
+  // ---- what was shown before -----------------------------------------------------------------------------------
+  localparam integer SHOWN = PORTS * (4 + 2 * R + KEY + VALUE);
   localparam integer ROWS_B = PORTS * (KEY + VALUE);
   localparam integer ROWS_A = ROWS_B + PORTS * R;
-  localparam integer HITS = ROWS_A + PORTS * R;
+  localparam integer WAYS = ROWS_A + PORTS * R;
+  localparam integer HITS = WAYS + PORTS * 3;
+  logic [APART*SHOWN-1:0] past;
+  logic [(APART+1)*SHOWN-1:0] shown;  // the lowest: in this cycle
+  assign shown = {past, c_hit, ways5, rows_a, rows_b, keys5, c_value};
+  always_ff @(posedge clk) past <= shown[APART*SHOWN-1:0];
+  logic [APART+1:0] v_past;
+  always_ff @(posedge clk) v_past <= rst ? '0 : (APART + 2)'({v_past, v5});
+
+  // ---- places: in step s, the first beside stage 4, port s takes one, and those behind it keep from that -----------
   logic [PORTS*PORTS*8-1:0] used_past;
-  logic [PORTS*PORTS*3-1:0] ways_past;
-  wire [(PORTS+1)*PORTS*8-1:0] used_all = {used_past, used5};
-  wire [(PORTS+1)*PORTS*3-1:0] ways_all = {ways_past, ways5};
+  logic [PORTS*PORTS*3-1:0] taken_past;
+  wire [(PORTS+1)*PORTS*8-1:0] used_all = {used_past, used_begin};
+  wire [(PORTS+1)*PORTS*3-1:0] taken_all = {taken_past, {PORTS * 3{1'b0}}};
   genvar s;
   generate
     for (s = 0; s < PORTS; s = s + 1) begin : g_step
-      wire [PORTS-1:0] hits = shown[SHOWN*s+HITS+:PORTS];
-      wire [PORTS*R-1:0] a = shown[SHOWN*s+ROWS_A+:PORTS*R];
-      wire [PORTS*R-1:0] b = shown[SHOWN*s+ROWS_B+:PORTS*R];
+      wire [PORTS*R-1:0] a, b;
+      if (s == 0) begin : g_begin
+        assign {a, b} = {begin_a, begin_b};
+      end else begin : g_behind
+        assign {a, b} = {shown[SHOWN*(s-1)+ROWS_A+:PORTS*R], shown[SHOWN*(s-1)+ROWS_B+:PORTS*R]};
+      end
       wire [2:0] taken = free_way(used_all[8*(PORTS*s+s)+:8]);
       for (p = 0; p < PORTS; p = p + 1) begin : g_port
         wire same = taken[2] ? b[R*s+:R] == b[R*p+:R] : a[R*s+:R] == a[R*p+:R];
-        wire takes = WRITTEN[s] && p > s && !hits[s] && same;
         always_ff @(posedge clk) begin
-          used_past[8*(PORTS*s+p)+:8] <= used_all[8*(PORTS*s+p)+:8] | (takes ? 8'd1 << taken : 8'd0);
-          ways_past[3*(PORTS*s+p)+:3] <= p == s && !hits[s] ? taken : ways_all[3*(PORTS*s+p)+:3];
+          used_past[8*(PORTS*s+p)+:8] <= used_all[8*(PORTS*s+p)+:8] | (WRITTEN[s] && p > s && same ? 8'd1 << taken : 8'd0);
+          taken_past[3*(PORTS*s+p)+:3] <= p == s ? taken : taken_all[3*(PORTS*s+p)+:3];
         end
       end
     end
   endgenerate
 
   // ---- what each writer's own memory holds at its place, and the change ---------------------------------------
-  localparam integer READ = PORTS + 1;  // cycles from what is shown
+  localparam integer LAST = PORTS - 1;  // cycles from what is shown to its last port's place
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_change
       if (WRITTEN[p]) begin : g_writer
-        wire [2:0] way = ways_all[3*(PORTS*PORTS+p)+:3];
-        wire [PLACE-1:0] place = {way, shown[SHOWN*PORTS+(way[2]?ROWS_B : ROWS_A)+R*p+:R]};
+        wire hit = shown[SHOWN*LAST+HITS+p];
+        wire [2:0] way = hit ? shown[SHOWN*LAST+WAYS+3*p+:3] : taken_all[3*(PORTS*PORTS+p)+:3];
+        wire [PLACE-1:0] place = {way, shown[SHOWN*LAST+(way[2]?ROWS_B : ROWS_A)+R*p+:R]};
+        // The place, until nobody reads rows from before the change.
+        localparam integer AGES = APART + 2 - LAST;
+        logic [AGES*PLACE-1:0] places_past;
+        wire [(AGES+1)*PLACE-1:0] places = {places_past, place};
+        always_ff @(posedge clk) places_past <= places[AGES*PLACE-1:0];
+        assign place_w[PLACE*p+:PLACE] = places[PLACE*(APART-LAST)+:PLACE];
+        logic [1:0] hits_past;
+        always_ff @(posedge clk) hits_past <= {hits_past[0], hit_w[p]};
+        wire [3:0] hits = {hits_past, hit_w[p], shown[SHOWN*(APART-1)+HITS+p]};
+        for (s = 0; s < 4; s = s + 1) begin : g_kept
+          assign kept_places[PLACE*(PORTS*s+p)+:PLACE] = places[PLACE*(APART-1-LAST+s)+:PLACE];
+          assign kept_valid[PORTS*s+p] = v_past[APART-2+s] && !hits[s];
+        end
+        // What is there but for what the port's own memory holds; an empty place is zero.
         logic [ENTRY-1:0] mem[0:(8<<R)-1];
-        logic [ENTRY-1:0] q, rest;
-        wire hit = shown[SHOWN*READ+HITS+p];
-        wire [KEY-1:0] key = shown[SHOWN*READ+PORTS*VALUE+KEY*p+:KEY];
-        wire [VALUE-1:0] value = shown[SHOWN*READ+VALUE*p+:VALUE];
+        logic [ENTRY-1:0] q;
+        wire [ENTRY-1:0] rest, rest_w;
         always_ff @(posedge clk) begin
           if (state == CLEAR || change[p]) mem[state==CLEAR?sweep : place_w[PLACE*p+:PLACE]] <= state == CLEAR ? '0 : part[ENTRY*p+:ENTRY];
           q <= mem[place];
-          // What is there but for that: an empty place is zero.
-          rest <= ({ENTRY{hit}} & {1'b1, key, value}) ^ q;
         end
-        // The place is known two cycles before what is there.
-        logic [(APART-PORTS)*PLACE-1:0] places;
-        always_ff @(posedge clk) places <= ((APART - PORTS) * PLACE)'({places, place});
-        assign place_w[PLACE*p+:PLACE] = places[(APART-PORTS)*PLACE-1-:PLACE];
-        wire [ENTRY-1:0] rest_w;
-        if (APART == READ + 1) begin : g_now
+        assign rest = ({ENTRY{shown[SHOWN*PORTS+HITS+p]}} & {
+            1'b1, shown[SHOWN*PORTS+PORTS*VALUE+KEY*p+:KEY], shown[SHOWN*PORTS+VALUE*p+:VALUE]}) ^ q;
+        if (APART == PORTS) begin : g_now
           assign rest_w = rest;
         end else begin : g_later
-          logic [(APART-READ-1)*ENTRY-1:0] rests;
-          always_ff @(posedge clk) rests <= ((APART - READ - 1) * ENTRY)'({rests, rest});
-          assign rest_w = rests[(APART-READ-1)*ENTRY-1-:ENTRY];
+          logic [(APART-PORTS)*ENTRY-1:0] rests;
+          always_ff @(posedge clk) rests <= ((APART - PORTS) * ENTRY)'({rests, rest});
+          assign rest_w = rests[(APART-PORTS)*ENTRY-1-:ENTRY];
         end
         wire writes = act ? p == HOST && h_op == 4'd1 && c_room[p] : w_write[p];
         assign hit_w[p] = shown[SHOWN*APART+HITS+p];
+        assign keys_w[KEY*p+:KEY] = shown[SHOWN*APART+PORTS*VALUE+KEY*p+:KEY];
         assign removes[p] = (act ? p == HOST && h_op == 4'd2 : w_delete[p]) && hit_w[p];
         assign inserts[p] = writes && !hit_w[p];
         assign change[p] = writes || removes[p];
-        assign part[ENTRY*p+:ENTRY] = rest_w ^ ({ENTRY{writes}} & {
-            1'b1, shown[SHOWN*APART+PORTS*VALUE+KEY*p+:KEY], act ? h_value : w_value[VALUE*p+:VALUE]});
+        assign fresh[(VALUE+1)*p+:VALUE+1] = {VALUE + 1{writes}} & {1'b1, act ? h_value : w_value[VALUE*p+:VALUE]};
+        assign part[ENTRY*p+:ENTRY] = rest_w ^ {
+            fresh[(VALUE+1)*p+VALUE], {KEY{writes}} & keys_w[KEY*p+:KEY], fresh[(VALUE+1)*p+:VALUE]};
       end else begin : g_reader
         assign {change[p], hit_w[p], inserts[p], removes[p]} = 4'd0;
         assign place_w[PLACE*p+:PLACE] = '0;
         assign part[ENTRY*p+:ENTRY] = '0;
+        assign keys_w[KEY*p+:KEY] = '0;
+        assign fresh[(VALUE+1)*p+:VALUE+1] = '0;
+        for (s = 0; s < 4; s = s + 1) begin : g_kept
+          assign kept_places[PLACE*(PORTS*s+p)+:PLACE] = '0;
+          assign kept_valid[PORTS*s+p] = 1'b0;
+        end
       end
     end
   endgenerate

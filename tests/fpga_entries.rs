@@ -39,7 +39,7 @@ fn entries_are_changed_at_once() {
 fn entries_come_and_go_at_once() {
     let Some(piped) = Piped::of("tests/programs/pairs") else { return };
     let (interval, meeting) = piped.cycles();
-    assert!(interval == 1 && (8..=12).contains(&meeting), "{interval} and {meeting} cycles");
+    assert!(interval == 1 && (3..=4).contains(&meeting), "{interval} and {meeting} cycles");
     let of = |numbers: [u32; 2], what: u32, n| {
         let numbers = numbers.iter().flat_map(|number| (*number as u16).to_le_bytes());
         frame(numbers.chain([what as u8, random(n, 9) as u8]).collect())
@@ -57,7 +57,7 @@ fn entries_come_and_go_at_once() {
         "{seldom:.3} cycles a packet of any entries, {often:.3} of few, {always:.3} of one, {refused} refused"
     );
     assert!(refused > 500, "{refused} refused");
-    assert!(seldom < 1.7, "{seldom:.3} cycles a packet that meets few");
+    assert!(seldom < 1.1, "{seldom:.3} cycles a packet that meets few");
     assert!((f64::from(meeting) - 0.05..f64::from(meeting) + 0.05).contains(&always), "{always:.3}");
     assert!((seldom..always).contains(&often), "{often:.3}");
 }
@@ -75,4 +75,40 @@ fn entries_are_changed_in_turn() {
     });
     let refused = stats.counters.get("refused_pairs");
     assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
+}
+
+/// Two byte strings of one table that a packet appends to and gives out, often the same one; entries come and go, and the table is often full.
+#[test]
+fn strings_are_changed_in_turn() {
+    let Some(piped) = Piped::of("tests/programs/copied") else { return };
+    assert!(piped.cycles().0 <= 6, "{:?}", piped.cycles());
+    let [_, stats] = piped.does_the_same(|n| {
+        let random = |at| random(n, at);
+        let length = 22 + random(0) as usize % if n % 4 == 0 { 700 } else { 150 };
+        let mut bytes: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        let few = if n / 300 % 2 == 0 { 3 } else { 60 };
+        (bytes[1], bytes[2]) = ((random(1) % few) as u8, (random(2) % few) as u8);
+        for at in [4, 6] {
+            let count = random(at) as usize % if random(at + 1) % 8 == 0 { 2000 } else { length };
+            bytes[at as usize..][..2].copy_from_slice(&(count as u16).to_be_bytes());
+        }
+        bytes
+    });
+    let refused = stats.counters.get("refused_kept");
+    assert!(refused.is_some_and(|count| *count > 100), "{refused:?} refused");
+}
+
+/// Several entries of an LRU table, used and made one behind the other, often the same one: what each new one evicts is what the rows say.
+#[test]
+fn entries_are_evicted_in_turn() {
+    let Some(piped) = Piped::of("tests/programs/recents") else { return };
+    assert!(piped.cycles().0 <= 6, "{:?}", piped.cycles());
+    let [_, stats] = piped.does_the_same(|n| {
+        let few = [4, 40, 60000][n as usize / 200 % 3];
+        let numbers = [0, 1, 2].map(|at| (random(n, at) % few) as u16);
+        let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
+        frame(numbers.chain([random(n, 8) as u8, random(n, 9) as u8]).collect())
+    });
+    let evicted = stats.counters.get("evicted_recent");
+    assert!(evicted.is_some_and(|count| *count > 500), "{evicted:?} evicted");
 }

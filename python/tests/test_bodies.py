@@ -27,7 +27,7 @@ class Bits(Element):
         out(pkt, bits);
     """
     bodies = {
-        "u280": """
+        "liquidio": """
             uint32_t bits = number - ((number >> 1) & 0x55555555);
             bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333);
             out(pkt, (((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101) >> 24);
@@ -48,7 +48,7 @@ def program(bits=None, side="host"):
     return Program("bits", network)
 
 
-@pytest.mark.parametrize("target", ["dpdk", "xdp", "u280"])
+@pytest.mark.parametrize("target", ["dpdk", "xdp", "liquidio"])
 def test_each_target_has_its_body(capture, needs_root, target):
     assert "3 of 3 events" in program().verify(target, "--pcap", capture(frames("a", "b", "c")))
 
@@ -59,7 +59,7 @@ def test_which_body_is_where(capsys):
     said = capsys.readouterr().err
     assert "element `bits` is opaque C for dpdk: " in said and "element `bits` is opaque C for host: " in said, said
     text = made.source().text
-    order = ["#if defined(NF_TARGET_U280)", "#elif defined(NF_TARGET_DPDK)", "#elif defined(NF_TARGET_C)"]
+    order = ["#if defined(NF_TARGET_LIQUIDIO)", "#elif defined(NF_TARGET_DPDK)", "#elif defined(NF_TARGET_C)"]
     assert [line for line in text.split("\n") if line.startswith("#") and "TARGET" in line] == order
     assert text.index("0x33333333") < text.index(order[1]) < text.index("opaque_bits_dpdk( /*") < text.index(order[2])
     assert 'bits [label="bits\\nopaque C for ' in made.draw()
@@ -76,9 +76,9 @@ def test_a_wrong_body_is_found_by_comparing(capture):
     class Keeps(Bits):
         bodies = {"dpdk": "out(pkt, 3 - 1);"}
 
-    # Another target does not have it, and where the host side is no process, it has no opaque one either.
-    assert "3 of 3 events" in program().verify("liquidio", "--pcap", capture(frames("a", "b", "c")))
+    # Another target does not have it, and where no C can be called, it has no opaque one of the host side either.
     assert "3 of 3 events" in program(Keeps(), None).verify("liquidio", "--pcap", capture(frames("a", "b", "c")))
+    assert "functions of C" not in program().check("all")
 
 
 def test_mistakes_have_the_line_of_that_body():
@@ -101,7 +101,7 @@ def test_mistakes_have_the_line_of_that_body():
     class Alone(Bits):
         body = ""
 
-    refused(lambda: program(Alone()), "has a body for u280 and none that says what it does")
+    refused(lambda: program(Alone()), "has a body for liquidio and none that says what it does")
     refused(lambda: program(side=None), "element `bits` has a body for the host side, and is not only there")
 
     class Unsaid(Bits):

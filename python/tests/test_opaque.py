@@ -276,6 +276,16 @@ def test_reading_before_writing_has_the_line_of_the_body():
 
     refused(program(match=Reads()).check, "`tag`", line=line_of_here(__file__, "// nobody wrote it"))
 
+    class Sometimes(Match):
+        body = """
+            if (state->size > 3)
+                state->tag = 4;  // sometimes
+            hit(pkt, 1);
+        """
+
+    line = line_of_here(__file__, "// sometimes")
+    refused(program(match=Sometimes()).check, "`tag`", "writes on some ways only", "it keeps what was there", line=line)
+
 
 def test_outputs_are_called_once(capture, capsys):
     class Twice(Match):
@@ -311,6 +321,54 @@ def test_outputs_are_called_once(capture, capsys):
 
     refused(lambda: program(match=Promises()).run(path), "called none of its outputs in one run, as it promised")
     assert program(match=Promises()).fires()["promises"] == "one"
+
+
+def test_outputs_without_a_packet_may_be_called_several_times(capture):
+    words = Table("words", "hash", u32, u32, 64)
+
+    class Split(Element):
+        inp = In(pkt=packet, line=Line)
+        out = Out(packet)
+        word = Out(Pair, u32)
+        calls = 4
+        includes = ("<string.h>",)
+        body = """
+            line.text[31] = 0;
+            char *rest = (char *)line.text;
+            for (char *at = strsep(&rest, " "); at != NULL; at = strsep(&rest, " "))
+                word((struct pair){1, (uint16_t)strlen(at)}, (uint32_t)at[0]);
+            out(pkt);
+        """
+
+    class Keep(Element):
+        inp = In(pair=Pair, first=u32)
+        tables = (words,)
+        body = "nf_add_value(&words, first * 256 + pair.second, pair.first);"
+
+    network, read, split = FromNet(), Read(), Split()
+    network >> read
+    read.small >> Drop("short")
+    read.out >> Queue("lines", side="host") >> split
+    split.out >> Reply()
+    split.word >> Keep()
+    made = Program("several", network)
+    path = capture(frames("ab cd abc", "ax", "a b c d"))
+    assert "3 of 3 events, 1 of 1 table" in made.verify("dpdk", "--pcap", path)
+    # ab and ax are one entry.
+    assert made.run(path)["tables"][0]["entries"] == 7
+    too_many = capture(frames("a b c d e"))
+    refused(lambda: made.run(too_many), "element `split` calls output `word` more than 4 times in one run")
+
+    class All(Split):
+        fires = "all"
+
+    network, read, split = FromNet(), Read(), All()
+    network >> read
+    read.small >> Drop("short")
+    read.out >> split
+    split.out >> Reply()
+    split.word >> Keep()
+    refused(lambda: Program("all", network), "element `all` may call outputs 4 times in one run, and fires `all`")
 
 
 class Numbers(Element):

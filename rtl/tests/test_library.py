@@ -64,7 +64,7 @@ SIMULATED = [
                 "H3": 0xD1C5A96E3B27,
             },
         )
-        for written, apart in ((7, 5), (6, 8))
+        for written, apart in ((7, 3), (6, 8))
     ),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),

@@ -109,6 +109,8 @@ struct Table {
     uint32_t kind, capacity, key, value, extra, lines;
     /* Cycles from its change to the record of the event that made it. */
     uint32_t behind;
+    /* Where an event changes several entries in turn: cycles from the first change to the last. */
+    uint32_t span;
 };
 enum Kind { HASH = 0, ARRAY = 1, LRU = 2, LPM = 3, TERNARY = 4 };
 
@@ -129,6 +131,7 @@ struct Shape {
             table.extra = in.u32();
             table.lines = in.u32();
             table.behind = in.u32();
+            table.span = in.u32();
             tables.push_back(table);
         }
     }

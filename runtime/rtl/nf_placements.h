@@ -17,7 +17,7 @@
 struct Eviction {
     uint64_t cycle;
     uint32_t table;
-    std::string key;
+    std::string key, by; /* which one went, and the new one in its place */
 };
 
 struct Refusal {
@@ -52,7 +52,7 @@ extern "C" void nf_placed(int table, int place, svBit placed, const svBitVecVal 
     std::pair<int, int> at = {table, place};
     auto before = placements.keys.find(at);
     if (before != placements.keys.end() && before->second != key)
-        placements.evictions.push_back({placements.cycle, (uint32_t)table, before->second});
+        placements.evictions.push_back({placements.cycle, (uint32_t)table, before->second, key});
     if (placed)
         placements.keys[at] = key;
     else

@@ -201,8 +201,8 @@ class Traffic
     }
 
     /* What came out, by event: number, data of the record, kind, and the packet; and with kind 0 what tables chose: the
-     * table, and the key that was evicted, or none if an insertion was refused, with how many were made before above
-     * the table. Fills `latencies`, in cycles. */
+     * table, and the key that was evicted with the one in its place, or none if an insertion was refused, with how many
+     * were made before above the table. Fills `latencies`, in cycles. */
     void results(Writer &out, const Shape &shape, const Placements &chosen)
     {
         /* In the order in which the records of their events come: tables are changed in stages of their own. */
@@ -219,16 +219,17 @@ class Traffic
             uint64_t cycle = chosen.passed.empty() ? record.cycle : chosen.passed.at(event);
             event += record.kind & LAST ? 1 : 0;
             /* Others are the host's. */
-            while (evicted < evictions.size() && evictions[evicted].cycle < cycle)
-                evicted++;
-            for (; evicted < evictions.size() && evictions[evicted].cycle == cycle; evicted++) {
+            for (; evicted < evictions.size() && evictions[evicted].cycle <= cycle; evicted++) {
                 const Eviction &one = evictions[evicted];
                 uint32_t size = shape.tables.at(one.table).key;
+                if (one.cycle + shape.tables.at(one.table).span < cycle)
+                    continue;
                 out.u64(number);
                 out.u64(one.table);
                 out.u32(0);
-                out.u32(size);
+                out.u32(2 * size);
                 out.raw(one.key.data(), size);
+                out.raw(one.by.data(), size);
             }
             /* They are told with the record. */
             for (; refused < chosen.refusals.size() && chosen.refusals[refused].cycle <= cycle; refused++) {

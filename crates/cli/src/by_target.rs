@@ -53,10 +53,7 @@ impl Programs {
     /// Whatever is wrong with it, without a target or for one.
     pub fn load(source: &Source, targets: &[Target], runtime: &Runtime) -> Result<Programs, Failure> {
         let general = program::parse(source, runtime)?;
-        let user = |path: &str| path != "nicforge.h" && !path.starts_with("nicforge/");
-        // A header of macros only is no file of the program.
-        let may = |text: &str| text.contains("NF_TARGET") || text.contains("#include \"");
-        let depends = general.program.files.values().any(|file| user(&file.path) && may(&file.text));
+        let depends = depends(&general.program);
         let own = targets
             .iter()
             .map(|target| depends.then(|| program::parse(&source.on(target), runtime)).transpose())
@@ -79,6 +76,14 @@ impl Programs {
     }
 }
 
+/// Whether a program's text may depend on the target.
+fn depends(program: &Program) -> bool {
+    let user = |path: &str| path != "nicforge.h" && !path.starts_with("nicforge/");
+    // A header of macros only is no file of the program.
+    let may = |text: &str| text.contains("NF_TARGET") || text.contains("#include \"");
+    program.files.values().any(|file| user(&file.path) && may(&file.text))
+}
+
 /// A program without a target, and for one: reasons of drops have the same numbers in both, and so have tables.
 pub fn pair(
     source: &Source,
@@ -86,6 +91,11 @@ pub fn pair(
     runtime: &Runtime,
 ) -> Result<(Loaded, Verified<Program>), Failure> {
     let mut reference = program::parse(source, runtime)?;
+    if !depends(&reference.program) {
+        program::functions(&[&reference.program], source, runtime)?;
+        let subject = reference.program.clone();
+        return Ok((reference, subject));
+    }
     let subject = program::parse(&source.on(target), runtime)?.program;
     program::functions(&[&reference.program, &subject], source, runtime)?;
     let (mut first, mut second) = (reference.program.into_inner(), subject.into_inner());

@@ -6,7 +6,7 @@
 //! before it is written and whether every way writes it ([`walk`]). The file is compiled as a process has it, with the C library's headers.
 //!
 //! The conventions are those of `python/nicforge/flow/opaque.py`, which writes the file: the state is a parameter `state`, outputs are functions
-//! `nf_called_NAME`, and the packet (`nf_pkt`) goes nowhere but into them.
+//! `nf_called_NAME` (`nf_counted_NAME` if they may be called several times), and the packet (`nf_pkt`) goes nowhere but into them.
 
 mod expr;
 mod shape;

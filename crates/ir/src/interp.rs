@@ -89,6 +89,8 @@ pub struct Counters {
 pub struct Eviction {
     pub table: TableId,
     pub key: Vec<u8>,
+    /// The new key that took its place.
+    pub by: Vec<u8>,
 }
 
 /// A program with its tables.
@@ -184,12 +186,12 @@ impl<'p> Interp<'p> {
         self.state.tables[table.index()].accepting = inserted;
     }
 
-    /// Decides what LRU tables evict during the next event: the first new key in a table takes the place of the first entry that is
-    /// named of it here, and so on; others take none, whatever its capacity. So what a target evicted can be repeated.
+    /// Decides what LRU tables evict during the next event: the entries that are named here, each for the new key that took its place, in
+    /// this order; other new keys take none, whatever the capacity. So what a target evicted can be repeated.
     pub fn evict_next(&mut self, evicted: &[Eviction]) {
         for (at, store) in self.state.tables.iter_mut().enumerate() {
             let here = evicted.iter().filter(|eviction| eviction.table.index() == at);
-            store.evicting = Some(here.map(|eviction| eviction.key.clone()).collect());
+            store.evicting = Some(here.map(|eviction| (eviction.by.clone(), eviction.key.clone())).collect());
         }
     }
 

@@ -20,7 +20,8 @@
 Such a body stays C. It becomes a function in a file of its own, compiled as a process is and linked wherever the program
 runs, as an External is. In the program the element is what the subset can say: it calls that function with the values that
 come in and with just those fields of the state that the body uses, and then calls the outputs that the body called, with
-their values: first those without the packet, in the order of the class. So a packet never comes into opaque code, and
+their values: first those without the packet, in the order of the class. Each is called once in a run at most, or as often as
+`calls` says if it has no packet. So a packet never comes into opaque code, and
 queues carry what the body uses and no more. Which fields those are the compiler reads from clang's tree of the function
 (`nicforge check --opaque`, crates/frontend/src/opaque.rs): a field goes in if some way reads it or does not write it, and
 comes out if some way writes it.
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING
 from .element import Element
 from .errors import FlowError, Place
 from .external import having
-from .opaque_file import by_address, prototype, values, write
+from .opaque_file import by_address, prototype, repeated, values, write
 from .types import Type, packet
 
 if TYPE_CHECKING:
@@ -113,6 +114,12 @@ def name_of(program: Program, element: Element, target: str) -> str:
 
 def check(element: Element) -> None:
     """Raises FlowError if an element says what does not go together."""
+    if not isinstance(element.calls, int) or element.calls < 1 or element.calls > 1 and element.fires not in (None, "many"):
+        raise FlowError(
+            f"{element} may call outputs {element.calls} times in one run, and fires `{element.fires}`",
+            element.place,
+            "take a number of at least 1, and fires `many` where it is more",
+        )
     if element.opaque is False and (element.includes or element.has or element.features or element.pure):
         raise FlowError(
             f"{element} is not to be opaque and has what only opaque bodies have",
@@ -150,7 +157,7 @@ def wrapper(opaque: Opaque) -> list[tuple[str, Place | None]]:
         by_value = not used.goes and not by_address(used.type)
         of = used.left if used in alone else used.c
         words.append((of if by_value or used.type.count else f"&{of}", used.place))
-    words += [(f"&nf_{name}_{at}", begins) for name, at, _ in values(element)]
+    words += [(f"nf_{name}_{at}" if ty.count else f"&nf_{name}_{at}", begins) for name, at, ty in values(element)]
     place = f" /* {begins.file.rsplit('/', 1)[-1]}:{begins.line} */"
     made = "uint32_t nf_made = " if element.outputs and element.fires != "all" else ""
     head = f"{made}{opaque.function}("
@@ -184,7 +191,14 @@ def _hand_on(element: Element) -> list[str]:
         return [call(name) for name in [*first, *last]] + ([drop] if carried and not last else [])
     bits = {name: 1 << bit for bit, name in enumerate(names)}
     one = element.fires in ("one", "zero-or-one")
-    found = [] if one else [f"if ((nf_made & {bits[name]}u) != 0) {call(name)}" for name in first]
+    found = []
+    for name in [] if one else first:
+        if name in repeated(element):
+            each = ", ".join(f"nf_{name}_{at}[nf_at]" for at in range(len(element.outputs[name].types)))
+            found.append(f"for (uint32_t nf_at = 0; nf_at < {element.calls}; nf_at++)")
+            found += [f"    if (nf_at < nf_{name}_count)", f"        {name}({each});"]
+        else:
+            found.append(f"if ((nf_made & {bits[name]}u) != 0) {call(name)}")
     chain = [*first, *last] if one else last
     for at, name in enumerate(chain):
         certain = element.fires == "one" and at == len(chain) - 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .element import Element, structs_of
 from .errors import FlowError, Place
 from .state import arrows
-from .types import Struct, Type, packet
+from .types import Struct, Type, packet, u32
 
 if TYPE_CHECKING:
     from .opaque import Used
@@ -88,6 +88,9 @@ def _outputs(element: Element, begins: Place, add) -> None:
     at_most_one = element.fires in ("one", "zero-or-one")
     for bit, (name, port) in enumerate(element.outputs.items()):
         own = [ty.declare(f"value_{at}") for at, ty in enumerate(port.types)]
+        if name in repeated(element):
+            _repeated(element, name, port.types, begins, add)
+            continue
         add(f"static void nf_called_{name}({', '.join(['struct nf_calls *nf_calls', 'int nf_line', *own])})", "{")
         again = f"error: %s:%d: {element} calls output `{name}` a second time in one run\\n"
         other = f"error: %s:%d: {element} calls `{name}` and another output in one run, which it promised not to\\n"
@@ -104,6 +107,18 @@ def _outputs(element: Element, begins: Place, add) -> None:
             if ty is not packet:
                 add(f"    nf_calls->{name}_{at} = value_{at};")
         add("}", f"#define {name}(...) nf_called_{name}(nf_calls, __LINE__, ##__VA_ARGS__)")
+
+
+def _repeated(element: Element, name: str, types: tuple[Type, ...], begins: Place, add) -> None:
+    """The same for an output that may be called several times."""
+    own = [ty.declare(f"value_{at}") for at, ty in enumerate(types)]
+    add(f"static void nf_counted_{name}({', '.join(['struct nf_calls *nf_calls', 'int nf_line', *own])})", "{")
+    text = f"error: %s:%d: {element} calls output `{name}` more than {element.calls} times in one run\\n"
+    add(f"    if (nf_calls->{name}_count == {element.calls}u) {{")
+    add(f'        dprintf(2, "{text}", {_quoted(begins.file)}, nf_line);', "        __builtin_abort();", "    }")
+    add(*(f"    nf_calls->{name}_{at}[nf_calls->{name}_count] = value_{at};" for at in range(len(types))))
+    add(f"    nf_calls->{name}_count++;", "}")
+    add(f"#define {name}(...) nf_counted_{name}(nf_calls, __LINE__, ##__VA_ARGS__)")
 
 
 def _entry(element: Element, function: str, uses: list[Used], begins: Place, add) -> None:
@@ -135,15 +150,29 @@ def _entry(element: Element, function: str, uses: list[Used], begins: Place, add
         if used.goes:
             to = f"nf_state_{at}" if used.type.count else f"*nf_state_{at}"
             add("    " + _copy(to, f"nf_state.{'.'.join(used.path)}", used.type))
-    for name, at, _ in values(element):
-        add(f"    *nf_{name}_{at} = nf_calls.{name}_{at};")
+    for name, at, ty in values(element):
+        add("    " + _copy(f"nf_{name}_{at}" if ty.count else f"*nf_{name}_{at}", f"nf_calls.{name}_{at}", ty))
     add("    return nf_calls.made;", "}")
 
 
-def values(element: Element) -> list[tuple[str, int, Type]]:
-    """The values that outputs are called with: of which output, which one."""
+def repeated(element: Element) -> list[str]:
+    """The outputs that a body may call several times in one run."""
     outputs = element.outputs.items()
-    return [(name, at, ty) for name, port in outputs for at, ty in enumerate(port.types) if ty is not packet]
+    return [name for name, port in outputs if packet not in port.types] if element.calls > 1 else []
+
+
+def values(element: Element) -> list[tuple[str, int | str, Type]]:
+    """What outputs are called with: of which output, which value.
+
+    Of an output that may be called several times these are arrays, and there is how often it was called.
+    """
+    found: list[tuple[str, int | str, Type]] = []
+    for name, port in element.outputs.items():
+        several = name in repeated(element)
+        found += [(name, "count", u32)] if several else []
+        types = [(at, ty) for at, ty in enumerate(port.types) if ty is not packet]
+        found += [(name, at, ty[element.calls] if several else ty) for at, ty in types]
+    return found
 
 
 def by_address(ty: Type) -> bool:

@@ -31,6 +31,10 @@ def find() -> str:
     raise FlowError("there is no `nicforge` command", help="build it with `make build`, or name it in $NICFORGE")
 
 
+#: The compiler's code for a member that is read and that some way has not written.
+NOT_WRITTEN = "NF0086"
+
+
 def target_names() -> list[str]:
     """The targets that the command knows."""
     try:
@@ -250,6 +254,9 @@ class Tool:
             place = element.lines(target)[-1][1]
         message = owner + diagnostic["message"] + (f" in `{text}`" if text else "")
         more = [*diagnostic.get("notes", []), *diagnostic.get("help", [])]
+        if diagnostic["code"] == NOT_WRITTEN and element is not None and not text:
+            # In a body of plain C the call of its function reads what the body only writes sometimes.
+            more.append("what opaque C writes on some ways only, or by its address, it reads too: it keeps what was there")
         if body in self.refused and "outside_subset" in diagnostic:
             more.append(f"it cannot be opaque C either: {self.refused[body]}")
         return FlowError(message, place, "; ".join(more))

@@ -74,6 +74,8 @@ pub struct RtlArtifact {
     pub slots: u32,
     /// Of a pipe: bytes that are put into payload on its way out.
     pub patches: Patches,
+    /// Of a pipe, by table: cycles from its first change by an event to the last.
+    pub change_span: Vec<u32>,
     pub form: Form,
 }
 
@@ -238,6 +240,7 @@ fn artifact(
         slots: SLOTS,
         patches: Patches::default(),
         change_before_record: Vec::new(),
+        change_span: Vec::new(),
         form,
     }
 }
@@ -296,6 +299,10 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         let commit = made.commits.iter().find(|commit| commit.table == table);
         commit.map_or(0, |commit| made.exit - commit.end())
     };
+    let span = |table| {
+        let commit = made.commits.iter().find(|commit| commit.table == table);
+        commit.map_or(0, |commit| commit.end() - commit.last)
+    };
     let copies = |table| {
         made.commits.iter().find(|commit| commit.table == table).map_or(1, pipe::leave::Commit::copies)
     };
@@ -313,6 +320,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         patches: made.patches,
         asked: made.asked.iter().map(|asked| asked.what).collect(),
         change_before_record: (0..tables.len()).map(before_record).collect(),
+        change_span: (0..tables.len()).map(span).collect(),
         ..artifact(
             program,
             tables,

@@ -18,6 +18,9 @@ const ARITHMETIC: [&str; 9] = [
     "nf_csum_replace32",
 ];
 
+/// What outputs are called that may be called several times.
+const COUNTED: &str = "nf_counted_";
+
 /// What outputs are called.
 const OUTPUT: &str = "nf_called_";
 
@@ -135,6 +138,7 @@ impl Walk {
         let name = node.callee().map(|callee| callee.name.as_str()).unwrap_or_default();
         let output = name.strip_prefix(OUTPUT);
         if output.is_none()
+            && !name.starts_with(COUNTED)
             && (name.starts_with("nf_") || name.starts_with("__nf_"))
             && !ARITHMETIC.contains(&name)
         {

@@ -433,9 +433,9 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
     fn ensure(&mut self, table: TableId, key: &[u8]) -> bool {
         match self.state.table(table).ensure(key) {
             Inserted::Done { evicted } => {
-                if let Some(key) = evicted {
+                if let Some(gone) = evicted {
                     self.state.counters.evicted[table] += 1;
-                    self.state.evictions.push(Eviction { table, key });
+                    self.state.evictions.push(Eviction { table, key: gone, by: key.to_vec() });
                 }
                 true
             }

@@ -52,8 +52,8 @@ pub struct Store {
     pub refusing: Option<u32>,
     /// How many there are in front of these that are not.
     pub accepting: u32,
-    /// Of an LRU table: the keys that the next insertions evict, in place of what the capacity says.
-    pub evicting: Option<VecDeque<Vec<u8>>>,
+    /// Of an LRU table: new keys and those whose places they take next, instead of what the capacity says.
+    pub evicting: Option<VecDeque<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Store {
@@ -143,7 +143,7 @@ impl Store {
                 return Inserted::Full;
             }
         } else if let (TableKind::Lru, Some(keys)) = (self.kind, &mut self.evicting) {
-            if let Some(gone) = keys.pop_front()
+            if let Some((_, gone)) = keys.pop_front_if(|(by, _)| by == key)
                 && self.remove(&gone)
             {
                 evicted = Some(gone);

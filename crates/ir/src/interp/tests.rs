@@ -215,7 +215,8 @@ fn lru_evicts_what_was_not_used_for_longest() {
     for key in [1u8, 2, 1, 3] {
         interp.run(&net(&[key, 0, 0, 0])).unwrap();
     }
-    assert_eq!(interp.evictions(), [Eviction { table: recent, key: vec![2, 0, 0, 0] }], "1 was used after 2");
+    let gone = Eviction { table: recent, key: vec![2, 0, 0, 0], by: vec![3, 0, 0, 0] };
+    assert_eq!(interp.evictions(), [gone], "1 was used after 2");
     assert_eq!(interp.counters().evicted[recent], 1);
     let keys: Vec<u8> = interp.dump(recent).unwrap().iter().map(|e| e.key[0]).collect();
     assert_eq!(keys, [1, 3]);

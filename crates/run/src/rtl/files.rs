@@ -28,6 +28,7 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
             form.extra_bits / 8,
             lines,
             artifact.change_before_record.get(number).copied().unwrap_or(0),
+            artifact.change_span.get(number).copied().unwrap_or(0),
         ]);
     }
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -128,7 +129,8 @@ pub fn outputs(file: &[u8], events: usize, artifact: &RtlArtifact) -> Result<Out
                 let one = Refusal { table, inserted: (number >> 32) as u32 };
                 refused.get_mut(event).ok_or("a refusal of an unknown event")?.push(one);
             } else {
-                let eviction = Eviction { table, key: bytes };
+                let (key, by) = bytes.split_at(size / 2);
+                let eviction = Eviction { table, key: key.to_vec(), by: by.to_vec() };
                 evicted.get_mut(event).ok_or("an eviction by an unknown event")?.push(eviction);
             }
             continue;

@@ -5,8 +5,7 @@
 //! the last key before it that is the same and was written, else what the table shows. And of several keys that are the same only the last
 //! one that is written changes the table. So nobody needs to know beforehand whether two keys are the same, and packets of other entries need not wait.
 //!
-//! Tables that hash find their places for new entries and deletions by the keys as well, and forward nothing (`nf_pipe_hash_entries`): between an entry and its change lie
-//! [`places`] cycles at least, and packets with a row in common come as many more than that apart as [`UNFORWARDED`] says.
+//! Tables that hash find places for new entries beside the lookup, a key a cycle (`nf_pipe_hash_entries`), so between an entry and its change lie [`places`] cycles at least.
 //!
 //! A chain of `n` keys takes `n` squared halves comparisons of keys, which are there before entries are, and a choice for each link.
 
@@ -20,12 +19,9 @@ use super::leave::Commit;
 use super::ports::Ports;
 use crate::c::names::Names;
 
-/// Cycles between rows of such a table that hashes and what it shows.
-pub const UNFORWARDED: u32 = 4;
-
-/// Cycles from an entry of such a table that hashes to its change, for so many keys.
+/// Cycles from an entry of such a table that hashes to its change, at least, for so many keys.
 pub fn places(keys: usize) -> u32 {
-    keys as u32 + 2
+    keys as u32
 }
 
 /// What never holds.

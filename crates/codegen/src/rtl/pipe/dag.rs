@@ -204,8 +204,8 @@ pub struct Access {
     pub refused: Vec<String>,
     /// Of tables that hash and are asked in turn, those under which one is made.
     pub inserted: Vec<String>,
-    /// Conditions under which an entry is used, which says what is evicted.
-    pub uses: Vec<String>,
+    /// Keys, and conditions under which their entries are used, which says what is evicted.
+    pub uses: Vec<(usize, String)>,
     /// Tables that nothing changes have a lookup for every key.
     pub lookups: Vec<String>,
     pub written: bool,

@@ -3,8 +3,7 @@
 //! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
 //! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
 //! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
-//! keys come from the packet alone. For tables whose keys depend on what other modules answer, and for small ones, in which packets
-//! meet anyhow, all packets wait.
+//! keys come from the packet alone. For tables whose keys depend on what other modules answer all packets wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -21,8 +20,8 @@ use crate::c::names::Names;
 
 use super::arrival::Arrivals;
 
-/// Entries from which on packets are worth telling apart.
-const FEWEST: u32 = 16;
+/// Entries from which on packets may be told apart.
+const FEWEST: u32 = 2;
 
 /// The stage in which packets wait, and the tables they wait for.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +35,6 @@ pub struct Gate {
 pub struct Lock {
     pub table: usize,
     pub apart: u32,
-    /// And so many before they are shown.
-    pub unforwarded: u32,
     /// Keys by port, and the stage in which they are given.
     pub keys: Vec<String>,
     /// Ports of an array may be given the same number.
@@ -80,8 +77,8 @@ pub fn gate(
         gate.stage = gate.stage.max(given + form.stages_of_lock());
         let keys = own.iter().map(|port| port.key.clone()).collect();
         let waits = names.fresh("waits");
-        let (shared, unforwarded) = (commit.at_once, commit.unforwarded);
-        gate.locks.push(Lock { table: commit.table, apart: 0, unforwarded, keys, shared, stage: 0, waits });
+        let shared = commit.at_once;
+        gate.locks.push(Lock { table: commit.table, apart: 0, keys, shared, stage: 0, waits });
     }
     (!gate.locks.is_empty()).then_some(gate)
 }
@@ -119,7 +116,7 @@ impl Gate {
                 out,
                 "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      \
                  .hold(hold),\n      .sent(sent),\n      .waits({waits})\n  );",
-                form.lock_parameters(lock.keys.len(), lock.apart + lock.unforwarded, lock.shared),
+                form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
                 form.signals,
                 keys.join(", "),
                 waits = lock.waits,

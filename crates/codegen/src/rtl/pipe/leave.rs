@@ -8,7 +8,6 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
-use super::at_once::UNFORWARDED;
 use super::dag::patches::Patches;
 use super::dag::{Change, Dag, Exit, Given};
 use super::exclusive::select;
@@ -25,8 +24,8 @@ pub struct Commit {
     pub ends: Vec<String>,
     /// By port, where each may be written; else one.
     pub values: Vec<String>,
-    /// Of LRU tables: the entry is used, if it is there.
-    pub used: Option<String>,
+    /// Of LRU tables, by port where they take turns, else one: the entry is used, if it is there.
+    pub used: Vec<String>,
     pub refused: String,
     /// Of tables that hash and are asked in turn: how many insertions are made, of 8 bits.
     pub inserted: Option<String>,
@@ -37,8 +36,8 @@ pub struct Commit {
     pub pace: u32,
     /// Each port may be given every key, and all are changed at once.
     pub at_once: bool,
-    /// Cycles in front of an entry in which nobody may change what it is read from.
-    pub unforwarded: u32,
+    /// And keys are hashed.
+    pub hashes: bool,
 }
 
 impl Commit {
@@ -46,6 +45,12 @@ impl Commit {
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
         (0..self.values.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
+    }
+
+    /// What names of signals of uses end with.
+    pub fn used_ends(&self) -> impl Iterator<Item = &str> {
+        let several = self.used.len() > 1;
+        (0..self.used.len()).map(move |at| if several { self.ends[at].as_str() } else { "" })
     }
 
     /// Ports by which entries are changed.
@@ -58,7 +63,7 @@ impl Commit {
     pub fn copies(&self) -> u32 {
         let changing = self.changing().iter().filter(|changing| **changing).count();
         // Where keys are hashed a port that changes entries reads its own memory once more.
-        let reading = self.ends.len() + usize::from(self.unforwarded > 0);
+        let reading = self.ends.len() + usize::from(self.hashes);
         if self.at_once { (changing * reading) as u32 } else { 1 }
     }
 
@@ -74,13 +79,14 @@ impl Commit {
 
     /// Cycles in which no other packet may ask for what this one does.
     pub fn cycles(&self) -> u32 {
-        (self.last - self.first + 1 + self.unforwarded).max(self.pace * self.ends.len() as u32)
+        (self.last - self.first + 1).max(self.pace * self.ends.len() as u32)
     }
 
     /// What decides about the change of a port's entry.
     pub fn deciding_at(&self, port: usize) -> impl Iterator<Item = &String> {
         let value = if self.values.len() > 1 { port } else { 0 };
-        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(&self.used)
+        let used = if self.used.len() > 1 { port } else { 0 };
+        [&self.writes[port], &self.deletes[port], &self.values[value]].into_iter().chain(self.used.get(used))
     }
 
     /// What decides about the change.
@@ -122,7 +128,19 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
         };
         let (writes, deletes) = (by_port("write", true), by_port("delete", false));
         let refused = some("refused", access.refused.clone());
-        let used = (!access.uses.is_empty()).then(|| some("used", access.uses.clone()));
+        let mut uses: Vec<Vec<String>> = match access.uses.is_empty() {
+            true => Vec::new(),
+            false if dag.in_turn.contains(&table) => vec![Vec::new(); ends.len()],
+            false => vec![Vec::new()],
+        };
+        let last = uses.len().saturating_sub(1);
+        for (key, way) in &access.uses {
+            let list = &mut uses[ports.of_key(table, *key).min(last)];
+            if !list.contains(way) {
+                list.push(way.clone());
+            }
+        }
+        let used = uses.into_iter().map(|ways| some("used", ways)).collect();
         let sets: Vec<Vec<Change>> = match dag.tables[table].kind {
             _ if dag.tables[table].kind == TableKind::Array || dag.in_turn.contains(&table) => {
                 let of = |port: usize| {
@@ -157,10 +175,7 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             last: 0,
             pace: 0,
             at_once: dag.at_once.contains(&table),
-            unforwarded: match dag.at_once.contains(&table) && dag.tables[table].pipe_hashes() {
-                true => UNFORWARDED,
-                false => 0,
-            },
+            hashes: dag.tables[table].pipe_hashes(),
         });
     }
     list

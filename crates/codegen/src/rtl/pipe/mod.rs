@@ -50,7 +50,10 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
         return turns;
     }
     // All of them at once, where there is memory for that, if packets follow sooner then.
-    let can = |table: &usize| tables[*table].kind == TableKind::Array || tables[*table].bytes.is_none();
+    let can = |table: &usize| match tables[*table].kind {
+        TableKind::Array => true,
+        kind => kind == TableKind::Hash && tables[*table].bytes.is_none(),
+    };
     let mut at_once: BTreeSet<usize> = in_turn.iter().copied().filter(can).collect();
     let mut refused: BTreeMap<usize, NoPipe> = BTreeMap::new();
     while !at_once.is_empty() {
@@ -86,10 +89,10 @@ fn expected(pipe: &Pipe, tables: &[TableForm]) -> f64 {
     f64::from(pipe.interval) + more.min(waits)
 }
 
-/// A table, by number, that forwards nothing, though no gate tells packets of other entries apart.
+/// A table, by number, that hashes and finds places for new entries, though no gate tells packets of other entries apart.
 fn not_told_apart(made: &Pipe, program: &Program) -> Option<(usize, NoPipe)> {
     let apart = |table| made.gate.as_ref().is_some_and(|gate| gate.apart(table) > 0);
-    let found = made.commits.iter().find(|commit| commit.unforwarded > 0 && !apart(commit.table))?;
+    let found = made.commits.iter().find(|commit| commit.at_once && commit.hashes && !apart(commit.table))?;
     let table = &program.tables[TableId::from_u32(found.table as u32)];
     let reason =
         format!("packets of other entries of table `{}` cannot be told apart before it is asked", table.name);

@@ -132,7 +132,7 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
         let keys = access.keys.clone();
         let in_turn = dag.in_turn.contains(&table);
         let (groups, starts) = match dag.tables[table].kind {
-            TableKind::Array | TableKind::Hash if in_turn => turns(dag, table, &keys)?,
+            TableKind::Array | TableKind::Hash | TableKind::Lru if in_turn => turns(dag, table, &keys)?,
             TableKind::Array => parts(dag, table, &keys)?,
             _ => by_ways(dag, table, &keys)?,
         };
@@ -170,13 +170,16 @@ pub fn allot(dag: &mut Dag, names: &mut Names) -> Result<Ports, NoPipe> {
 type Groups = (Vec<Vec<usize>>, Vec<u64>);
 
 /// Keys on ways that exclude each other together.
-fn by_ways(dag: &Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
+fn by_ways(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, key) in keys.iter().enumerate() {
         let free = |group: &Vec<usize>| group.iter().all(|other| exclude(&key.given, &keys[*other].given));
         let port = groups.iter().position(free).unwrap_or(groups.len());
         if port == groups.len() {
             groups.push(Vec::new());
+            if groups.len() > 1 && dag.tables[table].kind == TableKind::Lru {
+                dag.again = Some(table);
+            }
             check(dag, table, groups.len(), key.span)?;
         }
         groups[port].push(at);

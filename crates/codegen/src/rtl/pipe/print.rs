@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use nicforge_ir::{Program, TableKind};
+use nicforge_ir::Program;
 
 use super::super::ADDRESS_BITS;
 use super::super::expr::{Wire, resolve, used};
@@ -91,9 +91,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         list.extend(commit.value_ends().map(|end| output(&name(&format!("w_value{end}")), form.value_bits)));
         list.push(output(&name("refused"), 1));
         list.extend(commit.inserted.as_ref().map(|_| output(&name("inserted"), 8)));
-        if form.kind == TableKind::Lru {
-            list.push(output(&name("w_used"), 1));
-        }
+        list.extend(commit.used_ends().map(|end| output(&name(&format!("w_used{end}")), 1)));
     }
     list
 }
@@ -388,8 +386,8 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
             when(&format!("w_write{end}"), &commit.writes[port], commit.changed(port));
             when(&format!("w_delete{end}"), &commit.deletes[port], commit.changed(port));
         }
-        if let Some(used) = &commit.used {
-            when("w_used", used, commit.last);
+        for (port, (used, end)) in commit.used.iter().zip(commit.used_ends()).enumerate() {
+            when(&format!("w_used{end}"), used, commit.changed(port));
         }
         for (port, (value, end)) in commit.values.iter().zip(commit.value_ends()).enumerate() {
             let value = lives.text(value, commit.changed(port));

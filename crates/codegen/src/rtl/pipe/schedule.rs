@@ -297,7 +297,7 @@ fn changed(
     }
     let places = commits
         .iter()
-        .filter(|commit| tables.contains(&commit.table) && commit.unforwarded > 0)
+        .filter(|commit| tables.contains(&commit.table) && commit.at_once && commit.hashes)
         .map(|commit| at_once::places(commit.ends.len()))
         .max();
     let least = first + places.unwrap_or(0);

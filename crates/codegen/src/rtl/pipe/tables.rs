@@ -155,8 +155,12 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 let _ = writeln!(out, "  assign {} = '0;", own("detail"));
             }
             if form.pipe_hashes() && !commit.is_some_and(|commit| commit.at_once) {
-                let used = commit.and_then(|commit| commit.used.as_ref());
-                list.push(format!("w_used={}", used.map_or("1'b0".into(), |_| format!("{s}_w_used"))));
+                let used = match commit.map_or(0, |commit| commit.used.len()) {
+                    0 => "1'b0".to_string(),
+                    1 => format!("{s}_w_used"),
+                    _ => turns("w_used", &["w_used"]),
+                };
+                list.push(format!("w_used={used}"));
                 list.push(format!("c_place={}", own("place")));
             }
             let changing = commit.filter(|commit| commit.at_once).map(|commit| commit.changing());

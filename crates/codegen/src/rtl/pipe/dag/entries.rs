@@ -72,14 +72,9 @@ impl<'a> Walk<'a, '_, '_> {
         let others = self.slots.entries.range((at, 0)..(at + 1, 0)).filter(|((_, other), _)| same(*other));
         if !in_turn && others.into_iter().any(|(_, slot)| !slot.changes.is_empty()) {
             let form = &self.dag.tables[at];
-            let reason = format!(
-                "an entry of table `{}` is asked for after another one may have changed; of a table of kind lru, and of byte strings, \
-                 a pipe changes one entry of a packet",
-                form.name
-            );
-            if form.kind != TableKind::Lru && form.bytes.is_none() {
-                self.dag.again = Some(at);
-            }
+            let reason =
+                format!("an entry of table `{}` is asked for after another one may have changed", form.name);
+            self.dag.again = Some(at);
             return self.no(&reason);
         }
         let slot = self.slots.entries.get(&(at, key)).cloned().unwrap_or_else(|| self.untouched(at, key));
@@ -124,7 +119,7 @@ impl<'a> Walk<'a, '_, '_> {
     fn room(&mut self, table: TableId, key: usize, hit: &str, way: &Way) -> (String, String) {
         let at = table.as_u32() as usize;
         let room = mark(&under(&self.dag.tables[at].signals, "room", key));
-        let hashed = self.dag.in_turn.contains(&at) && self.dag.tables[at].pipe_hashes();
+        let hashed = self.dag.in_turn.contains(&at) && self.dag.tables[at].kind == TableKind::Hash;
         // What was refused on other ways does not count, and may not be known yet.
         let here = [self.given(way)];
         let together = |other: &&String| !exclude(&[self.given(&Some(other.to_string()))], &here);
@@ -148,12 +143,13 @@ impl<'a> Walk<'a, '_, '_> {
     }
 
     /// Notes that an entry is used, if it is there.
-    pub(super) fn used(&mut self, table: TableId, way: &Way) {
+    pub(super) fn used(&mut self, table: TableId, key: usize, way: &Way) {
         let at = table.as_u32() as usize;
         if self.dag.tables[at].kind == TableKind::Lru {
             let way = way.clone().unwrap_or_else(|| "1'b1".to_string());
-            if !self.dag.access[at].uses.contains(&way) {
-                self.dag.access[at].uses.push(way);
+            let used = (key, way);
+            if !self.dag.access[at].uses.contains(&used) {
+                self.dag.access[at].uses.push(used);
             }
         }
     }
@@ -164,7 +160,7 @@ impl<'a> Walk<'a, '_, '_> {
             Op::Lookup { table, key } => {
                 let at = table.as_u32() as usize;
                 let (key, hit, value) = self.entry(*table, *key, way)?;
-                self.used(*table, way);
+                self.used(*table, key, way);
                 let ty = self.low.ty(inst.results[1]);
                 let width = self.dag.bits.width(ty);
                 self.result(inst.results[0], hit.clone(), 0);
@@ -179,8 +175,8 @@ impl<'a> Walk<'a, '_, '_> {
                 self.result(inst.results[1], value, delay);
             }
             Op::Contains { table, key } => {
-                let (_, hit, _) = self.entry(*table, *key, way)?;
-                self.used(*table, way);
+                let (key, hit, _) = self.entry(*table, *key, way)?;
+                self.used(*table, key, way);
                 self.result(inst.results[0], hit, 0);
             }
             Op::Update { table, key, value } => {

@@ -139,7 +139,7 @@ impl Walk<'_, '_, '_> {
         self.settle();
         let at = table.as_u32() as usize;
         let (key, hit, value) = self.entry(table, key, way)?;
-        self.used(table, way);
+        self.used(table, key, way);
         let form = self.dag.tables[at].clone();
         let Some(store) = &form.bytes else { return Ok(()) };
         let entry = self.whole(table, &value);
