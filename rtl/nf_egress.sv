@@ -82,7 +82,7 @@ module nf_egress #(
 );
   localparam integer HL = (HB + 63) / 64;
   localparam integer UW = 64 + 4 + 16 + 8 + 8;
-  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + UW + 1 + 1 + 4 + AW;
+  localparam integer CW = 512 + 7 + 7 + 6 + 1 + 1 + 1 + 1 + 1 + UW + 1 + 1 + 4 + AW + 6;
   localparam integer HW = $clog2(64 * HL + 1);
   localparam integer ROOM = 16;
 
@@ -94,6 +94,7 @@ module nf_egress #(
   logic [3:0] n_mem, n_to_mem;
   logic [AW-1:0] n_line, n_to_line;
   logic n_store;
+  logic [5:0] n_skip;
   logic [SW-1:0] n_slot;
   logic [5:0] shift;
   logic [15:0] total;
@@ -150,6 +151,7 @@ module nf_egress #(
       {to_host, n_silent, n_free, n_kind, n_port, n_mem, n_line, n_slot} <=
           {c_host, c_silent, c_free, c_kind, c_port, c_mem, c_line, c_slot};
       {n_store, n_to_mem, n_to_line} <= {c_store, c_to_mem, c_to_line};
+      n_skip <= c_store ? c_port[5:0] : 6'd0;
       n_addr <= i_beside ? c_hdr_low & ~({64{1'b1}} << {c_hlen[3:0], 3'b000}) : c_addr;
       n_side <= i_beside ? c_hlen[3:0] : 4'd0;
       n_any <= c_rest != 16'd0;
@@ -176,7 +178,7 @@ module nf_egress #(
         header_left <= HL > 1 && header_left > HW'(64) ? header_left - HW'(64) : '0;
         header <= header >> 512;
         n_to_line <= n_to_line + 1'b1;
-        if (n_store) n_port <= 8'd0;
+        n_skip <= 6'd0;
         line_now <= line_now + 12'sd1;
       end
     end
@@ -189,8 +191,8 @@ module nf_egress #(
   assign keep_count = left > 16'd64 ? 7'd64 : left[6:0];
   assign header_count = HL > 1 && header_left > HW'(64) ? 7'd64 : header_left[6:0];
   assign step = {header[511:0], header_count, keep_count, shift, is_prime || n_silent || n_store, reads, as_previous, is_last, to_host,
-                 n_addr, n_side, total, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line};
-  assign s_store_1 = step_1[AW+5];
+                 n_addr, n_side, total, n_port, n_kind, n_store, is_prime, n_to_mem, n_to_line, n_skip};
+  assign s_store_1 = step_1[AW+11];
   always_ff @(posedge clk) begin
     step_1 <= step;
     step_2 <= step_1;
@@ -205,11 +207,10 @@ module nf_egress #(
   logic [UW-1:0] s_user;
   logic s_only_reads;
   logic [3:0] s_to_mem;
+  logic [5:0] s_skip;
   logic [AW-1:0] s_to_line;
-  logic [5:0] s_port;
-  assign s_port = s_user[13:8];
   assign {s_header, s_hcount, s_kcount, s_shift, s_prime, s_reads, s_as_previous, s_last, s_host, s_user,
-          s_store, s_only_reads, s_to_mem, s_to_line} = step_2;
+          s_store, s_only_reads, s_to_mem, s_to_line, s_skip} = step_2;
 
   logic [511:0] previous, moved, merged;
   logic [1023:0] pair;
@@ -229,7 +230,7 @@ module nf_egress #(
   assign w_mem = s_to_mem;
   assign w_addr = s_to_line;
   assign w_data = merged;
-  assign w_keep = keep & ({64{1'b1}} << s_port);
+  assign w_keep = keep & ({64{1'b1}} << s_skip);
 
   // ---- out -----------------------------------------------------------------------------------------------
   logic put, q_valid, q_take, q_host, unused_room;

@@ -92,6 +92,7 @@ SIMULATED = [
     ("nf_line_sum", "cocotb_prefix_sum", {}),
     *(("nf_prefix_sum", "cocotb_prefix_sum", {"SLOTS": 16, "LINES": 4, "START": start}) for start in (0, 54, 65)),
     *(("nf_frame_bytes", "cocotb_frame_bytes", {"SLOTS": 16, "LINES": 4, "BYTES": bytes}) for bytes in (1, 5, 64)),
+    *(("nf_patch", "cocotb_patch", {"COUNT": n, "BYTES": b, "LINES": 4, "SW": 3, "AW": 6}) for n, b in ((1, 64), (3, 5))),
     *(
         ("nf_ingress", "cocotb_ingress", {**INGRESS, "WIN_LINES": lines, "DROP_WHEN_FULL": lossy})
         for lines, lossy in ((1, 0), (2, 1))
@@ -125,6 +126,7 @@ IN_DESIGNS = {
     "nf_line_sum",
     "nf_prefix_sum",
     "nf_frame_bytes",
+    "nf_patch",
     # Inside nf_pipe_hash.
     "nf_pipe_hash_port",
 }

@@ -53,9 +53,11 @@ pub struct AreaCosts {
     /// LUTs of a pipe whose deparser also puts bytes into strings of tables and takes them out, beside that, and of a sum of payload.
     pub string_luts: f64,
     pub sum_luts: f64,
-    /// Of a value from anywhere in a packet.
+    /// Of a value from anywhere in a packet, and of one that is overwritten anywhere.
     pub far_luts: Far,
     pub far_flip_flops: Far,
+    pub patch_luts: Far,
+    pub patch_flip_flops: Far,
     pub engine_luts: Linear,
     pub engine_flip_flops: Linear,
     /// Of the packet path, of each engine, and of each sum of a pipe's payload: the packet buffer.
@@ -68,7 +70,7 @@ pub struct AreaCosts {
     pub division_dsps: f64,
 }
 
-/// What `nf_frame_bytes` takes: for itself, and for each byte of its answer.
+/// What a module beside the pipe takes: for itself, and for each byte of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Far {
     pub base: f64,
@@ -111,7 +113,16 @@ pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
     /// For each table its memories, where a packet changes several entries at once; else 1. Whether payload is moved, because headers of
     /// another length are put in front of it. How many sums of payload are asked for, and the bytes of each value from anywhere in a packet.
-    Pipe { ports: Vec<Vec<bool>>, copies: Vec<u32>, moves_payload: bool, sums: u32, far: Vec<u32> },
+    /// Values that may be overwritten anywhere in payload, and bytes of each. Slots of the packet buffer.
+    Pipe {
+        ports: Vec<Vec<bool>>,
+        copies: Vec<u32>,
+        moves_payload: bool,
+        sums: u32,
+        far: Vec<u32>,
+        patches: (u32, u32),
+        slots: u32,
+    },
     /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
     Engines(u32),
 }
@@ -258,10 +269,15 @@ impl AreaCosts {
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         let strings = matches!(handlers, Handlers::Pipe { .. })
             && program.tables.values().any(|table| table.buf.is_some());
-        let (sums, far) = match handlers {
-            Handlers::Pipe { sums, far, .. } => (f64::from(*sums), &far[..]),
-            Handlers::Engines(_) => (0.0, &[][..]),
+        let (sums, far, patches, buffer_slots) = match handlers {
+            Handlers::Pipe { sums, far, patches, slots, .. } => {
+                (f64::from(*sums), &far[..], *patches, *slots)
+            }
+            Handlers::Engines(_) => (0.0, &[][..], (0, 0), 0),
         };
+        let (patches, patched) = (f64::from(patches.0), f64::from(patches.0 * patches.1));
+        // A block memory has so many lines of 24 to a slot.
+        let buffers = f64::from((24 * buffer_slots).div_ceil(1024).max(1));
         let far_bytes = far.iter().map(|bytes| f64::from(*bytes)).sum::<f64>();
         let beside = far.len() as f64;
         Estimate {
@@ -269,9 +285,12 @@ impl AreaCosts {
                 + if moves { self.payload_luts } else { 0.0 }
                 + if strings { self.string_luts } else { 0.0 }
                 + self.sum_luts * sums
-                + self.far_luts.of(beside, far_bytes),
-            flip_flops: linear(flip_flops) + self.far_flip_flops.of(beside, far_bytes),
-            half_brams: self.base_half_brams * (copies + sums + beside)
+                + self.far_luts.of(beside, far_bytes)
+                + self.patch_luts.of(patches, patched),
+            flip_flops: linear(flip_flops)
+                + self.far_flip_flops.of(beside, far_bytes)
+                + self.patch_flip_flops.of(patches, patched),
+            half_brams: self.base_half_brams * buffers * (copies + sums + beside)
                 + program.tables.iter().map(memory).sum::<f64>(),
             dsps: copies
                 * (self.multiplication_dsps * sizes.multiplications
@@ -333,6 +352,8 @@ mod tests {
             moves_payload: false,
             sums,
             far: Vec::new(),
+            patches: (0, 0),
+            slots: 32,
         }
     }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * options: a list of options is read one by one from the packet: a byte says which, the next one how long it is. One is
- * overwritten, one ends the packet, one tells the host, one shortens the packet. And the first hundred bytes are looked
+ * overwritten, one ends the packet, one tells the host, one shortens the packet. And the first eighty bytes are looked
  * through for one.
  */
 #include <nicforge.h>
@@ -30,7 +30,7 @@ void net_recv(nf_pkt pkt)
         nf_drop(pkt, "too short");
         return;
     }
-    for (uint32_t at = 2; at < 102; at++) {
+    for (uint32_t at = 2; at < 80; at++) {
         uint8_t here;
         if (!nf_load(pkt, at, &here))
             break;

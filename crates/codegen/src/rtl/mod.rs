@@ -32,12 +32,13 @@ pub use engine::kind;
 pub use engine::length::Length;
 pub use pipe::dag::NoPipe;
 pub use pipe::dag::beside::What;
+pub use pipe::dag::patches::Patches;
 use shape::Bits;
 pub use tables::{ByteStore, TableForm};
 
 /// Bits of the address of a line in any memory.
 const ADDRESS_BITS: u32 = 20;
-/// Slots of the packet buffer, and lines of 64 bytes in each.
+/// Slots of the packet buffer, of which long pipes have more, and lines of 64 bytes in each.
 const SLOTS: u32 = 32;
 const SLOT_LINES: u32 = 24;
 /// Frames that the design takes, in bytes; others are dropped and counted.
@@ -69,6 +70,10 @@ pub struct RtlArtifact {
     pub asked: Vec<What>,
     /// Of a pipe, by table: cycles from its change by an event to the event's record.
     pub change_before_record: Vec<u32>,
+    /// Slots of the packet buffer.
+    pub slots: u32,
+    /// Of a pipe: bytes that are put into payload on its way out.
+    pub patches: Patches,
     /// Of a pipe, by table: cycles from its first change by an event to the last.
     pub change_span: Vec<u32>,
     pub form: Form,
@@ -232,6 +237,8 @@ fn artifact(
         copies: Vec::new(),
         moves_payload: false,
         asked: Vec::new(),
+        slots: SLOTS,
+        patches: Patches::default(),
         change_before_record: Vec::new(),
         change_span: Vec::new(),
         form,
@@ -275,6 +282,9 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.asked.iter().any(|asked| matches!(asked.what, What::Bytes(_))) {
         library.push("nf_frame_bytes.sv");
     }
+    if made.patches.count > 0 {
+        library.push("nf_patch.sv");
+    }
     if library.contains(&"nf_pipe_hash.sv") {
         library.push("nf_pipe_hash_port.sv");
     }
@@ -306,6 +316,8 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         copies: (0..tables.len()).map(copies).collect(),
         moves_payload: made.aligned == 0,
         logs: made.logs.clone(),
+        slots: made.slots,
+        patches: made.patches,
         asked: made.asked.iter().map(|asked| asked.what).collect(),
         change_before_record: (0..tables.len()).map(before_record).collect(),
         change_span: (0..tables.len()).map(span).collect(),
@@ -325,4 +337,5 @@ const WORDS: &[&str] = &[
     "req", "op", "mem", "line", "from", "length", "value", "sum", "to_mem", "to_line", "to", "done",
     "r_value", "r_sum", "valid", "ready", "host", "kind", "port", "addr", "hlen", "hdr", "rest", "free",
     "slot", "time", "seed", "take", "data", "number", "sums", "there", "open", "pick", "more", "step",
+    "patch",
 ];

@@ -6,7 +6,7 @@ use nicforge_ir::Program;
 
 use super::module::range;
 use super::tables::{TableForm, bits_below};
-use super::{ADDRESS_BITS, LONGEST, SHORTEST, SLOT_LINES, SLOTS};
+use super::{ADDRESS_BITS, LONGEST, SHORTEST, SLOT_LINES};
 
 pub const PORTS: &str = r"    input  wire          clk,
     input  wire          rst,
@@ -53,18 +53,18 @@ pub const PORTS: &str = r"    input  wire          clk,
     output logic [ 63:0] rec_data
 ";
 
-/// Slots and the way in; `lines` of every frame go with its descriptor.
-pub fn ingress(lines: u32) -> String {
+/// So many slots, and the way in; `lines` of every frame go with its descriptor.
+pub fn ingress(lines: u32, slots: u32) -> String {
     let mut out = String::new();
     let reset = "      .clk(clk),\n      .rst(rst),\n";
-    let aw = bits_below(SLOTS * SLOT_LINES);
+    let (aw, sw) = (bits_below(slots * SLOT_LINES), bits_below(slots));
     out.push_str("  // ---- in\n");
     wires(
         &mut out,
         &[
             ("f_valid", 1),
             ("f_take", 1),
-            ("f_slot", 5),
+            ("f_slot", sw),
             ("in_w_en", 1),
             ("in_w_first", 1),
             ("in_w_addr", aw),
@@ -73,7 +73,7 @@ pub fn ingress(lines: u32) -> String {
     );
     wires(
         &mut out,
-        &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", 5), ("d_length", 16), ("d_port", 8)],
+        &[("in_w_stall", 1), ("d_valid", 1), ("d_take", 1), ("d_slot", sw), ("d_length", 16), ("d_port", 8)],
     );
     wires(
         &mut out,
@@ -84,22 +84,22 @@ pub fn ingress(lines: u32) -> String {
             ("d_window", 512 * lines),
             ("frees", 1),
             ("frees_now", 1),
-            ("free_slot", 5),
+            ("free_slot", sw),
         ],
     );
     wires(
         &mut out,
-        &[("e_back", 1), ("e_slot", 5), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)],
+        &[("e_back", 1), ("e_slot", sw), ("n_frames", 32), ("n_bad", 32), ("n_short", 32), ("n_long", 32)],
     );
     wires(&mut out, &[("n_full", 32), ("n_sent", 32), ("n_host", 32)]);
     let _ = writeln!(
         out,
-        "  nf_slots #(.SLOTS({SLOTS})) u_slots (\n{reset}      .f_valid(f_valid),\n      .f_slot(f_slot),\n      .f_take(f_take),\n      \
+        "  nf_slots #(.SLOTS({slots})) u_slots (\n{reset}      .f_valid(f_valid),\n      .f_slot(f_slot),\n      .f_take(f_take),\n      \
          .b_valid(frees_now || e_back),\n      .b_slot(e_back ? e_slot : free_slot)\n  );"
     );
     let _ = writeln!(
         out,
-        "  nf_ingress #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), .MIN_BYTES({SHORTEST}), .MAX_BYTES({LONGEST}), .WIN_LINES({lines}),\n      \
+        "  nf_ingress #(\n      .SLOTS({slots}), .LINES({SLOT_LINES}), .MIN_BYTES({SHORTEST}), .MAX_BYTES({LONGEST}), .WIN_LINES({lines}),\n      \
          .DROP_WHEN_FULL(DROP_WHEN_FULL)\n  ) u_ingress (\n{reset}{}\n  );",
         connect(&[
             "time_ns",

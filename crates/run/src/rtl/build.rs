@@ -44,6 +44,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_line_sum.sv",
     "nf_prefix_sum.sv",
     "nf_frame_bytes.sv",
+    "nf_patch.sv",
 );
 macro_rules! driver {
     ($($name:literal),* $(,)?) => {

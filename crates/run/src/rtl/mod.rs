@@ -174,6 +174,8 @@ impl RtlProgram {
                 moves_payload: self.artifact.moves_payload,
                 sums: self.artifact.asked.iter().filter(|what| matches!(what, What::Sum { .. })).count()
                     as u32,
+                patches: (self.artifact.patches.count, self.artifact.patches.bytes),
+                slots: self.artifact.slots,
                 far: self.artifact.asked.iter().filter_map(|what| what.bytes()).collect(),
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),

@@ -76,7 +76,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], aroun
     out.push_str("`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\nmodule nf_top #(\n    parameter integer DROP_WHEN_FULL = 0\n) (\n");
     out.push_str(PORTS);
     out.push_str(");\n");
-    out.push_str(&ingress(1));
+    out.push_str(&ingress(1, super::super::SLOTS));
     let stores: Vec<&TableForm> = tables.iter().filter(|form| form.bytes.is_some()).collect();
     wires(&mut out, &[("go", 1), ("idle", 1)]);
     control(&mut out, tables, counters, false);

@@ -29,6 +29,7 @@ mod guards;
 mod logs;
 mod ops;
 mod packet;
+pub mod patches;
 mod ragged;
 pub mod range;
 pub mod strings;
@@ -52,12 +53,15 @@ use crate::artifact::LogFormat;
 use beside::Question;
 use edits::Edited;
 use events::Waiting;
+use patches::Patch;
 use ragged::Ragged;
 use range::Range;
 use strings::Moved;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 384;
+/// A place that no frame reaches.
+const BEYOND: u32 = 1 << 15;
 /// Lists of emitted headers that are kept where ways join.
 const MOST_LISTS: usize = 16;
 /// Bits of logic that are made at most, each of which takes a LUT or more: those of a U280 (DS963).
@@ -127,6 +131,8 @@ pub struct Exit {
     pub hlen: String,
     pub from: String,
     pub end: String,
+    /// Bytes that were overwritten anywhere in the payload.
+    pub patches: Vec<Patch>,
     /// Where the cursor is, if that is known, and how many bytes of headers were emitted.
     pub cursor: Option<u32>,
     pub emitted: u32,

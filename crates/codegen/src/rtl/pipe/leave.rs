@@ -8,6 +8,7 @@ use super::super::engine::kind;
 use super::super::expr::{Wire, mark};
 use super::super::shape::number;
 use super::super::timing;
+use super::dag::patches::Patches;
 use super::dag::{Change, Dag, Exit, Given};
 use super::exclusive::select;
 use super::ports::Ports;
@@ -219,12 +220,13 @@ fn new_value(changes: &[Change], width: u32) -> (String, u32) {
 pub struct Command {
     pub fields: BTreeMap<&'static str, String>,
     pub header_bytes: u32,
+    pub patches: Patches,
     /// Whether it may be one beside what becomes of the packet.
     pub beside: bool,
 }
 
 /// The command of whichever of these exits is taken.
-pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit]) -> Command {
+pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit], patches: Patches) -> Command {
     let bytes = |exit: &Exit| exit.header.iter().map(|part| part.1).sum();
     let header_bytes: u32 = exits.iter().map(bytes).max().unwrap_or(0).max(1);
     let room = 8 * header_bytes;
@@ -277,13 +279,17 @@ pub fn command(dag: &mut Dag, names: &mut Names, exits: &[Exit]) -> Command {
         let addr = |exit: &Exit| exit.addr.clone().unwrap_or_else(|| number(64, 0));
         fields.insert("addr", choose("x_addr", 64, &addr, number(64, 0)));
     }
+    if exits.iter().any(|exit| !exit.patches.is_empty()) {
+        let bits = patches.bits();
+        fields.insert("patch", choose("x_patch", bits, &|exit| patches.text(&exit.patches), number(bits, 0)));
+    }
     if exits.iter().any(|exit| exit.moved.is_some()) {
         let memory = |exit: &Exit| number(4, exit.moved.as_ref().map_or(0, |moved| moved.memory));
         fields.insert("mem", choose("x_mem", 4, &memory, number(4, 0)));
         let line = |exit: &Exit| exit.moved.as_ref().map_or(number(20, 0), |moved| moved.line.clone());
         fields.insert("line", choose("x_line", 20, &line, number(20, 0)));
     }
-    Command { fields, header_bytes, beside: exits.iter().any(Exit::beside) }
+    Command { fields, header_bytes, patches, beside: exits.iter().any(Exit::beside) }
 }
 
 /// Where packets' payload lies before they leave, in the words of nf_egress: 0 anywhere, 1 where it leaves, 2 and no header is put in

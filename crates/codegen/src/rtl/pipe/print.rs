@@ -5,17 +5,15 @@ use std::fmt::Write as _;
 
 use nicforge_ir::Program;
 
+use super::super::ADDRESS_BITS;
 use super::super::expr::{Wire, resolve, used};
 use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
-use super::super::{ADDRESS_BITS, SLOTS};
+use super::super::tables::bits_below;
 use super::dag::beside::Question;
 use super::leave::Command;
 use super::schedule::Pipe;
 use super::several::{self, has_strings, is_needed};
-
-/// Stages of the longest pipe. Packets on their way are at most as many as there are slots, and so commands in the queue behind it.
-pub const MOST_STAGES: u32 = 64;
 
 /// Ports of the module, beside `clk` and `rst`.
 pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
@@ -25,7 +23,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         output("idle", 1),
         input("d_valid", 1),
         output("d_take", 1),
-        input("d_slot", 5),
+        input("d_slot", pipe.slot_bits()),
         input("d_length", 16),
         input("d_port", 8),
         input("d_host", 1),
@@ -41,7 +39,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         output("c_hdr", 8 * pipe.header_bytes),
         output("c_from", 16),
         output("c_rest", 16),
-        output("c_slot", 5),
+        output("c_slot", pipe.slot_bits()),
         output("rec_valid", 1),
         output("rec_kind", 5),
         output("rec_data", 64),
@@ -58,12 +56,15 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
             output("c_to_line", ADDRESS_BITS),
         ]);
     }
+    if pipe.patches.count > 0 {
+        list.push(output("c_patch", pipe.patches.bits()));
+    }
     if is_needed(&pipe.commands) {
         list.extend([output("c_free", 1), output("c_addr", 64)]);
     }
     for (at, asked) in pipe.asked.iter().enumerate() {
         list.extend([
-            output(&format!("b{at}_slot"), 5),
+            output(&format!("b{at}_slot"), pipe.slot_bits()),
             output(&format!("b{at}_to"), 16),
             input(&format!("b{at}_{}", asked.what.field()), asked.what.bits()),
         ]);
@@ -222,21 +223,24 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 /// Stage 0, and the stages' valid bits and slots.
 fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
+    let inside = bits_below(pipe.slots + 1).max(7);
     let not_held = if pipe.gate.is_some() { " && !hold" } else { "" };
     let message =
         pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
     let _ = write!(
         out,
         "  // ---- in: a packet enters when its command will have room in the queue\n\
-         \x20 logic [{exit}:0] valid;\n  logic [6:0] inside_now;\n  logic [{}:0] window;\n  logic [15:0] length;\n  logic [7:0] port;\n  \
+         \x20 logic [{exit}:0] valid;\n  logic [{}:0] inside_now;\n  logic [{}:0] window;\n  logic [15:0] length;\n  logic [7:0] port;\n  \
          logic [63:0] now;\n  logic for_frame, for_message, turn;\n\
          \x20 assign window = d_window;\n  assign length = d_length;\n  assign port = d_port;\n  assign now = d_time;\n  \
-         assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == 7'd0;\n  \
-         assign d_take = d_valid && go && turn && inside_now < 7'd{SLOTS}{not_held};\n  assign valid[0] = d_take;\n",
-        8 * pipe.window_bytes - 1
+         assign for_frame = !d_host;\n  assign for_message = {message};\n  assign idle = inside_now == {inside}'d0;\n  \
+         assign d_take = d_valid && go && turn && inside_now < {inside}'d{}{not_held};\n  assign valid[0] = d_take;\n",
+        inside - 1,
+        8 * pipe.window_bytes - 1,
+        pipe.slots
     );
     if pipe.interval > 1 {
-        let bits = super::super::tables::bits_below(pipe.interval + 1);
+        let bits = bits_below(pipe.interval + 1);
         let _ = write!(
             out,
             "  // The next packet may only see tables that this one has changed.\n  logic [{}:0] pause;\n  assign turn = pause == '0;\n  \
@@ -256,9 +260,9 @@ fn entry(out: &mut String, pipe: &Pipe) {
     if pipe.random {
         out.push_str("  logic [63:0] seed;\n  assign seed = d_seed;\n");
     }
-    let _ = writeln!(out, "  logic [4:0] slot_s0;\n  assign slot_s0 = d_slot;");
+    let _ = writeln!(out, "  logic {} slot_s0;\n  assign slot_s0 = d_slot;", range(pipe.slot_bits()));
     for stage in 1..=exit {
-        let _ = writeln!(out, "  logic [4:0] slot_s{stage};");
+        let _ = writeln!(out, "  logic {} slot_s{stage};", range(pipe.slot_bits()));
     }
     // What is in front of the gate, or in it, stays while a packet there waits.
     let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
@@ -409,19 +413,24 @@ fn leave(out: &mut String, pipe: &Pipe, lives: &Lives) {
             let fields = command.fields.iter().map(|(name, text)| (*name, lives.text(text, exit)));
             Command { fields: fields.collect(), ..*command }
         };
-        return several::print(out, exit, &pipe.commands.iter().map(here).collect::<Vec<_>>());
+        return several::print(out, pipe, &pipe.commands.iter().map(here).collect::<Vec<_>>());
     }
     let field = |name: &str| lives.text(&pipe.commands[0].fields[name], exit);
-    let width = 1 + 1 + 3 + 8 + 16 + 8 * pipe.header_bytes + 16 + 16 + 5;
+    let width = 1 + 1 + 3 + 8 + 16 + 8 * pipe.header_bytes + 16 + 16 + pipe.slot_bits() + pipe.patches.bits();
     let kind = field("kind");
+    let (patch, c_patch) = match pipe.patches.count {
+        0 => (String::new(), ""),
+        _ => (format!("{}, ", field("patch")), "c_patch, "),
+    };
     let _ = write!(
         out,
         "\n  // ---- out\n  logic [3:0] kind;\n  logic [31:0] number;\n  logic unused_room;\n  assign kind = {kind};\n  assign number = {};\n  \
          assign rec_valid = valid[{exit}];\n  assign rec_kind = {{1'b1, kind}};\n  assign rec_data = {{32'd0, number}};\n  assign c_kind[7:3] = 5'd0;\n  \
-         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({SLOTS})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      .put(valid[{exit}]),\n      \
-         .put_data({{kind == 4'd10, kind[3:1] == 3'b111, kind[2:0], number[7:0], {}, {}, {}, {}, slot_s{exit}}}),\n      .room(unused_room),\n      \
-         .valid(c_valid),\n      .data({{c_host, c_silent, c_kind[2:0], c_port, c_hlen, c_hdr, c_from, c_rest, c_slot}}),\n      .take(c_take)\n  );\n",
+         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      .put(valid[{exit}]),\n      \
+         .put_data({{kind == 4'd10, kind[3:1] == 3'b111, kind[2:0], number[7:0], {}, {}, {}, {}, {patch}slot_s{exit}}}),\n      .room(unused_room),\n      \
+         .valid(c_valid),\n      .data({{c_host, c_silent, c_kind[2:0], c_port, c_hlen, c_hdr, c_from, c_rest, {c_patch}c_slot}}),\n      .take(c_take)\n  );\n",
         field("number"),
+        pipe.slots,
         field("hlen"),
         field("hdr"),
         field("from"),

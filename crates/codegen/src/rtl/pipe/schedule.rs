@@ -10,21 +10,27 @@
 
 use std::collections::HashMap;
 
+use super::super::SLOTS;
 use super::super::expr::{Wire, used};
+use super::super::tables::bits_below;
 use super::super::timing;
 use super::arrival::Arrivals;
 use super::at_once;
-use super::dag::beside::{Question, latencies, share};
+use super::dag::beside::{Question, latencies, room, share};
+use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
 use super::gate::{Gate, gate};
 use super::leave::{Command, Commit, aligned, command, commits};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
-use super::print::MOST_STAGES;
 use super::several::positions;
 use crate::artifact::LogFormat;
 use crate::c::names::Names;
 
+/// Most slots of the packet buffer: 6144 lines, some 90 block memories.
+const MOST_SLOTS: u32 = 256;
+/// Cycles that a packet has its slot beside those in the stages: while it comes in, in queues, and while it leaves.
+const BESIDE_STAGES: u32 = 11;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
 /// When signals of a table are there in their stage: they come from registers.
@@ -46,6 +52,8 @@ pub struct Pipe {
     /// Cycles between packets, and between those that use the same entries.
     pub interval: u32,
     pub meeting: u32,
+    /// Slots of the packet buffer: packets that are on their way at most.
+    pub slots: u32,
     /// Where the latter wait.
     pub gate: Option<Gate>,
     /// Why packets ask for several entries of a table in turn.
@@ -54,6 +62,8 @@ pub struct Pipe {
     pub exit: u32,
     /// Commands to the deparser, one behind the other.
     pub commands: Vec<Command>,
+    /// Bytes that commands put into payload.
+    pub patches: Patches,
     pub logs: Vec<LogFormat>,
     /// What modules beside the pipe are asked.
     pub asked: Vec<Question>,
@@ -67,6 +77,13 @@ pub struct Pipe {
     pub notes: HashMap<String, String>,
 }
 
+impl Pipe {
+    /// Bits of a slot's number.
+    pub fn slot_bits(&self) -> u32 {
+        bits_below(self.slots)
+    }
+}
+
 /// Schedules all handlers.
 pub fn schedule(
     dag: &mut Dag,
@@ -74,13 +91,15 @@ pub fn schedule(
     mut names: Names,
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
-    share(dag, &mut names)?;
+    share(dag, &mut names);
     let mut ports = allot(dag, &mut names)?;
     let mut commits = commits(dag, &mut names, &ports);
     let aligned = aligned(&dag.exits);
     let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
+    let patches = Patches::of(&dag.exits);
     let positions = positions(&dag.exits, span)?;
-    let commands: Vec<Command> = positions.iter().map(|exits| command(dag, &mut names, exits)).collect();
+    let commands: Vec<Command> =
+        positions.iter().map(|exits| command(dag, &mut names, exits, patches)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
     let behind = at_once::join(dag, &mut names, &ports, &mut commits);
     ports.put_in(dag, &behind);
@@ -107,9 +126,11 @@ pub fn schedule(
             exit = exit.max(arrivals.expression(text).0);
         }
     }
-    // A packet on its way needs a place in the queue behind.
-    if exit >= MOST_STAGES {
-        let reason = format!("it would have {} stages; a pipe has {MOST_STAGES} at most", exit + 1);
+    // Packets on their way need a slot, and a place in the queue behind.
+    let slots = (exit + BESIDE_STAGES).next_power_of_two().max(SLOTS);
+    if slots > MOST_SLOTS {
+        let most = MOST_SLOTS - BESIDE_STAGES + 1;
+        let reason = format!("it would have {} stages; a pipe has {most} at most", exit + 1);
         return Err(NoPipe { reason, span });
     }
     // What no table, command or counter needs is left out.
@@ -131,7 +152,9 @@ pub fn schedule(
         .collect();
     let mut kept: Vec<Wire> =
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
-    let asked = dag.asked.iter().filter(|asked| live.contains(asked.name.as_str())).cloned().collect();
+    let asked: Vec<Question> =
+        dag.asked.iter().filter(|asked| live.contains(asked.name.as_str())).cloned().collect();
+    room(&asked, slots)?;
     let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {
@@ -145,10 +168,12 @@ pub fn schedule(
         commits,
         interval,
         meeting,
+        slots,
         gate,
         in_turn: Vec::new(),
         exit,
         commands,
+        patches,
         asked,
         header_bytes,
         aligned,

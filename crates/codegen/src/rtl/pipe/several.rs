@@ -10,10 +10,11 @@ use nicforge_ir::Span;
 
 use super::super::engine::kind;
 use super::super::module::range;
-use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
+use super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::dag::{Exit, NoPipe};
 use super::exclusive::exclude;
 use super::leave::Command;
+use super::schedule::Pipe;
 
 /// Most commands for one packet.
 const MOST_COMMANDS: usize = 8;
@@ -58,7 +59,8 @@ pub fn is_needed(commands: &[Command]) -> bool {
 }
 
 /// The commands' queue, and what gives them to the deparser and records them one by one; `commands` have signals of the last stage, `exit`.
-pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
+pub fn print(out: &mut String, pipe: &Pipe, commands: &[Command]) {
+    let (exit, slots, slot) = (pipe.exit, pipe.slots, pipe.slot_bits());
     let count = commands.len();
     let header = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
     let fields = |command: &Command| {
@@ -72,10 +74,11 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
             ("rest", 16),
             ("mem", 4),
             ("line", ADDRESS_BITS),
+            ("patch", command.patches.bits()),
         ]
     };
     out.push_str("\n  // ---- out: what a packet leads to, one behind the other\n");
-    let (mut put, mut get, mut width) = (Vec::new(), Vec::new(), 5 + count as u32);
+    let (mut put, mut get, mut width) = (Vec::new(), Vec::new(), slot + count as u32);
     for (at, command) in commands.iter().enumerate() {
         for (name, bits) in fields(command) {
             let Some(text) = command.fields.get(name) else { continue };
@@ -89,10 +92,11 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
         commands.iter().rev().map(|command| format!("{} != 4'd15", command.fields["kind"])).collect();
     let _ = write!(
         out,
-        "  logic q_valid, q_more, q_step, q_kept, unused_room;\n  logic [{high}:0] q_there, q_loud, q_done, q_open, q_pick;\n  logic [4:0] q_slot;\n  logic [3:0] kind;\n  logic [31:0] number;\n  \
-         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({SLOTS})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      \
+        "  logic q_valid, q_more, q_step, q_kept, unused_room;\n  logic [{high}:0] q_there, q_loud, q_done, q_open, q_pick;\n  logic [{}:0] q_slot;\n  logic [3:0] kind;\n  logic [31:0] number;\n  \
+         nf_queue #(\n      .WIDTH({width}),\n      .DEPTH({slots})\n  ) u_commands (\n      .clk(clk),\n      .rst(rst),\n      \
          .put(valid[{exit}]),\n      .put_data({{{}, {}, slot_s{exit}}}),\n      .room(unused_room),\n      .valid(q_valid),\n      \
          .data({{q_there, {}, q_slot}}),\n      .take(q_step && !q_more)\n  );\n",
+        slot - 1,
         there.join(", "),
         put.join(",\n        "),
         get.join(", "),
@@ -145,6 +149,13 @@ pub fn print(out: &mut String, exit: u32, commands: &[Command]) {
         chosen("from", 16),
         chosen("rest", 16),
     );
+    if pipe.patches.count > 0 {
+        let _ = writeln!(
+            out,
+            "  always_ff @(posedge clk) if (q_step && !q_kept) c_patch <= {};",
+            chosen("patch", pipe.patches.bits())
+        );
+    }
     if has_strings(commands) {
         let _ = write!(
             out,

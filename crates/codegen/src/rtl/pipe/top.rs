@@ -6,7 +6,7 @@ use nicforge_ir::Program;
 
 use super::super::tables::TableForm;
 use super::super::top::{LEAVING, PORTS, STORED, connect, control, counting, ingress, wires};
-use super::super::{ADDRESS_BITS, SLOT_LINES, SLOTS};
+use super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::dag::beside::What;
 use super::print::ports;
 use super::schedule::Pipe;
@@ -24,7 +24,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     out.push_str("`default_nettype none\n/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off UNSIGNED */\nmodule nf_top #(\n    parameter integer DROP_WHEN_FULL = 0\n) (\n");
     out.push_str(PORTS);
     out.push_str(");\n");
-    out.push_str(&ingress(pipe.window_bytes / 64));
+    out.push_str(&ingress(pipe.window_bytes / 64, pipe.slots));
     out.push_str("\n  // ---- handlers\n");
     // Only the deparser gives slots back.
     out.push_str("  assign frees_now = 1'b0;\n  assign free_slot = '0;\n  assign in_w_stall = 1'b0;\n");
@@ -67,7 +67,7 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
 /// The packet buffer and the deparser.
 fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     out.push_str("\n  // ---- out\n");
-    let rows = SLOTS * SLOT_LINES;
+    let rows = pipe.slots * SLOT_LINES;
     let low = super::super::tables::bits_below(rows) - 1;
     wires(
         out,
@@ -78,6 +78,7 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let stores: Vec<u64> = tables.iter().filter_map(|form| Some(form.bytes.as_ref()?.memory)).collect();
     let strings = has_strings(&pipe.commands);
     let packets = if stores.is_empty() { "e_r_data" } else { "p_r_data" };
+    let read = if pipe.patches.count > 0 { "p_r_read" } else { packets };
     if !stores.is_empty() {
         wires(out, &[("p_r_data", 512), ("e_r_mem_1", 4), ("e_r_mem_2", 4)]);
         // Memories answer two cycles later.
@@ -92,13 +93,33 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     let _ = writeln!(
         out,
         "  nf_line_ram #(\n      .LINES({rows})\n  ) u_packets (\n      .clk(clk),\n      .w_en(in_w_en),\n      .w_addr(in_w_addr),\n      \
-         .w_data(in_w_data),\n      .w_keep({{64{{1'b1}}}}),\n      .r_en(e_r_en),\n      .r_addr(e_r_addr[{low}:0]),\n      .r_data({packets})\n  );"
+         .w_data(in_w_data),\n      .w_keep({{64{{1'b1}}}}),\n      .r_en(e_r_en),\n      .r_addr(e_r_addr[{low}:0]),\n      .r_data({read})\n  );"
     );
+    if pipe.patches.count > 0 {
+        wires(out, &[(read, 512)]);
+        let _ = writeln!(
+            out,
+            "  nf_patch #(\n      .COUNT({}), .BYTES({}), .LINES({SLOT_LINES}), .SW({}), .AW({ADDRESS_BITS})\n  ) u_patch (\n{}\n  );",
+            pipe.patches.count,
+            pipe.patches.bytes,
+            pipe.slot_bits(),
+            connect(&[
+                "clk",
+                "c_take=c_valid && c_take",
+                "c_slot",
+                "c_patch",
+                "r_addr=e_r_addr",
+                &format!("r_data={read}"),
+                &format!("data={packets}"),
+            ])
+        );
+    }
     let _ = writeln!(
         out,
-        "  nf_egress #(\n      .HB({}), .ALIGNED({}), .SW(5), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{},\n{}\n  );",
+        "  nf_egress #(\n      .HB({}), .ALIGNED({}), .SW({}), .AW({ADDRESS_BITS})\n  ) u_egress (\n      .clk(clk),\n      .rst(rst),\n{},\n{}\n  );",
         pipe.header_bytes,
         pipe.aligned,
+        pipe.slot_bits(),
         connect(&[
             "c_valid",
             "c_take",
@@ -164,7 +185,8 @@ fn beside(out: &mut String, pipe: &Pipe) {
             written.copied().chain(place.iter().chain(&answers).map(String::as_str)).collect();
         let _ = writeln!(
             out,
-            "  {module} #(\n      .SLOTS({SLOTS}), .LINES({SLOT_LINES}), {more}\n  ) {name} (\n{}\n  );",
+            "  {module} #(\n      .SLOTS({}), .LINES({SLOT_LINES}), {more}\n  ) {name} (\n{}\n  );",
+            pipe.slots,
             connect(&ports)
         );
     }

@@ -4,6 +4,7 @@
 //! A question is a place in the packet's frame, and its answer is there some stages later, a question each cycle. Each module has a copy of the
 //! packet buffer; questions of one kind on ways that exclude each other share one, as keys of tables share a port.
 
+use super::super::super::SLOT_LINES;
 use super::super::exclusive::{exclude, select};
 use super::super::ports::stateful;
 use super::*;
@@ -18,11 +19,10 @@ pub enum What {
     Bytes(u32),
 }
 
-/// Block memories of 36 Kbit of a U280 (DS963), and those that a copy of the packet buffer takes: 384 or 768 lines of 512 bits, as words of 72.
+/// Block memories of 36 Kbit of a U280 (DS963).
 const BLOCKS: usize = 2016;
-const BLOCKS_OF_COPY: usize = 16;
-/// Most questions at once: the packet buffer itself is as large as a copy.
-pub const MOST: usize = BLOCKS / BLOCKS_OF_COPY - 1;
+/// Questions that designs have at most, whatever their packet buffer: names that are kept for them.
+pub const MOST: usize = BLOCKS / 16 - 1;
 
 /// Width of a sum's answer: two sums.
 pub const SUM_BITS: u32 = 36;
@@ -99,7 +99,7 @@ fn wanted(what: What) -> &'static str {
 }
 
 /// Lets questions of one kind on ways that exclude each other share a module.
-pub fn share(dag: &mut Dag, names: &mut Names) -> Result<(), NoPipe> {
+pub fn share(dag: &mut Dag, names: &mut Names) {
     let stateful = stateful(dag);
     let mut groups: Vec<Vec<Question>> = Vec::new();
     for mut asked in std::mem::take(&mut dag.asked) {
@@ -121,7 +121,6 @@ pub fn share(dag: &mut Dag, names: &mut Names) -> Result<(), NoPipe> {
             None => groups.push(vec![asked]),
         }
     }
-    room(&groups)?;
     for group in groups {
         let [first, rest @ ..] = &group[..] else { continue };
         if rest.is_empty() {
@@ -150,18 +149,21 @@ pub fn share(dag: &mut Dag, names: &mut Names) -> Result<(), NoPipe> {
         });
         dag.asked.push(Question { name: answer, what: first.what, given: Vec::new(), span: first.span });
     }
-    Ok(())
 }
 
-/// Whether the device has block memories for that many copies of the packet buffer.
-fn room(groups: &[Vec<Question>]) -> Result<(), NoPipe> {
-    if let Some(group) = groups.get(MOST) {
+/// Whether the device has block memories for that many copies of a packet buffer of so many slots.
+pub fn room(asked: &[Question], slots: u32) -> Result<(), NoPipe> {
+    // As words of 72 bits, 512 of them in each.
+    let blocks = ((slots * SLOT_LINES).div_ceil(512) * 8) as usize;
+    // The packet buffer itself is as large as a copy.
+    let most = BLOCKS / blocks - 1;
+    if let Some(one) = asked.get(most) {
         let reason = format!(
-            "a packet needs {} sums of payload or values from anywhere in it at once, each with a copy of the packet buffer in {BLOCKS_OF_COPY} \
-             block memories; the device has {BLOCKS}, for {MOST} of them",
-            groups.len()
+            "a packet needs {} sums of payload or values from anywhere in it at once, each with a copy of the packet buffer in {blocks} block \
+             memories; the device has {BLOCKS}, for {most} of them",
+            asked.len()
         );
-        return Err(NoPipe { reason, span: group[0].span });
+        return Err(NoPipe { reason, span: one.span });
     }
     Ok(())
 }

@@ -1,32 +1,39 @@
 //! Bytes of the frame that are overwritten where they lie.
 //!
 //! The packet buffer is not written: the bytes that may be other ones than there, one stretch from the first to the last, are a signal, which
-//! reads look at, and which leaves as the end of the new headers. So payload begins behind the stretch, or where the frame ends before.
+//! reads look at, and which leaves as the end of the new headers. So payload begins behind the stretch, or where the frame ends before. What
+//! is overwritten elsewhere is kept apart (`patches`).
 
 use super::super::super::tables::bits_below;
 use super::*;
 
-/// Bytes `from..to` of the frame as they are now, byte `from` lowest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Bytes `from..to` of the frame as they are now, byte `from` lowest, and what was overwritten anywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Edited {
     pub from: u32,
     pub to: u32,
-    bytes: String,
+    pub bytes: String,
     /// Those of them that may be other ones than those that came in.
     pub touched: BTreeSet<u32>,
+    pub patches: Vec<Patch>,
 }
 
 impl Walk<'_, '_, '_> {
     /// Bytes `from..to` of the frame, wherever they are, the first one lowest.
     pub(super) fn frame(&mut self, edited: Option<&Edited>, from: u32, to: u32) -> String {
+        let window = mark("window");
+        let patches = edited.map_or(&[][..], |edited| &edited.patches);
         let mut parts = Vec::new();
         let mut piece = |walk: &mut Self, signal: &str, low: u32, high: u32| {
             if low < high {
                 let value = format!("{signal}[{}:{}]", 8 * high - 1, 8 * low);
-                parts.push(walk.wire("bytes", 8 * (high - low), value, 0));
+                let mut bytes = walk.wire("bytes", 8 * (high - low), value, 0);
+                if signal == window {
+                    bytes = walk.patched(patches, bytes, low, high);
+                }
+                parts.push(bytes);
             }
         };
-        let window = mark("window");
         match edited.filter(|edited| edited.from < to && from < edited.to) {
             None => piece(self, &window, from, to),
             Some(edited) => {
@@ -47,16 +54,12 @@ impl Walk<'_, '_, '_> {
     pub(super) fn store(&mut self, ok: ValueId, off: ValueId, value: ValueId) -> Result<(), NoPipe> {
         let packet = self.packet();
         let size = self.dag.bits.bytes(self.low.ty(value));
-        let (least, far) = self.range(off);
+        let within = |range: &Range| range.1 <= u64::from(MOST_WINDOW);
+        let (least, far) = Some(self.range(off)).filter(within).unwrap_or_else(|| self.range_here(off));
         let start = if let Cursor::At(at) = packet.cursor { at } else { 0 };
-        let last = u64::from(most(&packet.cursor) + size) + far;
+        let last = far.saturating_add(u64::from(most(&packet.cursor) + size));
         if last > u64::from(MOST_WINDOW) {
-            return match far {
-                0..0x1_0000 => self.no(&format!(
-                    "byte {last} of a frame is overwritten; a pipe has the first {MOST_WINDOW}"
-                )),
-                _ => self.no("bytes are overwritten at a place that has no small bound"),
-            };
+            return self.store_anywhere(ok, off, value);
         }
         // The stretch of bytes of which some are overwritten.
         let (from, to) = (start + least as u32, last as u32);
@@ -102,24 +105,29 @@ impl Walk<'_, '_, '_> {
     /// Bytes `from..to` become other ones.
     fn edit(&mut self, from: u32, to: u32, bytes: String) {
         let mut packet = self.packet();
-        let stretch = match packet.edited.clone() {
-            None => Edited { from, to, bytes, touched: (from..to).collect() },
-            Some(before) => {
-                let mut parts = Vec::new();
-                let (first, last) = (before.from.min(from), before.to.max(to));
-                if first < from {
-                    parts.push(self.frame(Some(&before), first, from));
-                }
-                parts.push(bytes);
-                if to < last {
-                    parts.push(self.frame(Some(&before), to, last));
-                }
-                parts.reverse();
-                let bytes = self.wire("edited", 8 * (last - first), format!("{{{}}}", parts.join(", ")), 0);
-                let touched = before.touched.into_iter().chain(from..to).collect();
-                Edited { from: first, to: last, bytes, touched }
+        let before = packet.edited.take().unwrap_or_default();
+        let mut touched: BTreeSet<u32> = (from..to).collect();
+        let mut stretch = (from, to, bytes);
+        if before.from < before.to {
+            let mut parts = Vec::new();
+            let (first, last) = (before.from.min(from), before.to.max(to));
+            if first < from {
+                parts.push(self.frame(Some(&before), first, from));
             }
-        };
+            parts.push(stretch.2);
+            if to < last {
+                parts.push(self.frame(Some(&before), to, last));
+            }
+            parts.reverse();
+            let bytes = self.wire("edited", 8 * (last - first), format!("{{{}}}", parts.join(", ")), 0);
+            touched.extend(&before.touched);
+            if !before.patches.is_empty() {
+                touched.extend(first..last);
+            }
+            stretch = (first, last, bytes);
+        }
+        let (from, to, bytes) = stretch;
+        let stretch = Edited { from, to, bytes, touched, patches: before.patches };
         packet.edited = Some(stretch);
         self.packet = Some(packet);
     }
@@ -129,39 +137,52 @@ impl Walk<'_, '_, '_> {
         if list.iter().all(|edited| *edited == list[0]) {
             return list.into_iter().next()?;
         }
-        let some = || list.iter().flatten();
-        let from = some().map(|edited| edited.from).min()?;
-        let to = some().map(|edited| edited.to).max()?;
-        let touched = some().flat_map(|edited| edited.touched.iter().copied()).collect();
+        let patches = self.join_patches(ways, &list);
+        let some = || list.iter().flatten().filter(|edited| edited.from < edited.to);
+        let (Some(from), Some(to)) =
+            (some().map(|edited| edited.from).min(), some().map(|edited| edited.to).max())
+        else {
+            return Some(Edited { patches, ..Edited::default() });
+        };
+        let mut touched: BTreeSet<u32> = some().flat_map(|edited| edited.touched.iter().copied()).collect();
+        if !patches.is_empty() {
+            touched.extend(from..to);
+        }
         let texts: Vec<String> = list.iter().map(|edited| self.frame(edited.as_ref(), from, to)).collect();
         let from_ways: Vec<(&Way, &str)> = ways.iter().zip(texts.iter().map(String::as_str)).collect();
         let width = 8 * (to - from);
         let (value, delay) = taken(width, &from_ways);
         let bytes = self.wire("edited", width, value, delay);
-        Some(Edited { from, to, bytes, touched })
+        Some(Edited { from, to, bytes, touched, patches })
     }
 
-    /// Bytes that were read of the packet buffer from `place` on, with those that were overwritten since.
-    pub(super) fn overwritten_since(
-        &mut self,
-        edited: &Edited,
-        place: &str,
-        (found, bytes): (String, u32),
-    ) -> String {
-        let count = edited.to - edited.from;
-        // How many bytes of what was overwritten, and before that of as many as were read, are in front of the place.
-        let behind =
-            format!("{{1'b0, {place}}} + {} - {}", number(17, bytes.into()), number(17, edited.from.into()));
-        let behind = self.wire("behind", 17, behind, timing::word_sum(2));
-        let meets = format!("{{{{{count}{{1'b1}}}}, {}}} >> {behind}", number(bytes, 0));
-        let meets = format!("{behind}[16] ? {} : {bytes}'({meets})", number(bytes, 0));
-        let delay = timing::mux(count + bytes) + timing::CHOOSE;
-        let meets = self.wire("meets", bytes, meets, delay);
-        let moved = format!("{{{}, {}}} >> {{{behind}, 3'b000}}", edited.bytes, number(8 * bytes, 0));
-        let moved = self.wire("moved", 8 * bytes, format!("{}'({moved})", 8 * bytes), delay);
-        let keep: Vec<String> = (0..bytes).rev().map(|at| format!("{{8{{{meets}[{at}]}}}}")).collect();
-        let keep = self.wire("keep", 8 * bytes, format!("{{{}}}", keep.join(", ")), 0);
-        self.wire("bytes", 8 * bytes, format!("({found} & ~{keep}) | ({moved} & {keep})"), timing::CHOOSE)
+    /// Patches of all ways, those that not all have in common under the condition of theirs.
+    fn join_patches(&mut self, ways: &[Way], list: &[Option<Edited>]) -> Vec<Patch> {
+        let all: Vec<&[Patch]> =
+            list.iter().map(|edited| edited.as_ref().map_or(&[][..], |edited| &edited.patches)).collect();
+        let common = (0..all[0].len())
+            .take_while(|at| all.iter().all(|patches| patches.get(*at) == all[0].get(*at)))
+            .count();
+        let mut joined = all[0][..common].to_vec();
+        // The last way is what remains: none of the others was taken.
+        let others: Vec<String> = ways[..ways.len() - 1].iter().flatten().cloned().collect();
+        let last = match &others[..] {
+            [one] => opposite(one),
+            _ => format!("!({})", others.join(" || ")),
+        };
+        for (at, patches) in all.iter().enumerate() {
+            let way = if at + 1 < ways.len() {
+                ways[at].as_deref().unwrap_or("1'b1").to_string()
+            } else {
+                last.clone()
+            };
+            for patch in &patches[common..] {
+                let when =
+                    self.wire("when", 1, format!("{} && {way}", patch.when), timing::tree(ways.len() as u32));
+                joined.push(Patch { when, ..patch.clone() });
+            }
+        }
+        joined
     }
 
     /// How a packet leaves: the overwritten bytes as one more header, and where payload is then.
@@ -242,6 +263,6 @@ pub(super) struct Leaving {
     pub from: String,
 }
 
-fn start_of(cursor: &Cursor) -> u32 {
+pub(super) fn start_of(cursor: &Cursor) -> u32 {
     if let Cursor::At(at) = cursor { *at } else { 0 }
 }

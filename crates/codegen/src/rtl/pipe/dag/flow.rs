@@ -99,7 +99,7 @@ impl Walk<'_, '_, '_> {
                 Ok(Some(way))
             }
             (Some((yes, a)), Some((no, b))) => {
-                self.join(&cond, after_first)?;
+                self.join(&cond, after_first);
                 for (result, (a, b)) in data.results.iter().zip(a.into_iter().zip(b)) {
                     self.choose(*result, &[(Some(cond.clone()), a), (None, b)]);
                 }
@@ -177,12 +177,12 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Packet and entries where two ways join: `first` if `cond`, else as they are.
-    fn join(&mut self, cond: &str, (packet, slots): (Option<Packet>, Slots)) -> Result<(), NoPipe> {
+    fn join(&mut self, cond: &str, (packet, slots): (Option<Packet>, Slots)) {
         let second = std::mem::take(&mut self.slots);
         self.slots = self.join_slots(vec![(Some(cond.to_string()), slots), (None, second)]);
-        let (Some(a), Some(b)) = (packet, self.packet.clone()) else { return Ok(()) };
+        let (Some(a), Some(b)) = (packet, self.packet.clone()) else { return };
         if a == b {
-            return Ok(());
+            return;
         }
         let (a, b) = if a.doubt == b.doubt { (a, b) } else { (self.certain(a), self.certain(b)) };
         let emitted = if a.emitted == b.emitted {
@@ -196,9 +196,10 @@ impl Walk<'_, '_, '_> {
             let first = a.emitted.into_iter().map(|list| with(list, cond));
             first.chain(b.emitted.into_iter().map(|list| with(list, &not))).collect()
         };
-        if emitted.len() > MOST_LISTS {
-            return self.no("ways join on which too many different headers were emitted");
-        }
+        let emitted = match emitted.len() > MOST_LISTS {
+            true => self.flattened(vec![(None, emitted)]),
+            false => emitted,
+        };
         let cursor = self.either(cond, a.cursor, b.cursor);
         let end = if a.end == b.end {
             a.end
@@ -208,7 +209,6 @@ impl Walk<'_, '_, '_> {
         let edited = self.join_edits(&[Some(cond.to_string()), None], vec![a.edited, b.edited]);
         let has = a.has.min(b.has);
         self.packet = Some(Packet { cursor, end, has, emitted, edited, doubt: a.doubt });
-        Ok(())
     }
 
     /// A loop, written out.
@@ -240,10 +240,11 @@ impl Walk<'_, '_, '_> {
             self.region(*inner, way)?;
             let continues = std::mem::take(&mut self.loops[depth].continues);
             let Some(first) = continues.first() else { break };
-            let emitted = first.packet.as_ref().map(|packet| packet.emitted.clone());
+            let mut emitted = first.packet.as_ref().map(|packet| packet.emitted.clone());
             let others = |left: &Left| left.packet.as_ref().map(|packet| &packet.emitted) != emitted.as_ref();
             if continues.iter().any(others) {
-                return self.no("a loop emits headers on some ways to its next trip only");
+                let of = |left: &Left| Some((left.way.clone(), left.packet.as_ref()?.emitted.clone()));
+                emitted = Some(self.flattened(continues.iter().filter_map(of).collect()));
             }
             going = Some(self.or(continues.iter().map(|left| left.way.clone()).collect()));
             now = self.arrive(&body.blocks[*inner].params, continues);
@@ -264,7 +265,7 @@ impl Walk<'_, '_, '_> {
         self.span = data.span;
         let emitted = |left: &Left| Some((left.way.clone(), left.packet.as_ref()?.emitted.clone()));
         let emitted = frame.breaks.iter().filter_map(emitted).collect();
-        let joined = self.leave_loop(emitted)?;
+        let joined = self.leave_loop(emitted);
         self.arrive(&data.results, frame.breaks);
         self.packet.iter_mut().for_each(|packet| packet.emitted.clone_from(&joined));
         Ok(Some(self.or(ways)))

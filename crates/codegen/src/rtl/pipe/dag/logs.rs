@@ -33,6 +33,7 @@ impl Walk<'_, '_, '_> {
             hlen: number(16, u64::from(size)),
             from: zero.clone(),
             end: zero,
+            patches: Vec::new(),
             cursor: None,
             emitted: size,
         });

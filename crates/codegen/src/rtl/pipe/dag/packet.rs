@@ -10,8 +10,13 @@ const STRETCH: u32 = 32;
 const MOST_SMALL: u32 = 8;
 /// Bytes of an answer of `nf_frame_bytes`.
 const MOST_ANSWERED: u32 = 64;
-/// A place that no frame reaches.
-const BEYOND: u32 = 1 << 15;
+
+impl Packet {
+    /// Bytes that were overwritten anywhere.
+    pub(super) fn patches(&self) -> Vec<Patch> {
+        self.edited.as_ref().map_or(Vec::new(), |edited| edited.patches.clone())
+    }
+}
 
 impl<'a> Walk<'a, '_, '_> {
     pub(super) fn packet(&self) -> Packet {
@@ -377,6 +382,7 @@ impl<'a> Walk<'a, '_, '_> {
             hlen: number(16, u64::from(size)),
             from: zero.clone(),
             end: zero,
+            patches: Vec::new(),
             cursor: None,
             emitted: size,
         });
@@ -401,7 +407,8 @@ impl<'a> Walk<'a, '_, '_> {
             header: part.into_iter().collect(),
             hlen,
             from,
-            end: packet.end,
+            end: packet.end.clone(),
+            patches: packet.patches(),
             cursor: if let Cursor::At(at) = packet.cursor { Some(at) } else { None },
             emitted: 0,
         });
@@ -441,6 +448,7 @@ impl<'a> Walk<'a, '_, '_> {
                 hlen,
                 from,
                 end,
+                patches: packet.patches(),
                 cursor,
                 emitted,
             });

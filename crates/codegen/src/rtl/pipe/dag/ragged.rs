@@ -1,7 +1,8 @@
 //! Headers of which it is data how many bytes were emitted: a loop emits in each of its trips, and how many there are the packet says.
 //!
 //! Where the loop is left, what was emitted on one way is the beginning of what was emitted on another. So the longest of these is kept, with
-//! how many of its bytes count, and what is emitted later is moved there when the packet leaves.
+//! how many of its bytes count, and what is emitted later is moved there when the packet leaves. Where neither is the beginning of the other,
+//! or too many lists would be kept apart, one is made of all.
 
 use super::super::super::tables::bits_below;
 use super::edits::Leaving;
@@ -17,16 +18,21 @@ pub(super) struct Ragged {
     length: String,
 }
 
+fn joined(parts: &[(String, u32)]) -> String {
+    let parts: Vec<&str> = parts.iter().rev().map(|part| part.0.as_str()).collect();
+    format!("{{{}}}", parts.join(", "))
+}
+
 fn bytes(parts: &[(String, u32)]) -> u32 {
     parts.iter().map(|part| part.1).sum()
 }
 
 impl Walk<'_, '_, '_> {
     /// What was emitted behind a loop, of what was emitted on the ways that leave it: of each list that there was before the loop, the longest.
-    pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Result<Vec<Emitted>, NoPipe> {
-        let Some((_, first)) = left.first() else { return Ok(Vec::new()) };
+    pub(super) fn leave_loop(&mut self, left: Vec<(Way, Vec<Emitted>)>) -> Vec<Emitted> {
+        let Some((_, first)) = left.first() else { return Vec::new() };
         if left.iter().any(|(_, lists)| lists.len() != first.len()) {
-            return self.no("a loop is left on ways on which different headers were emitted");
+            return self.flattened(left);
         }
         let mut joined = Vec::new();
         for (at, list) in first.iter().enumerate() {
@@ -38,20 +44,63 @@ impl Walk<'_, '_, '_> {
             let plain = all.into_iter().flatten().filter(|one| one.ragged.is_none() && one.when == list.when);
             let parts: Vec<&Vec<(String, u32)>> = plain.map(|one| &one.parts).collect();
             if parts.len() < left.len() {
-                return self
-                    .no("a loop emits headers behind others of which it is data how many bytes they are");
+                return self.flattened(left);
             }
             let longest = parts.iter().max_by_key(|parts| parts.len()).map(|parts| parts.to_vec());
             let longest = longest.unwrap_or_default();
             if !parts.iter().all(|parts| longest.starts_with(parts)) {
-                return self.no("a loop is left on ways on which different headers were emitted");
+                return self.flattened(left);
             }
             let lengths: Vec<u32> = parts.iter().map(|parts| bytes(parts)).collect();
             let ways = left.iter().map(|(way, _)| way);
             let ragged = self.ragged(ways.zip(&lengths), longest.len());
             joined.push(Emitted { when: list.when.clone(), parts: longest, ragged: Some(ragged) });
         }
-        Ok(joined)
+        joined
+    }
+
+    /// One list of what was emitted on several ways: bytes of whichever was taken, and how many of them count.
+    pub(super) fn flattened(&mut self, ways: Vec<(Way, Vec<Emitted>)>) -> Vec<Emitted> {
+        let (mut apart, mut all) = (Vec::new(), Vec::new());
+        for (way, lists) in ways {
+            for list in lists {
+                apart.push(list.when.iter().fold(way.clone(), |way, condition| self.and(&way, condition)));
+                let (parts, length, least) = match &list.ragged {
+                    None => {
+                        let count = bytes(&list.parts);
+                        (list.parts.clone(), number(16, u64::from(count)), count)
+                    }
+                    Some(ragged) => {
+                        let after = bytes(&list.parts[ragged.parts..]);
+                        let length = format!("{} + {}", ragged.length, number(16, u64::from(after)));
+                        let length = self.wire("emitted", 16, length, timing::carry(16));
+                        (self.closed_up(&list.parts, ragged), length, ragged.least + after)
+                    }
+                };
+                all.push((parts, length, least));
+            }
+        }
+        let (least, most) = (
+            all.iter().map(|one| one.2).min().unwrap_or(0),
+            all.iter().map(|one| bytes(&one.0)).max().unwrap_or(0),
+        );
+        if most == 0 {
+            return vec![Emitted::default()];
+        }
+        let apart = self.among(apart);
+        let wide = |parts: &[(String, u32)]| match bytes(parts) {
+            0 => number(8 * most, 0),
+            count => Lower::resize(&joined(parts), 8 * count, 8 * most),
+        };
+        let texts: Vec<String> = all.iter().map(|one| wide(&one.0)).collect();
+        let from: Vec<(&Way, &str)> = apart.iter().zip(texts.iter().map(String::as_str)).collect();
+        let (text, delay) = taken(8 * most, &from);
+        let front = self.wire("front", 8 * most, text, delay);
+        let from: Vec<(&Way, &str)> = apart.iter().zip(all.iter().map(|one| one.1.as_str())).collect();
+        let (text, delay) = taken(16, &from);
+        let length = self.wire("emitted", 16, text, delay);
+        let ragged = Some(Ragged { parts: 1, least, most, length });
+        vec![Emitted { when: Vec::new(), parts: vec![(front, most)], ragged }]
     }
 
     /// As many bytes as there are on whichever way was taken.
@@ -69,20 +118,8 @@ impl Walk<'_, '_, '_> {
         Ragged { parts, least, most, length }
     }
 
-    /// How a packet leaves behind such headers; the way, and where to, are the caller's.
-    pub(super) fn ragged_exit(
-        &mut self,
-        packet: &Packet,
-        mut parts: Vec<(String, u32)>,
-        ragged: &Ragged,
-    ) -> Exit {
-        let Leaving { part, count, from } = self.leaving(packet);
-        let joined = |parts: &[(String, u32)]| {
-            let parts: Vec<&str> = parts.iter().rev().map(|part| part.0.as_str()).collect();
-            format!("{{{}}}", parts.join(", "))
-        };
-        let emitted = bytes(&parts[ragged.parts..]);
-        parts.extend(part);
+    /// Such headers with those behind them where they belong: the bytes of the longest, of which as many count as there are.
+    fn closed_up(&mut self, parts: &[(String, u32)], ragged: &Ragged) -> Vec<(String, u32)> {
         let (front, behind) = parts.split_at(ragged.parts);
         let (Ragged { least, most, length, .. }, after) = (ragged, bytes(behind));
         let all = self.wire("front", 8 * most, joined(front), 0);
@@ -119,7 +156,21 @@ impl Walk<'_, '_, '_> {
             header.push((self.wire("front", 8 * least, format!("{all}[{}:0]", 8 * least - 1), 0), *least));
         }
         header.push((rest, most - least + after));
-        let hlen = format!("{length} + {}", count.behind(self, emitted));
+        header
+    }
+
+    /// How a packet leaves behind such headers; the way, and where to, are the caller's.
+    pub(super) fn ragged_exit(
+        &mut self,
+        packet: &Packet,
+        mut parts: Vec<(String, u32)>,
+        ragged: &Ragged,
+    ) -> Exit {
+        let Leaving { part, count, from } = self.leaving(packet);
+        let emitted = bytes(&parts[ragged.parts..]);
+        parts.extend(part);
+        let header = self.closed_up(&parts, ragged);
+        let hlen = format!("{} + {}", ragged.length, count.behind(self, emitted));
         let hlen = self.wire("hlen", 16, hlen, timing::carry(16));
         let emitted = bytes(&header);
         let end = packet.end.clone();
@@ -135,6 +186,7 @@ impl Walk<'_, '_, '_> {
             hlen,
             from,
             end,
+            patches: packet.patches(),
             cursor: None,
             emitted,
         }

@@ -177,13 +177,14 @@ impl Walk<'_, '_, '_> {
                     hlen: number(16, 0),
                     from: number(16, 0),
                     end: format!("{length}[{}:0]", COUNT_BITS - 1),
+                    patches: Vec::new(),
                     cursor: None,
                     emitted: 0,
                 });
                 self.change_string((table, key), when, hit, emptied);
             }
             Op::BufAppend { source, .. } => {
-                let Appended { count, header, bytes, from, end } = self.appended(source);
+                let Appended { count, header, bytes, from, end, patches } = self.appended(source);
                 // By what there is room for, which is known before the length is.
                 let most = format!("{} - {{1'b0, {count}}}", number(17, u64::from(store.capacity)));
                 let most = self.wire("room_for", 17, most, timing::carry(17));
@@ -217,6 +218,7 @@ impl Walk<'_, '_, '_> {
                     hlen,
                     from,
                     end,
+                    patches,
                     cursor: None,
                     emitted: 0,
                 });
@@ -244,7 +246,7 @@ impl Walk<'_, '_, '_> {
                 let from = super::text(&packet.cursor);
                 let count = self.wire("count", COUNT_BITS, format!("{end} - {from}"), timing::carry(16));
                 let Leaving { part, count: bytes, from } = self.leaving(&packet);
-                Appended { count, header: part, bytes, from, end }
+                Appended { count, header: part, bytes, from, end, patches: packet.patches() }
             }
             BufSource::Value(value) => {
                 let size = self.dag.bits.bytes(self.low.ty(*value));
@@ -252,7 +254,8 @@ impl Walk<'_, '_, '_> {
                 let header = self.wire("value", 8 * size, header, 0);
                 let [count, none] = [size, 0].map(|count| number(16, u64::from(count)));
                 let bytes = Count::Known(size);
-                Appended { count, header: Some((header, size)), bytes, from: none.clone(), end: none }
+                let header = Some((header, size));
+                Appended { count, header, bytes, from: none.clone(), end: none, patches: Vec::new() }
             }
         }
     }
@@ -268,4 +271,5 @@ struct Appended {
     /// Where those of the packet buffer begin and end.
     from: String,
     end: String,
+    patches: Vec<Patch>,
 }

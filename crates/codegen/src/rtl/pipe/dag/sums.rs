@@ -28,7 +28,7 @@ impl Walk<'_, '_, '_> {
             Cursor::At(at) => {
                 let sums = self.ask(way, What::Sum { start: *at }, &end);
                 let found = ["even", "odd"].map(|name| self.half(name, &sums));
-                let [even, odd] = self.as_overwritten(&packet, &end, found);
+                let [even, odd] = self.as_overwritten(way, &packet, &end, found);
                 if at % 2 == 0 { (even, odd) } else { (odd, even) }
             }
             Cursor::Signal(from, _) => {
@@ -37,7 +37,7 @@ impl Walk<'_, '_, '_> {
                     let (to, from) = (self.half(name, &to), self.half(name, &from_sums));
                     self.wire(name, HALF, format!("{to} - {from}"), timing::carry(HALF))
                 });
-                let [even, odd] = self.as_overwritten(&packet, &end, found);
+                let [even, odd] = self.as_overwritten(way, &packet, &end, found);
                 // Words begin at the cursor.
                 let mut pick = |name: &str, one: &str, other: &str| {
                     let value = format!("{from}[0] ? {other} : {one}");
@@ -64,7 +64,13 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Sums of the frame's bytes from the cursor to `end` as they are now, from those of the bytes as they came in.
-    fn as_overwritten(&mut self, packet: &Packet, end: &str, [even, odd]: [String; 2]) -> [String; 2] {
+    fn as_overwritten(
+        &mut self,
+        way: &Way,
+        packet: &Packet,
+        end: &str,
+        [even, odd]: [String; 2],
+    ) -> [String; 2] {
         let Some(edited) = &packet.edited else { return [even, odd] };
         let mut places: [Vec<(u32, String)>; 2] = Default::default();
         for at in edited.touched.iter().copied() {
@@ -90,7 +96,8 @@ impl Walk<'_, '_, '_> {
             let value = format!("{found} + {new} - {old}");
             self.wire("changed", HALF, value, timing::word_sum(2))
         };
-        [changed(even, &places[0]), changed(odd, &places[1])]
+        let sums = [changed(even, &places[0]), changed(odd, &places[1])];
+        self.patched_sums(way, packet, end, sums, HALF)
     }
 
     /// The sum of those bytes of the frame that count.
@@ -100,7 +107,15 @@ impl Walk<'_, '_, '_> {
             let byte = self.frame(edited, *at, at + 1);
             terms.push(self.wire("byte", 8, format!("{byte} & {{8{{{counts}}}}}"), timing::CHOOSE));
         }
+        self.total(terms)
+    }
+
+    /// The sum of bytes.
+    pub(super) fn total(&mut self, mut terms: Vec<String>) -> String {
         let mut bits = 8;
+        if terms.is_empty() {
+            return number(HALF, 0);
+        }
         while terms.len() > 1 || bits < HALF {
             let wide = if terms.len() <= ADDED { HALF } else { bits + 2 };
             let sum = |group: &[String]| {
