@@ -10,7 +10,7 @@
 //!
 //! Each wire costs at most `CUTS` squared unions for each operand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
@@ -97,6 +97,8 @@ impl<'a> Arrivals<'a> {
         // Deep, so not by recursion: what a wire needs first.
         let mut stack = vec![self.number(name)];
         let mut names: HashMap<u32, String> = HashMap::from([(stack[0], name.to_string())]);
+        // On the way down; a wire that meets itself there would never be placed.
+        let mut open: HashSet<u32> = HashSet::new();
         while let Some(top) = stack.last().copied() {
             if self.times[top as usize].is_some() {
                 stack.pop();
@@ -108,9 +110,11 @@ impl<'a> Arrivals<'a> {
                 continue;
             };
             let mut complete = true;
+            open.insert(top);
             for below in used(&wire.value) {
                 let number = self.number(below);
                 if self.times[number as usize].is_none() {
+                    assert!(!open.contains(&number), "wire `{below}` of a pipe needs itself");
                     names.entry(number).or_insert_with(|| below.to_string());
                     stack.push(number);
                     complete = false;
@@ -118,6 +122,7 @@ impl<'a> Arrivals<'a> {
             }
             if complete {
                 self.place(top, wire);
+                open.remove(&top);
                 stack.pop();
             }
         }
@@ -343,6 +348,12 @@ mod tests {
         ];
         let found = times(&wires, &["one", "three", "four", "five"]);
         assert_eq!(found, [(0, 1400), (0, 1400), (0, 1400), (0, 1800)], "seven inputs take a second level");
+    }
+
+    #[test]
+    #[should_panic(expected = "wire `one` of a pipe needs itself")]
+    fn wires_in_a_circle_are_found() {
+        times(&[wire("one", "!‹two›", 400), wire("two", "‹a› && ‹one›", 400)], &["one"]);
     }
 
     /// The late one of many conditions passes one level, the others are joined before.
