@@ -206,6 +206,9 @@ pub struct Access {
     pub inserted: Vec<String>,
     /// Keys, and conditions under which their entries are used, which says what is evicted.
     pub uses: Vec<(usize, String)>,
+    /// Of byte strings: keys under which bytes are read, and appended, and what is known where that is done.
+    pub read: Vec<(usize, Given)>,
+    pub stored: Vec<(usize, Given)>,
     /// Tables that nothing changes have a lookup for every key.
     pub lookups: Vec<String>,
     pub written: bool,

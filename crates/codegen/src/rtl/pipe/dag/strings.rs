@@ -3,8 +3,11 @@
 //!
 //! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet buffer into that memory and from there out,
 //! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
-//! Bytes of strings are not read in the pipe: they may still be on their way.
+//! Bytes that the pipe itself reads come from a copy of that memory. They may still be on their way: who may read them waits in the
+//! gate for those that may have appended under the same key (`gate`).
 
+use super::super::exclusive::exclude;
+use super::beside::STORED_BITS;
 use super::edits::{Count, Leaving};
 use super::*;
 use nicforge_ir::BufSource;
@@ -129,8 +132,8 @@ impl Walk<'_, '_, '_> {
     pub(super) fn string_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
         let (table, key) = match &inst.op {
-            Op::BufRead { .. } => return self.no("bytes of byte strings in tables are read"),
             Op::BufAppend { table, key, .. }
+            | Op::BufRead { table, key, .. }
             | Op::BufLen { table, key }
             | Op::BufClear { table, key }
             | Op::BufGenerate { table, key, .. } => (*table, *key),
@@ -138,6 +141,7 @@ impl Walk<'_, '_, '_> {
         };
         self.settle();
         let at = table.as_u32() as usize;
+        let text = self.low.bytes_of(key);
         let (key, hit, value) = self.entry(table, key, way)?;
         self.used(table, key, way);
         let form = self.dag.tables[at].clone();
@@ -150,10 +154,27 @@ impl Walk<'_, '_, '_> {
         let when = |walk: &mut Self, condition: &str| {
             walk.and(way, condition).unwrap_or_else(|| condition.to_string())
         };
-        let place = mark(&under(&form.signals, "place", key));
+        let access = &self.dag.access[at];
+        let place = match access.lookups.iter().position(|known| !access.written && *known == text) {
+            Some(number) => mark(&format!("{}_place{number}", form.signals)),
+            None => mark(&under(&form.signals, "place", key)),
+        };
         let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
         match &inst.op {
             Op::BufLen { .. } => self.result(inst.results[0], length, 0),
+            Op::BufRead { off, .. } => {
+                if self.dag.exits.iter().any(|exit| self.stores_before(exit, store.memory, way)) {
+                    return self.no(&format!(
+                        "bytes of a string of table `{}` are read behind others that the same packet appended",
+                        form.name
+                    ));
+                }
+                let given = self.given(way);
+                self.dag.access[at].read.push((key, given));
+                let line = self.wire("line", 20, line, 1500);
+                let results = [inst.results[0], inst.results[1]];
+                self.string_read(way, store.memory, (&hit, &length, &line), *off, results);
+            }
             Op::BufClear { .. } => {
                 let when = when(self, &hit);
                 self.change_string((table, key), when, hit, emptied);
@@ -207,6 +228,8 @@ impl Walk<'_, '_, '_> {
                     }
                 };
                 let line = self.wire("line", 20, line, 2300);
+                let given = self.given(&Some(when.clone()));
+                self.dag.access[at].stored.push((key, given));
                 self.dag.exits.push(Exit {
                     when: Some(when.clone()),
                     given: self.given(&Some(when.clone())),
@@ -233,6 +256,54 @@ impl Walk<'_, '_, '_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a packet that comes here by `way` may have appended to the strings of a memory by this exit.
+    fn stores_before(&self, exit: &Exit, memory: u64, way: &Way) -> bool {
+        let moved = exit.moved.as_ref().is_some_and(|moved| moved.into && moved.memory == memory);
+        moved && !exclude(std::slice::from_ref(&exit.given), &[self.given(way)])
+    }
+
+    /// A value at `off` of a string, of which are known: whether it is there, its length, and its line in the memory.
+    fn string_read(
+        &mut self,
+        way: &Way,
+        memory: u64,
+        (hit, length, line): (&str, &str, &str),
+        off: ValueId,
+        [ok, value]: [ValueId; 2],
+    ) {
+        let ty = self.low.ty(value);
+        let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
+        // No string has a byte that far away.
+        let (base, plus) = match self.low.constant(off) {
+            Some(off) if off < 1 << COUNT_BITS => (None, off as u32),
+            Some(_) => (None, 1 << COUNT_BITS),
+            None => {
+                let (base, plus) = self.apart(off);
+                (Some(base), plus)
+            }
+        };
+        let (end, delay) = match base {
+            None => (number(33, u64::from(plus + size)), 0),
+            Some(base) => {
+                let base = self.low.u32(base);
+                (format!("{{1'b0, {base}}} + {}", number(33, u64::from(plus + size))), timing::carry(32))
+            }
+        };
+        let end = self.wire("end", 33, end, delay);
+        let fits = format!("{hit} && {end} <= {{1'b0, {length}}}");
+        let fits = self.wire("fits", 1, fits, timing::carry(17) + timing::CHOOSE);
+        let place = match base {
+            None => format!("{{{line}, 6'd0}}"),
+            Some(base) => format!("{{{line}, 6'd0}} + {STORED_BITS}'({})", self.low.u32(base)),
+        };
+        let delay = if base.is_some() { timing::carry(STORED_BITS) } else { 0 };
+        let place = self.wire("place", STORED_BITS, place, delay);
+        let bytes = self.stored_bytes(way, memory, (&place, plus), size);
+        let read = self.low.of_bytes(ty, &bytes);
+        self.result(ok, fits.clone(), 0);
+        self.result(value, format!("{fits} ? {read} : {}", number(width, 0)), timing::CHOOSE);
     }
 
     /// What is appended: up to so many bytes behind the cursor, or a value.
