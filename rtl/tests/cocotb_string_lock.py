@@ -1,4 +1,4 @@
-"""nf_string_lock as a pipe's gate: who may read waits for those noted under the same key, and nobody else; resets in flight."""
+"""nf_string_lock as a pipe's gate: readers wait for those noted under the same key, and no others; resets in flight."""
 
 import os
 import random

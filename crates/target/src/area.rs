@@ -220,16 +220,18 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
     let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
     let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
     let width = key_bits + if valued { 8.0 * f64::from(value) } else { 0.0 };
+    let bytes = entries * f64::from(table.buf.unwrap_or(0));
     // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
     let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
-    rows + string_half_brams(table, slots)
+    rows + (8.0 * bytes / 18432.0).ceil()
 }
 
-/// The same of its byte strings.
-fn string_half_brams(table: &Table, slots: f64) -> f64 {
-    let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
-    let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
-    (8.0 * entries * f64::from(table.buf.unwrap_or(0)) / 18432.0).ceil()
+/// Those of a copy of a pipe's byte strings in two banks, as memory is made of it: 512 rows of 64 bytes take sixteen. There are eight more
+/// of them than places.
+fn copy_half_brams(table: &Table) -> f64 {
+    let places = 2 * u64::from(table.capacity.next_power_of_two()) + 8;
+    let lines = places * u64::from(table.buf.unwrap_or(0).div_ceil(64));
+    (2 * 16 * (lines / 2).div_ceil(512)) as f64
 }
 
 /// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
@@ -290,8 +292,7 @@ impl AreaCosts {
         let (reads, read_bytes) = (read().count() as f64, read().map(|bytes| f64::from(*bytes)).sum::<f64>());
         let beside = far.len() as f64;
         // Each read of strings has a copy of them.
-        let copied =
-            |(table, _): &(u32, u32)| string_half_brams(&program.tables[TableId::from_u32(*table)], slots);
+        let copied = |(table, _): &(u32, u32)| copy_half_brams(&program.tables[TableId::from_u32(*table)]);
         Estimate {
             luts: linear(luts)
                 + if moves { self.payload_luts } else { 0.0 }
@@ -400,11 +401,16 @@ mod tests {
         // A sum of payload has a packet buffer of its own.
         let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
-        // Byte strings of a pipe are as many as there are places.
+        // Byte strings of a pipe are as many as there are places, and a copy for each read has 72 lines for each.
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
         let strings = nicforge_ir::text::parse(&text).expect("the test's program");
         let more = |handlers| memory(&strings, handlers) - memory(&small, handlers);
         assert_eq!((more(&pipe), more(&Handlers::Engines(1))), (4000.0, 2000.0));
+        let mut reading = piped(1, 1, 0);
+        if let Handlers::Pipe { stored, .. } = &mut reading {
+            stored.push((0, 4));
+        }
+        assert_eq!(more(&reading) - more(&pipe), 32.0 * 145.0);
         let sizes = sizes(&small, &pipe);
         assert!(sizes.table_bits > 0.0 && sizes.header_bits > 0.0);
     }

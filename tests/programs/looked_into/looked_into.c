@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * looked_into: some packets append to byte strings of a hash table and of an LRU table, others read bytes of them, at
- * constant places, at any place and in a loop; strings are emptied, given out and given up. What was read decides about
- * entries and about what is sent. The first byte says what is done, the second for which key.
+ * constant places, at any place and in a loop, also those that they have appended themselves; strings are emptied,
+ * given out and given up. What was read decides about entries and about what is sent. The first byte says what is done,
+ * the second for which key.
  */
 #include <nicforge.h>
 
@@ -41,11 +42,17 @@ void net_recv(nf_pkt pkt)
     if (head.how & 1) {
         /* appends */
         uint32_t count = 0;
+        if (head.how & 4)
+            nf_store(pkt, head.bytes, &place);
         nf_lookup(&kept, head.key, &count);
         nf_update(&kept, head.key, count + 1);
         nf_buf_append_pkt(&kept, head.key, pkt, head.bytes);
         if (head.how & 2)
             nf_buf_append(&kept, head.key, head);
+        /* Also what it has just appended itself. */
+        nf_buf_read(&kept, head.key, place, &told.word);
+        if (nf_buf_len(&kept, head.key) >= 7)
+            nf_buf_read(&kept, head.key, nf_buf_len(&kept, head.key) - 7, &told.seen);
         if (nf_buf_len(&kept, head.key) > 250)
             nf_buf_send(&kept, head.key, 1);
     } else if (head.how & 2) {

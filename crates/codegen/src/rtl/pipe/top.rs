@@ -179,7 +179,7 @@ fn beside(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             let bits = super::super::tables::bits_below(lines) + 6;
             let _ = writeln!(
                 out,
-                "  nf_frame_bytes #(\n      .SLOTS(1), .LINES({lines}), .BYTES({bytes}), .TW({bits}), .SW(1)\n  ) u_bytes_read_{at} (\n{}\n  );",
+                "  nf_frame_bytes #(\n      .SLOTS(1), .LINES({lines}), .BYTES({bytes}), .TW({bits}), .SW(1)\n  ) u_stored_{at} (\n{}\n  );",
                 connect(&[
                     "clk",
                     &format!("w_en=b{memory}_w_en"),
@@ -204,7 +204,7 @@ fn beside(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             What::Bytes(bytes) | What::Stored { bytes, .. } => (
                 "nf_frame_bytes",
                 format!(".BYTES({bytes})"),
-                format!("u_bytes_{at}"),
+                format!("u_far_{at}"),
                 vec![format!("bytes=b{at}_bytes")],
             ),
         };

@@ -382,7 +382,14 @@ impl<'a> Walk<'a, '_, '_> {
     }
 
     /// `size` bytes `plus` behind a place anywhere in the frame.
-    fn far_bytes(&mut self, way: &Way, packet: &Packet, place: &str, plus: u32, size: u32) -> String {
+    pub(super) fn far_bytes(
+        &mut self,
+        way: &Way,
+        packet: &Packet,
+        place: &str,
+        plus: u32,
+        size: u32,
+    ) -> String {
         let (from, bytes) = Self::stretch(plus, size);
         let mut found = self.answers(way, place, (from, bytes), What::Bytes);
         if let Some(edited) = &packet.edited {

@@ -6,9 +6,9 @@
 //! Bytes that the pipe itself reads come from a copy of that memory. They may still be on their way: who may read them waits in the
 //! gate for those that may have appended under the same key (`gate`).
 
-use super::super::exclusive::exclude;
 use super::beside::STORED_BITS;
 use super::edits::{Count, Leaving};
+use super::reread::{Own, OwnBytes};
 use super::*;
 use nicforge_ir::BufSource;
 
@@ -163,17 +163,11 @@ impl Walk<'_, '_, '_> {
         match &inst.op {
             Op::BufLen { .. } => self.result(inst.results[0], length, 0),
             Op::BufRead { off, .. } => {
-                if self.dag.exits.iter().any(|exit| self.stores_before(exit, store.memory, way)) {
-                    return self.no(&format!(
-                        "bytes of a string of table `{}` are read behind others that the same packet appended",
-                        form.name
-                    ));
-                }
                 let given = self.given(way);
                 self.dag.access[at].read.push((key, given));
                 let line = self.wire("line", 20, line, 1500);
                 let results = [inst.results[0], inst.results[1]];
-                self.string_read(way, store.memory, (&hit, &length, &line), *off, results);
+                self.string_read(way, (store.memory, key), (&hit, &length, &line), *off, results)?;
             }
             Op::BufClear { .. } => {
                 let when = when(self, &hit);
@@ -216,20 +210,35 @@ impl Walk<'_, '_, '_> {
                 let when = when(self, &ok);
                 let line = format!("{line} + {{10'h0, {length}[{}:6]}}", COUNT_BITS - 1);
                 // Bytes of the last line that are there already are in front of the header.
-                let filled = format!("{{10'h0, {length}[5:0]}}");
+                let in_line = format!("{{10'h0, {length}[5:0]}}");
                 let (header, hlen) = match header {
-                    None => (Vec::new(), filled),
+                    None => (Vec::new(), in_line),
                     Some((header, most)) => {
                         let wide = Lower::resize(&header, 8 * most, 8 * (most + 63));
                         let moved = format!("{wide} << {{{length}[5:0], 3'b000}}");
                         let moved = self.wire("appended", 8 * (most + 63), moved, timing::mux(64));
-                        let hlen = format!("{filled} + {}", bytes.behind(self, 0));
+                        let hlen = format!("{in_line} + {}", bytes.behind(self, 0));
                         (vec![(moved, most + 63)], self.wire("hlen", 16, hlen, timing::carry(16)))
                     }
                 };
                 let line = self.wire("line", 20, line, 2300);
                 let given = self.given(&Some(when.clone()));
-                self.dag.access[at].stored.push((key, given));
+                self.dag.access[at].stored.push((key, given.clone()));
+                let own = match source {
+                    BufSource::Packet { .. } => OwnBytes::Packet(Box::new(self.packet())),
+                    BufSource::Value(value) => {
+                        OwnBytes::Value(self.low.bytes_of(*value), self.dag.bits.bytes(self.low.ty(*value)))
+                    }
+                };
+                let filled = self.wire("filled", COUNT_BITS, format!("{length}[{}:0]", COUNT_BITS - 1), 0);
+                self.appended.push(Own {
+                    memory: store.memory,
+                    key,
+                    when: when.clone(),
+                    given,
+                    length: filled,
+                    bytes: own,
+                });
                 self.dag.exits.push(Exit {
                     when: Some(when.clone()),
                     given: self.given(&Some(when.clone())),
@@ -258,21 +267,15 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether a packet that comes here by `way` may have appended to the strings of a memory by this exit.
-    fn stores_before(&self, exit: &Exit, memory: u64, way: &Way) -> bool {
-        let moved = exit.moved.as_ref().is_some_and(|moved| moved.into && moved.memory == memory);
-        moved && !exclude(std::slice::from_ref(&exit.given), &[self.given(way)])
-    }
-
     /// A value at `off` of a string, of which are known: whether it is there, its length, and its line in the memory.
     fn string_read(
         &mut self,
         way: &Way,
-        memory: u64,
+        (memory, key): (u64, usize),
         (hit, length, line): (&str, &str, &str),
         off: ValueId,
         [ok, value]: [ValueId; 2],
-    ) {
+    ) -> Result<(), NoPipe> {
         let ty = self.low.ty(value);
         let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
         // No string has a byte that far away.
@@ -301,9 +304,24 @@ impl Walk<'_, '_, '_> {
         let delay = if base.is_some() { timing::carry(STORED_BITS) } else { 0 };
         let place = self.wire("place", STORED_BITS, place, delay);
         let bytes = self.stored_bytes(way, memory, (&place, plus), size);
+        let from = match base {
+            None => number(COUNT_BITS, u64::from(plus & 0xffff)),
+            Some(base) => {
+                let base = self.low.u32(base);
+                let more = number(COUNT_BITS, u64::from(plus & 0xffff));
+                self.wire(
+                    "off",
+                    COUNT_BITS,
+                    format!("{COUNT_BITS}'({base}) + {more}"),
+                    timing::carry(COUNT_BITS),
+                )
+            }
+        };
+        let bytes = self.with_own(way, (memory, key), &from, (bytes, size))?;
         let read = self.low.of_bytes(ty, &bytes);
         self.result(ok, fits.clone(), 0);
         self.result(value, format!("{fits} ? {read} : {}", number(width, 0)), timing::CHOOSE);
+        Ok(())
     }
 
     /// What is appended: up to so many bytes behind the cursor, or a value.
