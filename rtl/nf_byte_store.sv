@@ -21,6 +21,11 @@ module nf_byte_store #(
     input  wire  [AW-1:0] w_addr,
     input  wire  [ 511:0] w_data,
     input  wire  [  63:0] w_keep,
+    // what either writes, for copies
+    output wire           c_en,
+    output wire  [AW-1:0] c_addr,
+    output wire  [ 511:0] c_data,
+    output wire  [  63:0] c_keep,
     // the host: held until `h_done`, one cycle; the line it read stays on `h_r_value`
     input  wire           h_req,
     input  wire           h_write,
@@ -33,14 +38,18 @@ module nf_byte_store #(
   logic act;
   assign act = step == 3'd1 && !busy;
   assign h_done = step == 3'd4;
+  assign c_en   = w_en || (act && h_write);
+  assign c_addr = act ? h_index : w_addr;
+  assign c_data = act ? h_value : w_data;
+  assign c_keep = act ? {64{1'b1}} : w_keep;
   nf_line_ram #(
       .LINES(LINES)
   ) u_lines (
       .clk(clk),
-      .w_en(w_en || (act && h_write)),
-      .w_addr(act ? h_index : w_addr),
-      .w_data(act ? h_value : w_data),
-      .w_keep(act ? {64{1'b1}} : w_keep),
+      .w_en(c_en),
+      .w_addr(c_addr),
+      .w_data(c_data),
+      .w_keep(c_keep),
       .r_en(r_en || act),
       .r_addr(act ? h_index : r_addr),
       .r_data(r_data)

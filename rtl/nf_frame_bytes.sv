@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// nf_frame_bytes: bytes of a frame in the packet buffer from any place on, for what a program reads where a pipe's window may not reach.
+// nf_frame_bytes: bytes of a frame in the packet buffer from any place on, for what a program reads where a pipe's window may not reach; with
+// one slot and a wider `to`, those of a table's byte strings.
 //
-// A copy of the packet buffer in two banks, lines of even and of odd number, so that a line and the next one are read at once. `bytes` has
+// A copy of the buffer in two banks, lines of even and of odd number, so that a line and the next one are read at once. `bytes` has
 // the byte at `to` lowest; those behind the frame's end are of no meaning.
 //
-// Latency: five cycles from `slot` and `to` to the bytes; a frame may be asked about from the cycle in which its descriptor can be taken.
+// Latency: five cycles from `slot` and `to` to the bytes; a frame may be asked about from the cycle in which its descriptor can be taken,
+// and a line from the cycle behind its `w_en`.
 // Throughput: a line written and a question each cycle. Reset: there is none; answers on their way come.
 `default_nettype none
 module nf_frame_bytes #(
     parameter integer SLOTS = 32,
     parameter integer LINES = 24,  // of a slot, an even number
     parameter integer BYTES = 4,  // at most 64
+    parameter integer TW = 16,  // bits of `to`
     parameter integer SW = $clog2(SLOTS),
     parameter integer AW = $clog2(SLOTS * LINES)
 ) (
     input  wire                clk,
-    // lines as nf_ingress writes them
+    // lines as nf_ingress or nf_byte_store writes them
     input  wire                w_en,
     input  wire  [     AW-1:0] w_addr,
     input  wire  [      511:0] w_data,
+    input  wire  [       63:0] w_keep,
     // what is asked for: bytes from `to` on
     input  wire  [     SW-1:0] slot,
-    input  wire  [       15:0] to,
+    input  wire  [     TW-1:0] to,
     output logic [8*BYTES-1:0] bytes
 );
   localparam integer BW = $clog2(SLOTS * LINES / 2);
@@ -30,7 +34,7 @@ module nf_frame_bytes #(
   localparam integer SOME = BYTES + 15;
 
   logic [BW-1:0] r_base, r_even, r_odd;
-  logic [8:0] r_row;
+  logic [TW-8:0] r_row;
   logic [5:0] r_first, r_first_2, r_first_3;
   logic r_swap, r_swap_2, r_swap_3;
   logic [3:0] r_fine;
@@ -46,7 +50,7 @@ module nf_frame_bytes #(
       .w_en(w_en && !w_addr[0]),
       .w_addr(w_addr[AW-1:1]),
       .w_data(w_data),
-      .w_keep({64{1'b1}}),
+      .w_keep(w_keep),
       .r_en(1'b1),
       .r_addr(r_even),
       .r_data(even)
@@ -58,7 +62,7 @@ module nf_frame_bytes #(
       .w_en(w_en && w_addr[0]),
       .w_addr(w_addr[AW-1:1]),
       .w_data(w_data),
-      .w_keep({64{1'b1}}),
+      .w_keep(w_keep),
       .r_en(1'b1),
       .r_addr(r_odd),
       .r_data(odd)

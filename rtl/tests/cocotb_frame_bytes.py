@@ -16,7 +16,7 @@ async def any_bytes_may_be_asked_for(dut):
     """Frames written with gaps and without, a question each cycle: about the newest frame at once, and about older ones."""
     Clock(dut.clk, 4, "ns").start()
     await FallingEdge(dut.clk)
-    dut.w_en.value = 0
+    dut.w_en.value, dut.w_keep.value = 0, (1 << 64) - 1
     frames, lines, answers, new, asked_last = {}, [], [], None, 0
     for step in range(4000):
         # What was written in the last cycle may be asked about.

@@ -113,13 +113,15 @@ pub enum Handlers {
     /// A pipe, of which a design has one: for each table its lookup ports, and whether they give values.
     /// For each table its memories, where a packet changes several entries at once; else 1. Whether payload is moved, because headers of
     /// another length are put in front of it. How many sums of payload are asked for, and the bytes of each value from anywhere in a packet.
-    /// Values that may be overwritten anywhere in payload, and bytes of each. Slots of the packet buffer.
+    /// Of each read of byte strings the number of the table, and bytes. Values that may be overwritten anywhere in payload, and bytes of
+    /// each. Slots of the packet buffer.
     Pipe {
         ports: Vec<Vec<bool>>,
         copies: Vec<u32>,
         moves_payload: bool,
         sums: u32,
         far: Vec<u32>,
+        stored: Vec<(u32, u32)>,
         patches: (u32, u32),
         slots: u32,
     },
@@ -224,6 +226,14 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
     rows + (8.0 * bytes / 18432.0).ceil()
 }
 
+/// Those of a copy of a pipe's byte strings in two banks, as memory is made of it: 512 rows of 64 bytes take sixteen. There are eight more
+/// of them than places.
+fn copy_half_brams(table: &Table) -> f64 {
+    let places = 2 * u64::from(table.capacity.next_power_of_two()) + 8;
+    let lines = places * u64::from(table.buf.unwrap_or(0).div_ceil(64));
+    (2 * 16 * (lines / 2).div_ceil(512)) as f64
+}
+
 /// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TooLarge {
@@ -269,29 +279,33 @@ impl AreaCosts {
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         let strings = matches!(handlers, Handlers::Pipe { .. })
             && program.tables.values().any(|table| table.buf.is_some());
-        let (sums, far, patches, buffer_slots) = match handlers {
-            Handlers::Pipe { sums, far, patches, slots, .. } => {
-                (f64::from(*sums), &far[..], *patches, *slots)
+        let (sums, far, stored, patches, buffer_slots) = match handlers {
+            Handlers::Pipe { sums, far, stored, patches, slots, .. } => {
+                (f64::from(*sums), &far[..], &stored[..], *patches, *slots)
             }
-            Handlers::Engines(_) => (0.0, &[][..], (0, 0), 0),
+            Handlers::Engines(_) => (0.0, &[][..], &[][..], (0, 0), 0),
         };
         let (patches, patched) = (f64::from(patches.0), f64::from(patches.0 * patches.1));
         // A block memory has so many lines of 24 to a slot.
         let buffers = f64::from((24 * buffer_slots).div_ceil(1024).max(1));
-        let far_bytes = far.iter().map(|bytes| f64::from(*bytes)).sum::<f64>();
+        let read = || far.iter().chain(stored.iter().map(|(_, bytes)| bytes));
+        let (reads, read_bytes) = (read().count() as f64, read().map(|bytes| f64::from(*bytes)).sum::<f64>());
         let beside = far.len() as f64;
+        // Each read of strings has a copy of them.
+        let copied = |(table, _): &(u32, u32)| copy_half_brams(&program.tables[TableId::from_u32(*table)]);
         Estimate {
             luts: linear(luts)
                 + if moves { self.payload_luts } else { 0.0 }
                 + if strings { self.string_luts } else { 0.0 }
                 + self.sum_luts * sums
-                + self.far_luts.of(beside, far_bytes)
+                + self.far_luts.of(reads, read_bytes)
                 + self.patch_luts.of(patches, patched),
             flip_flops: linear(flip_flops)
-                + self.far_flip_flops.of(beside, far_bytes)
+                + self.far_flip_flops.of(reads, read_bytes)
                 + self.patch_flip_flops.of(patches, patched),
             half_brams: self.base_half_brams * buffers * (copies + sums + beside)
-                + program.tables.iter().map(memory).sum::<f64>(),
+                + program.tables.iter().map(memory).sum::<f64>()
+                + stored.iter().map(copied).sum::<f64>(),
             dsps: copies
                 * (self.multiplication_dsps * sizes.multiplications
                     + self.hash_dsps * sizes.hashes
@@ -352,6 +366,7 @@ mod tests {
             moves_payload: false,
             sums,
             far: Vec::new(),
+            stored: Vec::new(),
             patches: (0, 0),
             slots: 32,
         }
@@ -386,11 +401,16 @@ mod tests {
         // A sum of payload has a packet buffer of its own.
         let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
-        // Byte strings of a pipe are as many as there are places.
+        // Byte strings of a pipe are as many as there are places, and a copy for each read has 72 lines for each.
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
         let strings = nicforge_ir::text::parse(&text).expect("the test's program");
         let more = |handlers| memory(&strings, handlers) - memory(&small, handlers);
         assert_eq!((more(&pipe), more(&Handlers::Engines(1))), (4000.0, 2000.0));
+        let mut reading = piped(1, 1, 0);
+        if let Handlers::Pipe { stored, .. } = &mut reading {
+            stored.push((0, 4));
+        }
+        assert_eq!(more(&reading) - more(&pipe), 32.0 * 145.0);
         let sizes = sizes(&small, &pipe);
         assert!(sizes.table_bits > 0.0 && sizes.header_bits > 0.0);
     }

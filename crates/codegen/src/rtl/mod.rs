@@ -79,6 +79,15 @@ pub struct RtlArtifact {
     pub form: Form,
 }
 
+impl RtlArtifact {
+    /// Of a question about bytes of strings: the number of their table, and how many bytes.
+    pub fn stored(&self, asked: What) -> Option<(u32, u32)> {
+        let (memory, bytes) = asked.stored()?;
+        let own = |form: &TableForm| form.bytes.as_ref().is_some_and(|store| store.memory == memory);
+        Some((self.tables.iter().position(own)? as u32, bytes))
+    }
+}
+
 /// What the handlers became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -270,8 +279,11 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0 && !commit.at_once) {
         library.push("nf_pipe_parts.sv");
     }
-    if made.gate.is_some() {
+    if made.gate.as_ref().is_some_and(|gate| !gate.locks.is_empty()) {
         library.push("nf_pipe_lock.sv");
+    }
+    if made.gate.as_ref().is_some_and(|gate| !gate.strings.is_empty()) {
+        library.push("nf_string_lock.sv");
     }
     if tables.iter().any(|form| form.bytes.is_some()) {
         library.push("nf_byte_store.sv");
@@ -279,7 +291,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.asked.iter().any(|asked| matches!(asked.what, What::Sum { .. })) {
         library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
     }
-    if made.asked.iter().any(|asked| matches!(asked.what, What::Bytes(_))) {
+    if made.asked.iter().any(|asked| matches!(asked.what, What::Bytes(_) | What::Stored { .. })) {
         library.push("nf_frame_bytes.sv");
     }
     if made.patches.count > 0 {

@@ -85,6 +85,8 @@ pub fn forms(program: &Program, bits: &Bits) -> Vec<TableForm> {
     program.tables.values().enumerate().map(form).collect()
 }
 
+/// Bits of a key's hash in nf_string_lock.
+const STRING_TAG: u32 = 12;
 /// Places of nf_pipe_hash beside its rows.
 const STASH: u32 = 8;
 
@@ -206,6 +208,12 @@ impl TableForm {
             let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
         }
         out
+    }
+
+    /// The hash by which a lock of its byte strings tells keys apart, as a parameter.
+    pub fn string_lock_masks(&self) -> String {
+        let bits = STRING_TAG * self.key_bits;
+        format!(".T({STRING_TAG}), .H3({})", literal(bits, &masks(bits)))
     }
 
     /// The form of a pipe, in which lengths of byte strings are part of values.

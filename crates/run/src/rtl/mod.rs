@@ -177,6 +177,7 @@ impl RtlProgram {
                 patches: (self.artifact.patches.count, self.artifact.patches.bytes),
                 slots: self.artifact.slots,
                 far: self.artifact.asked.iter().filter_map(|what| what.bytes()).collect(),
+                stored: self.artifact.asked.iter().filter_map(|what| self.artifact.stored(*what)).collect(),
             },
             Form::Engine { replicas, .. } => Handlers::Engines(*replicas),
             // Each counted as if it had all tables that nothing changes.

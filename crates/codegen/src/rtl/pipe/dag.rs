@@ -32,6 +32,7 @@ mod packet;
 pub mod patches;
 mod ragged;
 pub mod range;
+mod reread;
 pub mod strings;
 mod sums;
 
@@ -56,6 +57,7 @@ use events::Waiting;
 use patches::Patch;
 use ragged::Ragged;
 use range::Range;
+use reread::Own;
 use strings::Moved;
 
 /// Most bytes of a frame that go through the pipe.
@@ -206,6 +208,9 @@ pub struct Access {
     pub inserted: Vec<String>,
     /// Keys, and conditions under which their entries are used, which says what is evicted.
     pub uses: Vec<(usize, String)>,
+    /// Of byte strings: keys under which bytes are read, and appended, and what is known where that is done.
+    pub read: Vec<(usize, Given)>,
+    pub stored: Vec<(usize, Given)>,
     /// Tables that nothing changes have a lookup for every key.
     pub lookups: Vec<String>,
     pub written: bool,
@@ -276,6 +281,8 @@ pub struct Walk<'a, 'b, 'c> {
     /// Internal events whose handlers have not run, in their order, and how many there were.
     waiting: VecDeque<Waiting>,
     received: u32,
+    /// What was appended to byte strings.
+    appended: Vec<Own>,
     /// The ways that handlers' ends are reached by, and what there is then; the first one that was taken counts, the last one is what remains.
     ended: Vec<(Way, Slots)>,
     /// Between which numbers a value lies here: each way gives it a constant, or a condition on the way says so.
@@ -346,6 +353,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             loops: Vec::new(),
             waiting: VecDeque::new(),
             received: 0,
+            appended: Vec::new(),
             ended: Vec::new(),
             bounds: HashMap::new(),
             span,

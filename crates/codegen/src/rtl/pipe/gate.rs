@@ -3,7 +3,8 @@
 //! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
 //! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
 //! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
-//! keys come from the packet alone. For tables whose keys depend on what other modules answer all packets wait.
+//! keys come from the packet alone. For tables whose keys depend on what other modules answer all packets wait. Readers of byte strings
+//! wait there too (`string_lock`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -14,8 +15,9 @@ use super::super::timing;
 use super::dag::Dag;
 use super::leave::Commit;
 use super::order::cone;
-use super::ports::Port;
+use super::ports::{Port, Ports};
 use super::schedule::asked;
+use super::string_lock::{self, StringLock};
 use crate::c::names::Names;
 
 use super::arrival::Arrivals;
@@ -28,6 +30,7 @@ const FEWEST: u32 = 2;
 pub struct Gate {
     pub stage: u32,
     pub locks: Vec<Lock>,
+    pub strings: Vec<StringLock>,
 }
 
 /// A table whose entries are changed so many cycles after they are read.
@@ -49,7 +52,7 @@ pub fn gate(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
-    (ports, commits): (&[Port], &[Commit]),
+    (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
     names: &mut Names,
 ) -> Option<Gate> {
     let answers = ports.iter().flat_map(|port| port.answers(dag));
@@ -80,10 +83,18 @@ pub fn gate(
         let shared = commit.at_once;
         gate.locks.push(Lock { table: commit.table, apart: 0, keys, shared, stage: 0, waits });
     }
-    (!gate.locks.is_empty()).then_some(gate)
+    let (strings, stage) = string_lock::locks(dag, wires, arrivals, (of_keys, ports), (&answers, names));
+    gate.strings = strings;
+    gate.stage = gate.stage.max(stage);
+    gate.is_needed().then_some(gate)
 }
 
 impl Gate {
+    /// Whether somebody may have to wait in it.
+    pub fn is_needed(&self) -> bool {
+        !self.locks.is_empty() || !self.strings.is_empty()
+    }
+
     /// Says how long packets wait, when the stages of changes are known; the cycles that all others need between them.
     pub fn settle(&mut self, tables: &[TableForm], commits: &[Commit]) -> u32 {
         let apart = |commit: &Commit| commit.last - commit.first;
@@ -102,8 +113,14 @@ impl Gate {
         self.locks.iter().find(|lock| lock.table == table).map_or(0, |lock| lock.apart)
     }
 
-    /// The locks as text; `at` gives an expression as a stage sees it.
-    pub fn print(&self, out: &mut String, tables: &[TableForm], at: impl Fn(&str, u32) -> String) {
+    /// The locks of a pipe with so many slots as text; `at` gives an expression as a stage sees it.
+    pub fn print(
+        &self,
+        out: &mut String,
+        tables: &[TableForm],
+        slots: u32,
+        at: impl Fn(&str, u32) -> String,
+    ) {
         let stage = self.stage;
         let _ = writeln!(
             out,
@@ -122,7 +139,11 @@ impl Gate {
                 waits = lock.waits,
             );
         }
-        let all: Vec<&str> = self.locks.iter().map(|lock| lock.waits.as_str()).collect();
+        for lock in &self.strings {
+            lock.print(out, tables, (stage, slots), &at);
+        }
+        let strings = self.strings.iter().map(|lock| lock.waits.as_str());
+        let all: Vec<&str> = self.locks.iter().map(|lock| lock.waits.as_str()).chain(strings).collect();
         let _ = writeln!(
             out,
             "  assign hold = at_gate && ({});\n  assign sent = at_gate && !hold;",

@@ -2,7 +2,7 @@
 //!
 //! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
 //! changed and sent (`several`, if that is more than one thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
-//! are what stands around it. `at_once` joins several entries of a table that one packet changes. `gate` is where packets wait, if a table is changed later than it is read. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
+//! are what stands around it. `at_once` joins several entries of a table that one packet changes. `gate` is where packets wait, if a table is changed later than it is read, or bytes of a string are still on their way (`string_lock`). What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
 //! programs for which that cannot be done run on an engine.
 
 mod arrival;
@@ -16,6 +16,7 @@ pub mod ports;
 pub mod print;
 pub mod schedule;
 mod several;
+mod string_lock;
 mod tables;
 pub mod top;
 mod tournament;

@@ -49,8 +49,8 @@ impl Port {
     /// Signals of the entry.
     pub fn answers(&self, dag: &Dag) -> Vec<String> {
         let signals = &dag.tables[self.table].signals;
-        let fields = if self.fixed { &FIELDS[..2] } else { &FIELDS[..] };
-        fields.iter().map(|field| format!("{signals}_{field}{}", self.end)).collect()
+        let there = |field: &&&str| !self.fixed || **field != "room";
+        FIELDS.iter().filter(there).map(|field| format!("{signals}_{field}{}", self.end)).collect()
     }
 }
 

@@ -62,10 +62,15 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
     if is_needed(&pipe.commands) {
         list.extend([output("c_free", 1), output("c_addr", 64)]);
     }
+    if waits_for_strings(pipe) {
+        list.extend([input("p_done", 1), input("p_slot", pipe.slot_bits())]);
+    }
     for (at, asked) in pipe.asked.iter().enumerate() {
+        if asked.what.stored().is_none() {
+            list.push(output(&format!("b{at}_slot"), pipe.slot_bits()));
+        }
         list.extend([
-            output(&format!("b{at}_slot"), pipe.slot_bits()),
-            output(&format!("b{at}_to"), 16),
+            output(&format!("b{at}_to"), asked.what.place_bits()),
             input(&format!("b{at}_{}", asked.what.field()), asked.what.bits()),
         ]);
     }
@@ -130,6 +135,11 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     for lock in pipe.gate.iter().flat_map(|gate| &gate.locks) {
         lock.keys.iter().for_each(|key| lives.use_at(key, lock.stage));
     }
+    if let Some(gate) = &pipe.gate {
+        let given =
+            gate.strings.iter().flat_map(|lock| lock.given().map(|text| (text, lock.stage(gate.stage))));
+        given.for_each(|(text, stage)| lives.use_at(text, stage));
+    }
     for commit in &pipe.commits {
         for port in 0..commit.ends.len() {
             commit.deciding_at(port).for_each(|text| lives.use_at(text, commit.changed(port)));
@@ -151,7 +161,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
     entry(&mut out, pipe);
     if let Some(gate) = &pipe.gate {
-        gate.print(&mut out, tables, |key, stage| lives.text(key, stage));
+        gate.print(&mut out, tables, pipe.slots, |key, stage| lives.text(key, stage));
     }
     for wire in &pipe.constants {
         let _ = writeln!(
@@ -169,6 +179,11 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     leave(&mut out, pipe, &lives);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
     out
+}
+
+/// Whether packets wait for bytes that others put into strings.
+pub fn waits_for_strings(pipe: &Pipe) -> bool {
+    pipe.gate.as_ref().is_some_and(|gate| !gate.strings.is_empty())
 }
 
 fn stage_of(pipe: &Pipe, name: &str) -> u32 {
@@ -306,7 +321,9 @@ fn stages(out: &mut String, pipe: &Pipe, lives: &Lives) {
         if let Some((at, asked)) = answer(pipe, wire) {
             let before = stage - asked.what.latency();
             let _ = writeln!(out, "  assign {} = b{at}_{};", wire.name, asked.what.field());
-            let _ = writeln!(out, "  assign b{at}_slot = slot_s{before};");
+            if asked.what.stored().is_none() {
+                let _ = writeln!(out, "  assign b{at}_slot = slot_s{before};");
+            }
             let _ = writeln!(out, "  assign b{at}_to = {};", lives.text(&wire.value, before));
             continue;
         }

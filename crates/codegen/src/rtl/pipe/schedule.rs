@@ -24,6 +24,7 @@ use super::leave::{Command, Commit, aligned, command, commits};
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::several::positions;
+use super::string_lock::StringLock;
 use crate::artifact::LogFormat;
 use crate::c::names::Names;
 
@@ -92,8 +93,8 @@ pub fn schedule(
     message_bytes: Option<u32>,
 ) -> Result<Pipe, NoPipe> {
     share(dag, &mut names);
-    let mut ports = allot(dag, &mut names)?;
-    let mut commits = commits(dag, &mut names, &ports);
+    let mut allotted = allot(dag, &mut names)?;
+    let mut commits = commits(dag, &mut names, &allotted);
     let aligned = aligned(&dag.exits);
     let span = dag.program.handlers.values().next().map_or_else(Default::default, |handler| handler.span);
     let patches = Patches::of(&dag.exits);
@@ -101,12 +102,12 @@ pub fn schedule(
     let commands: Vec<Command> =
         positions.iter().map(|exits| command(dag, &mut names, exits, patches)).collect();
     let header_bytes = commands.iter().map(|command| command.header_bytes).max().unwrap_or(1);
-    let behind = at_once::join(dag, &mut names, &ports, &mut commits);
-    ports.put_in(dag, &behind);
-    let mut ports = std::mem::take(&mut ports.list);
+    let behind = at_once::join(dag, &mut names, &allotted, &mut commits);
+    allotted.put_in(dag, &behind);
+    let mut ports = std::mem::take(&mut allotted.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
-    let mut gate = gate(dag, &wires, &mut arrivals, (&ports, &commits), &mut names);
+    let mut gate = gate(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), &mut names);
     let interval = match &mut gate {
         Some(gate) => {
             arrivals = answered(dag, &wires, (&mut ports, &mut commits), gate.stage)?;
@@ -114,7 +115,6 @@ pub fn schedule(
         }
         None => Gate::default().settle(dag.tables, &commits),
     };
-    let meeting = commits.iter().map(Commit::cycles).max().unwrap_or(1);
     let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
@@ -126,6 +126,10 @@ pub fn schedule(
             exit = exit.max(arrivals.expression(text).0);
         }
     }
+    let gate = gate.filter(Gate::is_needed);
+    let changes = commits.iter().map(Commit::cycles).max().unwrap_or(1);
+    let strings = gate.as_ref().filter(|gate| !gate.strings.is_empty());
+    let meeting = changes.max(strings.map_or(1, |gate| StringLock::cycles(exit - gate.stage)));
     // Packets on their way need a slot, and a place in the queue behind.
     let slots = (exit + BESIDE_STAGES).next_power_of_two().max(SLOTS);
     if slots > MOST_SLOTS {
@@ -140,8 +144,8 @@ pub fn schedule(
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
+        .chain(gate.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
         .collect();
-    let gate = gate.filter(|gate| !gate.locks.is_empty());
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let valued: Vec<bool> = ports
         .iter()
@@ -154,7 +158,7 @@ pub fn schedule(
         dag.wires.iter().filter(|wire| live.contains(wire.name.as_str())).cloned().collect();
     let asked: Vec<Question> =
         dag.asked.iter().filter(|asked| live.contains(asked.name.as_str())).cloned().collect();
-    room(&asked, slots)?;
+    room(&asked, slots, dag.tables)?;
     let random = live.contains("seed");
     let stages = arrivals.stages();
     for (port, valued) in ports.iter_mut().zip(valued) {

@@ -258,6 +258,16 @@ fn byte_store(out: &mut String, form: &TableForm, memory: u64, asked: &str) {
     let lines = form.pipe_lines();
     let high = bits_below(lines) - 1;
     wires(out, &[(&format!("b{memory}_h_done"), 1), (&format!("b{memory}_h_value"), 512)]);
+    // For copies.
+    wires(
+        out,
+        &[
+            (&format!("b{memory}_w_en"), 1),
+            (&format!("b{memory}_w_addr"), high + 1),
+            (&format!("b{memory}_w_data"), 512),
+            (&format!("b{memory}_w_keep"), 64),
+        ],
+    );
     let _ = writeln!(
         out,
         "  nf_byte_store #(\n      .LINES({lines})\n  ) u_bytes_{memory} (\n      .clk(clk),\n      .rst(rst),\n{}\n  );",
@@ -270,6 +280,10 @@ fn byte_store(out: &mut String, form: &TableForm, memory: u64, asked: &str) {
             &format!("w_addr=e_w_addr[{high}:0]"),
             "w_data=e_w_data",
             "w_keep=e_w_keep",
+            &format!("c_en=b{memory}_w_en"),
+            &format!("c_addr=b{memory}_w_addr"),
+            &format!("c_data=b{memory}_w_data"),
+            &format!("c_keep=b{memory}_w_keep"),
             &format!("h_req=grant && {asked}"),
             "h_write=t_op[0]",
             &format!("h_index=t_index[{high}:0]"),

@@ -8,7 +8,7 @@ use super::super::tables::TableForm;
 use super::super::top::{LEAVING, PORTS, STORED, connect, control, counting, ingress, wires};
 use super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::dag::beside::What;
-use super::print::ports;
+use super::print::{ports, waits_for_strings};
 use super::schedule::Pipe;
 use super::several::{has_strings, is_needed};
 
@@ -42,7 +42,15 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
         "rec_valid",
         "rec_kind",
         "rec_data",
+        "p_done",
+        "p_slot",
     ];
+    if waits_for_strings(pipe) {
+        // The deparser is done with a packet.
+        out.push_str("  logic p_done;\n  assign p_done = e_back;\n");
+        wires(&mut out, &[("p_slot", pipe.slot_bits())]);
+        out.push_str("  assign p_slot = e_slot;\n");
+    }
     for port in ports(pipe, tables) {
         if !known.contains(&port.name.as_str()) {
             wires(&mut out, &[(&port.name, port.width)]);
@@ -57,8 +65,8 @@ pub fn print(program: &Program, tables: &[TableForm], counters: &[String], pipe:
     );
     control(&mut out, tables, counters, true);
     buffer(&mut out, pipe, tables);
-    beside(&mut out, pipe);
     super::tables::print(&mut out, pipe, tables);
+    beside(&mut out, pipe, tables);
     counting(&mut out, program, tables, &[]);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
     out
@@ -161,9 +169,30 @@ fn buffer(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     );
 }
 
-/// Modules that are asked about whole packets.
-fn beside(out: &mut String, pipe: &Pipe) {
+/// Modules that are asked about whole packets, and about byte strings.
+fn beside(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
     for (at, asked) in pipe.asked.iter().enumerate() {
+        if let Some((memory, bytes)) = asked.what.stored() {
+            let lines =
+                tables.iter().find(|form| form.bytes.as_ref().is_some_and(|own| own.memory == memory));
+            let lines = lines.map_or(2, TableForm::pipe_lines);
+            let bits = super::super::tables::bits_below(lines) + 6;
+            let _ = writeln!(
+                out,
+                "  nf_frame_bytes #(\n      .SLOTS(1), .LINES({lines}), .BYTES({bytes}), .TW({bits}), .SW(1)\n  ) u_stored_{at} (\n{}\n  );",
+                connect(&[
+                    "clk",
+                    &format!("w_en=b{memory}_w_en"),
+                    &format!("w_addr=b{memory}_w_addr"),
+                    &format!("w_data=b{memory}_w_data"),
+                    &format!("w_keep=b{memory}_w_keep"),
+                    "slot=1'b0",
+                    &format!("to=b{at}_to[{}:0]", bits - 1),
+                    &format!("bytes=b{at}_bytes"),
+                ])
+            );
+            continue;
+        }
         let place = [format!("slot=b{at}_slot"), format!("to=b{at}_to")];
         let (module, more, name, answers) = match asked.what {
             What::Sum { start } => (
@@ -172,17 +201,17 @@ fn beside(out: &mut String, pipe: &Pipe) {
                 format!("u_sums_{at}"),
                 vec![format!("even=b{at}_sums[35:18]"), format!("odd=b{at}_sums[17:0]")],
             ),
-            What::Bytes(bytes) => (
+            What::Bytes(bytes) | What::Stored { bytes, .. } => (
                 "nf_frame_bytes",
                 format!(".BYTES({bytes})"),
-                format!("u_bytes_{at}"),
+                format!("u_far_{at}"),
                 vec![format!("bytes=b{at}_bytes")],
             ),
         };
-        let written = ["clk", "w_en=in_w_en", "w_first=in_w_first", "w_addr=in_w_addr", "w_data=in_w_data"];
-        let written = written.iter().filter(|port| module == "nf_prefix_sum" || !port.starts_with("w_first"));
+        let own = if module == "nf_prefix_sum" { "w_first=in_w_first" } else { "w_keep={64{1'b1}}" };
+        let written = ["clk", "w_en=in_w_en", own, "w_addr=in_w_addr", "w_data=in_w_data"];
         let ports: Vec<&str> =
-            written.copied().chain(place.iter().chain(&answers).map(String::as_str)).collect();
+            written.into_iter().chain(place.iter().chain(&answers).map(String::as_str)).collect();
         let _ = writeln!(
             out,
             "  {module} #(\n      .SLOTS({}), .LINES({SLOT_LINES}), {more}\n  ) {name} (\n{}\n  );",

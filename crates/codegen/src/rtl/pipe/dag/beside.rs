@@ -1,10 +1,11 @@
 //! Questions to modules beside the pipe, which know the whole of a packet: what its payload adds up to (`nf_prefix_sum`), and bytes at any place of
-//! it (`nf_frame_bytes`).
+//! it (`nf_frame_bytes`), and to copies of tables' byte strings (also `nf_frame_bytes`).
 //!
 //! A question is a place in the packet's frame, and its answer is there some stages later, a question each cycle. Each module has a copy of the
 //! packet buffer; questions of one kind on ways that exclude each other share one, as keys of tables share a port.
 
-use super::super::super::SLOT_LINES;
+use super::super::super::limits::MEMORY_BITS;
+use super::super::super::{ADDRESS_BITS, SLOT_LINES};
 use super::super::exclusive::{exclude, select};
 use super::super::ports::stateful;
 use super::*;
@@ -17,12 +18,17 @@ pub enum What {
     Sum { start: u32 },
     /// So many bytes from the place on, the first one lowest; 64 at most.
     Bytes(u32),
+    /// The same of the strings in memory number `memory`: the place is a line of theirs and a byte of it.
+    Stored { memory: u64, bytes: u32 },
 }
 
 /// Block memories of 36 Kbit of a U280 (DS963).
 const BLOCKS: usize = 2016;
 /// Questions that designs have at most, whatever their packet buffer: names that are kept for them.
 pub const MOST: usize = BLOCKS / 16 - 1;
+
+/// Bits of a place in strings: a line, and a byte of it.
+pub const STORED_BITS: u32 = ADDRESS_BITS + 6;
 
 /// Width of a sum's answer: two sums.
 pub const SUM_BITS: u32 = 36;
@@ -32,23 +38,36 @@ impl What {
     pub fn bits(self) -> u32 {
         match self {
             What::Sum { .. } => SUM_BITS,
-            What::Bytes(bytes) => 8 * bytes,
+            What::Bytes(bytes) | What::Stored { bytes, .. } => 8 * bytes,
         }
     }
 
     /// How many bytes of a packet an answer is, if it is any.
     pub fn bytes(self) -> Option<u32> {
         match self {
-            What::Sum { .. } => None,
+            What::Sum { .. } | What::Stored { .. } => None,
             What::Bytes(bytes) => Some(bytes),
         }
+    }
+
+    /// Of strings, the number of their memory, and how many bytes an answer is.
+    pub fn stored(self) -> Option<(u64, u32)> {
+        match self {
+            What::Stored { memory, bytes } => Some((memory, bytes)),
+            What::Sum { .. } | What::Bytes(_) => None,
+        }
+    }
+
+    /// Bits of a place.
+    pub fn place_bits(self) -> u32 {
+        if self.stored().is_some() { STORED_BITS } else { 16 }
     }
 
     /// Cycles from a question to its answer, as the module's head says.
     pub fn latency(self) -> u32 {
         match self {
             What::Sum { .. } => 7,
-            What::Bytes(_) => 5,
+            What::Bytes(_) | What::Stored { .. } => 5,
         }
     }
 
@@ -56,7 +75,7 @@ impl What {
     pub fn field(self) -> &'static str {
         match self {
             What::Sum { .. } => "sums",
-            What::Bytes(_) => "bytes",
+            What::Bytes(_) | What::Stored { .. } => "bytes",
         }
     }
 }
@@ -64,7 +83,7 @@ impl What {
 /// A question that some packets ask.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The answer, which is a wire whose value is the place, 16 bits.
+    /// The answer, which is a wire whose value is the place.
     pub name: String,
     pub what: What,
     /// What is known wherever it is asked.
@@ -95,6 +114,7 @@ fn wanted(what: What) -> &'static str {
     match what {
         What::Sum { .. } => "payload_sum",
         What::Bytes(_) => "far_bytes",
+        What::Stored { .. } => "stored",
     }
 }
 
@@ -140,7 +160,7 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
             }
         }
         let delay = timing::mux(2 * group.len() as u32 - 1).max(timing::CHOOSE);
-        dag.wires.push(Wire { name: place.clone(), width: 16, value: text, delay });
+        dag.wires.push(Wire { name: place.clone(), width: first.what.place_bits(), value: text, delay });
         dag.wires.push(Wire {
             name: answer.clone(),
             width: first.what.bits(),
@@ -151,8 +171,10 @@ pub fn share(dag: &mut Dag, names: &mut Names) {
     }
 }
 
-/// Whether the device has block memories for that many copies of a packet buffer of so many slots.
-pub fn room(asked: &[Question], slots: u32) -> Result<(), NoPipe> {
+/// Whether the device has block memories for that many copies of a packet buffer of so many slots, and of byte strings.
+pub fn room(asked: &[Question], slots: u32, tables: &[TableForm]) -> Result<(), NoPipe> {
+    stored_room(asked, tables)?;
+    let asked: Vec<&Question> = asked.iter().filter(|asked| asked.what.stored().is_none()).collect();
     // As words of 72 bits, 512 of them in each.
     let blocks = ((slots * SLOT_LINES).div_ceil(512) * 8) as usize;
     // The packet buffer itself is as large as a copy.
@@ -164,6 +186,32 @@ pub fn room(asked: &[Question], slots: u32) -> Result<(), NoPipe> {
             asked.len()
         );
         return Err(NoPipe { reason, span: one.span });
+    }
+    Ok(())
+}
+
+/// Whether it has memory for as many copies of byte strings as they are read from at once.
+fn stored_room(asked: &[Question], tables: &[TableForm]) -> Result<(), NoPipe> {
+    let bits = |memory: u64| {
+        let own = tables.iter().find(|form| form.bytes.as_ref().is_some_and(|store| store.memory == memory));
+        own.map_or(0, |form| 512 * u64::from(form.pipe_lines()))
+    };
+    let mut all: u64 = tables.iter().map(TableForm::pipe_memory_bits).sum();
+    let read: Vec<(&Question, u64)> =
+        asked.iter().filter_map(|asked| Some((asked, bits(asked.what.stored()?.0)))).collect();
+    for (asked, bits) in &read {
+        all += bits;
+        if all > MEMORY_BITS {
+            let reason = format!(
+                "bytes of strings in tables are read at {} places at once, each with a copy of {} KiB and the like, {} KiB with all tables; \
+                 the device has {} KiB",
+                read.len(),
+                bits / 8192,
+                all / 8192,
+                MEMORY_BITS / 8192
+            );
+            return Err(NoPipe { reason, span: asked.span });
+        }
     }
     Ok(())
 }

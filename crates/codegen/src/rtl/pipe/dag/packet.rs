@@ -240,7 +240,7 @@ impl<'a> Walk<'a, '_, '_> {
     }
 
     /// A place as another one and a constant behind it, where places of a loop's trips have the former in common.
-    fn apart(&self, mut off: ValueId) -> (ValueId, u32) {
+    pub(super) fn apart(&self, mut off: ValueId) -> (ValueId, u32) {
         let mut more = 0;
         while let Some(Op::Bin(nicforge_ir::BinOp::Add, a, b)) = self.body.def_op(off) {
             let (next, by) = match (self.low.constant(*a), self.low.constant(*b)) {
@@ -345,20 +345,53 @@ impl<'a> Walk<'a, '_, '_> {
         }
     }
 
-    /// `size` bytes `plus` behind a place anywhere in the frame.
-    fn far_bytes(&mut self, way: &Way, packet: &Packet, place: &str, plus: u32, size: u32) -> String {
-        let (from, bytes) = Self::stretch(plus, size);
+    /// So many bytes from byte `from` behind a place on, of a module beside the pipe.
+    fn answers(
+        &mut self,
+        way: &Way,
+        place: &str,
+        (from, bytes): (u32, u32),
+        what: impl Fn(u32) -> What,
+    ) -> String {
         let mut parts = Vec::new();
         for at in (0..bytes).step_by(MOST_ANSWERED as usize) {
+            let what = what(MOST_ANSWERED.min(bytes - at));
+            let width = what.place_bits();
             let place = match from + at {
                 0 => place.to_string(),
-                more => format!("{place} + {}", number(16, u64::from(more))),
+                more => format!("{place} + {}", number(width, u64::from(more))),
             };
-            let place = self.wire("place", 16, place, timing::carry(12));
-            parts.push(self.ask(way, What::Bytes(MOST_ANSWERED.min(bytes - at)), &place));
+            let place = self.wire("place", width, place, timing::carry(12));
+            parts.push(self.ask(way, what, &place));
         }
         parts.reverse();
-        let mut found = self.wire("bytes", 8 * bytes, format!("{{{}}}", parts.join(", ")), 0);
+        self.wire("bytes", 8 * bytes, format!("{{{}}}", parts.join(", ")), 0)
+    }
+
+    /// `size` bytes `plus` behind a place in the strings of a memory.
+    pub(super) fn stored_bytes(
+        &mut self,
+        way: &Way,
+        memory: u64,
+        (place, plus): (&str, u32),
+        size: u32,
+    ) -> String {
+        let (from, bytes) = Self::stretch(plus, size);
+        let found = self.answers(way, place, (from, bytes), |bytes| What::Stored { memory, bytes });
+        self.part((found, bytes), plus - from, size)
+    }
+
+    /// `size` bytes `plus` behind a place anywhere in the frame.
+    pub(super) fn far_bytes(
+        &mut self,
+        way: &Way,
+        packet: &Packet,
+        place: &str,
+        plus: u32,
+        size: u32,
+    ) -> String {
+        let (from, bytes) = Self::stretch(plus, size);
+        let mut found = self.answers(way, place, (from, bytes), What::Bytes);
         if let Some(edited) = &packet.edited {
             let place = format!("{place} + {}", number(16, u64::from(from)));
             found = self.overwritten_since(edited, &place, (found, bytes));

@@ -148,7 +148,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// So many bytes that were found, with those that lie in others, which begin `behind` bytes before the end of the former; 17 bits with sign.
-    fn overlaid(
+    pub(super) fn overlaid(
         &mut self,
         (over, count): (&str, u32),
         behind: &str,

@@ -3,9 +3,12 @@
 //!
 //! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet buffer into that memory and from there out,
 //! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
-//! Bytes of strings are not read in the pipe: they may still be on their way.
+//! Bytes that the pipe itself reads come from a copy of that memory. They may still be on their way: who may read them waits in the
+//! gate for those that may have appended under the same key (`gate`).
 
+use super::beside::STORED_BITS;
 use super::edits::{Count, Leaving};
+use super::reread::{Own, OwnBytes};
 use super::*;
 use nicforge_ir::BufSource;
 
@@ -129,8 +132,8 @@ impl Walk<'_, '_, '_> {
     pub(super) fn string_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
         let (table, key) = match &inst.op {
-            Op::BufRead { .. } => return self.no("bytes of byte strings in tables are read"),
             Op::BufAppend { table, key, .. }
+            | Op::BufRead { table, key, .. }
             | Op::BufLen { table, key }
             | Op::BufClear { table, key }
             | Op::BufGenerate { table, key, .. } => (*table, *key),
@@ -138,6 +141,7 @@ impl Walk<'_, '_, '_> {
         };
         self.settle();
         let at = table.as_u32() as usize;
+        let text = self.low.bytes_of(key);
         let (key, hit, value) = self.entry(table, key, way)?;
         self.used(table, key, way);
         let form = self.dag.tables[at].clone();
@@ -150,10 +154,21 @@ impl Walk<'_, '_, '_> {
         let when = |walk: &mut Self, condition: &str| {
             walk.and(way, condition).unwrap_or_else(|| condition.to_string())
         };
-        let place = mark(&under(&form.signals, "place", key));
+        let access = &self.dag.access[at];
+        let place = match access.lookups.iter().position(|known| !access.written && *known == text) {
+            Some(number) => mark(&format!("{}_place{number}", form.signals)),
+            None => mark(&under(&form.signals, "place", key)),
+        };
         let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
         match &inst.op {
             Op::BufLen { .. } => self.result(inst.results[0], length, 0),
+            Op::BufRead { off, .. } => {
+                let given = self.given(way);
+                self.dag.access[at].read.push((key, given));
+                let line = self.wire("line", 20, line, 1500);
+                let results = [inst.results[0], inst.results[1]];
+                self.string_read(way, (store.memory, key), (&hit, &length, &line), *off, results)?;
+            }
             Op::BufClear { .. } => {
                 let when = when(self, &hit);
                 self.change_string((table, key), when, hit, emptied);
@@ -195,18 +210,35 @@ impl Walk<'_, '_, '_> {
                 let when = when(self, &ok);
                 let line = format!("{line} + {{10'h0, {length}[{}:6]}}", COUNT_BITS - 1);
                 // Bytes of the last line that are there already are in front of the header.
-                let filled = format!("{{10'h0, {length}[5:0]}}");
+                let in_line = format!("{{10'h0, {length}[5:0]}}");
                 let (header, hlen) = match header {
-                    None => (Vec::new(), filled),
+                    None => (Vec::new(), in_line),
                     Some((header, most)) => {
                         let wide = Lower::resize(&header, 8 * most, 8 * (most + 63));
                         let moved = format!("{wide} << {{{length}[5:0], 3'b000}}");
                         let moved = self.wire("appended", 8 * (most + 63), moved, timing::mux(64));
-                        let hlen = format!("{filled} + {}", bytes.behind(self, 0));
+                        let hlen = format!("{in_line} + {}", bytes.behind(self, 0));
                         (vec![(moved, most + 63)], self.wire("hlen", 16, hlen, timing::carry(16)))
                     }
                 };
                 let line = self.wire("line", 20, line, 2300);
+                let given = self.given(&Some(when.clone()));
+                self.dag.access[at].stored.push((key, given.clone()));
+                let own = match source {
+                    BufSource::Packet { .. } => OwnBytes::Packet(Box::new(self.packet())),
+                    BufSource::Value(value) => {
+                        OwnBytes::Value(self.low.bytes_of(*value), self.dag.bits.bytes(self.low.ty(*value)))
+                    }
+                };
+                let filled = self.wire("filled", COUNT_BITS, format!("{length}[{}:0]", COUNT_BITS - 1), 0);
+                self.appended.push(Own {
+                    memory: store.memory,
+                    key,
+                    when: when.clone(),
+                    given,
+                    length: filled,
+                    bytes: own,
+                });
                 self.dag.exits.push(Exit {
                     when: Some(when.clone()),
                     given: self.given(&Some(when.clone())),
@@ -232,6 +264,63 @@ impl Walk<'_, '_, '_> {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// A value at `off` of a string, of which are known: whether it is there, its length, and its line in the memory.
+    fn string_read(
+        &mut self,
+        way: &Way,
+        (memory, key): (u64, usize),
+        (hit, length, line): (&str, &str, &str),
+        off: ValueId,
+        [ok, value]: [ValueId; 2],
+    ) -> Result<(), NoPipe> {
+        let ty = self.low.ty(value);
+        let (size, width) = (self.dag.bits.bytes(ty), self.dag.bits.width(ty));
+        // No string has a byte that far away.
+        let (base, plus) = match self.low.constant(off) {
+            Some(off) if off < 1 << COUNT_BITS => (None, off as u32),
+            Some(_) => (None, 1 << COUNT_BITS),
+            None => {
+                let (base, plus) = self.apart(off);
+                (Some(base), plus)
+            }
+        };
+        let (end, delay) = match base {
+            None => (number(33, u64::from(plus + size)), 0),
+            Some(base) => {
+                let base = self.low.u32(base);
+                (format!("{{1'b0, {base}}} + {}", number(33, u64::from(plus + size))), timing::carry(32))
+            }
+        };
+        let end = self.wire("end", 33, end, delay);
+        let fits = format!("{hit} && {end} <= {{1'b0, {length}}}");
+        let fits = self.wire("fits", 1, fits, timing::carry(17) + timing::CHOOSE);
+        let place = match base {
+            None => format!("{{{line}, 6'd0}}"),
+            Some(base) => format!("{{{line}, 6'd0}} + {STORED_BITS}'({})", self.low.u32(base)),
+        };
+        let delay = if base.is_some() { timing::carry(STORED_BITS) } else { 0 };
+        let place = self.wire("place", STORED_BITS, place, delay);
+        let bytes = self.stored_bytes(way, memory, (&place, plus), size);
+        let from = match base {
+            None => number(COUNT_BITS, u64::from(plus & 0xffff)),
+            Some(base) => {
+                let base = self.low.u32(base);
+                let more = number(COUNT_BITS, u64::from(plus & 0xffff));
+                self.wire(
+                    "off",
+                    COUNT_BITS,
+                    format!("{COUNT_BITS}'({base}) + {more}"),
+                    timing::carry(COUNT_BITS),
+                )
+            }
+        };
+        let bytes = self.with_own(way, (memory, key), &from, (bytes, size))?;
+        let read = self.low.of_bytes(ty, &bytes);
+        self.result(ok, fits.clone(), 0);
+        self.result(value, format!("{fits} ? {read} : {}", number(width, 0)), timing::CHOOSE);
         Ok(())
     }
 

@@ -1,0 +1,155 @@
+//! Who may read bytes of a string waits in the gate for packets that may have appended some under the same key (`nf_string_lock`).
+//!
+//! When these bytes are in memory no stage says: the deparser does, by giving a packet's slot back. What a packet may do is said by conditions
+//! that are known in front of the gate. Where its keys are not, readers wait for all that may append.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use super::super::expr::{Wire, used};
+use super::super::shape::number;
+use super::super::tables::{TableForm, bits_below};
+use super::super::timing;
+use super::arrival::Arrivals;
+use super::dag::{Dag, Given};
+use super::order::cone;
+use super::ports::{Port, Ports};
+use super::schedule::asked;
+use crate::c::names::Names;
+
+/// Stages from the one in which a lock is given keys to the gate.
+const STAGES: u32 = 2;
+/// Cycles from the last stage until the deparser has given back the slot of a packet that appends a line, if nothing waits.
+const STORING: u32 = 5;
+
+/// A table of whose byte strings packets read what others append.
+#[derive(Clone, Debug)]
+pub struct StringLock {
+    table: usize,
+    /// By port: keys, and conditions under which bytes may be read, and appended.
+    pub keys: Vec<String>,
+    pub reads: Vec<String>,
+    pub stores: Vec<String>,
+    /// The lock says wait.
+    pub waits: String,
+}
+
+/// What is known in front of the gate.
+struct Early<'a> {
+    wires: &'a HashMap<&'a str, &'a Wire>,
+    answers: &'a BTreeSet<String>,
+}
+
+impl Early<'_> {
+    fn knows(&self, text: &str) -> bool {
+        cone(self.wires, used(text)).iter().all(|name| !self.answers.contains(*name))
+    }
+
+    /// The condition that is known early of these ways, of which one is taken.
+    fn any<'a>(&self, ways: impl Iterator<Item = &'a Given>) -> String {
+        let early = |way: &Given| -> Given { way.iter().filter(|atom| self.knows(atom)).cloned().collect() };
+        let ways: BTreeSet<Given> = ways.map(early).collect();
+        let within = |way: &&Given| ways.iter().any(|other| other != *way && other.is_subset(way));
+        let all = |way: &Given| match way.is_empty() {
+            true => "1'b1".to_string(),
+            false => format!("({})", way.iter().cloned().collect::<Vec<_>>().join(" && ")),
+        };
+        let texts: Vec<String> = ways.iter().filter(|way| !within(way)).map(all).collect();
+        if texts.is_empty() { "1'b0".to_string() } else { texts.join(" || ") }
+    }
+}
+
+/// The locks that a pipe needs, and the first stage in which its gate can be. `answers` are what is only known behind the gate.
+pub fn locks(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    arrivals: &mut Arrivals,
+    (of_keys, ports): (&Ports, &[Port]),
+    (answers, names): (&BTreeSet<String>, &mut Names),
+) -> (Vec<StringLock>, u32) {
+    let early = Early { wires, answers };
+    let (mut locks, mut stage) = (Vec::new(), 0);
+    for (table, access) in dag.access.iter().enumerate() {
+        if access.read.is_empty() || access.stored.is_empty() {
+            continue;
+        }
+        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == table).collect();
+        let by_port = |places: &[(usize, Given)]| -> Vec<String> {
+            let of = |port: usize| {
+                let here = places.iter().filter(|(key, _)| of_keys.of_key(table, *key) == port);
+                early.any(here.map(|(_, given)| given))
+            };
+            (0..own.len()).map(of).collect()
+        };
+        let told_apart = own.iter().all(|port| early.knows(&port.key));
+        let key = |port: &&Port| match told_apart {
+            true => port.key.clone(),
+            false => number(dag.tables[table].key_bits, 0),
+        };
+        let lock = StringLock {
+            table,
+            keys: own.iter().map(key).collect(),
+            reads: by_port(&access.read),
+            stores: by_port(&access.stored),
+            waits: names.fresh("waits"),
+        };
+        let mut given = match told_apart {
+            true => own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0),
+            false => 0,
+        };
+        for text in lock.reads.iter().chain(&lock.stores) {
+            let (last, ps) = arrivals.expression(text);
+            let late = ps + timing::tree(used(text).count() as u32) > timing::BUDGET;
+            given = given.max(last + u32::from(late));
+        }
+        stage = stage.max(given + STAGES);
+        locks.push(lock);
+    }
+    (locks, stage)
+}
+
+impl StringLock {
+    /// Cycles between packets of one key that all read and append, at least; `stages` lie from the gate to the last one.
+    pub fn cycles(stages: u32) -> u32 {
+        stages + STORING
+    }
+
+    /// The stage in which it is given keys, if the gate is in this one.
+    pub fn stage(&self, gate: u32) -> u32 {
+        gate - STAGES
+    }
+
+    /// All that it is given there.
+    pub fn given(&self) -> impl Iterator<Item = &String> {
+        self.keys.iter().chain(&self.reads).chain(&self.stores)
+    }
+
+    /// The lock as text, in front of a gate in stage `gate` of a pipe with so many slots; `at` gives an expression as a stage sees it.
+    pub fn print(
+        &self,
+        out: &mut String,
+        tables: &[TableForm],
+        (gate, slots): (u32, u32),
+        at: impl Fn(&str, u32) -> String,
+    ) {
+        let form = &tables[self.table];
+        let all = |texts: &[String]| -> String {
+            let texts: Vec<String> = texts.iter().rev().map(|text| at(text, self.stage(gate))).collect();
+            texts.join(", ")
+        };
+        let (waits, ports) = (&self.waits, self.keys.len());
+        let _ = writeln!(
+            out,
+            "  logic {waits};\n  nf_string_lock #(\n      .KEY({}), .PORTS({ports}), .SLOTS({slots}), .SW({}),\n      {}\n  ) u_strings_{} (\n      \
+             .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_reads({{{}}}),\n      .k_stores({{{}}}),\n      .slot(slot_s{gate}),\n      \
+             .hold(hold),\n      .sent(sent),\n      .done(p_done),\n      .done_slot(p_slot),\n      .waits({waits})\n  );",
+            form.key_bits,
+            bits_below(slots),
+            form.string_lock_masks(),
+            form.signals,
+            all(&self.keys),
+            all(&self.reads),
+            all(&self.stores),
+        );
+    }
+}

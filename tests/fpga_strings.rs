@@ -1,0 +1,62 @@
+//! Bytes of strings that packets read while others append them: what the interpreter does, and in how many cycles.
+
+use nicforge_ir::io::random;
+use nicforge_tests::designs::{Piped, each};
+
+/// Packets of `looked_into`: few keys and many, one at a time and any.
+fn appending_or_reading(n: u64) -> Vec<u8> {
+    let random = |at| random(n, at);
+    let length = 14 + random(0) as usize % 150;
+    let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+    frame[1] = match n / 300 % 3 {
+        0 => (random(1) % 4) as u8,
+        1 => (random(1) % 40) as u8,
+        _ => (n / 50 % 20) as u8,
+    };
+    let place = random(2) as u16 % if random(3) % 8 == 0 { u16::MAX } else { 300 };
+    frame[2..4].copy_from_slice(&place.to_be_bytes());
+    frame[4] = (random(4) % 90) as u8;
+    frame
+}
+
+/// Bytes are read at constant places, at any place and in a loop, by packets behind those that append them, of the same entries and of
+/// others; what was read decides about entries.
+#[test]
+fn bytes_are_read_out_of_strings() {
+    let Some(piped) = Piped::of("tests/programs/looked_into") else { return };
+    assert_eq!(piped.cycles().0, 1);
+    piped.does_the_same(appending_or_reading);
+}
+
+/// A packet of 60 bytes of this flow that does this (`remembered`).
+fn of_flow(flow: u32, how: u32) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[0] = how as u8;
+    frame[28..30].copy_from_slice(&(flow as u16).to_be_bytes());
+    frame
+}
+
+/// Only who reads waits, and only for those that append to the same string; two commands of one packet take the deparser two cycles.
+#[test]
+fn only_readers_of_the_same_string_wait() {
+    let Some(piped) = Piped::of("tests/programs/remembered") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert_eq!(interval, 1);
+    let [any, _] = piped.does_the_same(|n| of_flow(random(n, 0) % 900, random(n, 1)));
+    let [few, _] = piped.does_the_same(|n| of_flow(random(n, 0) % 8, random(n, 1)));
+    // Reads only, and appends only, of one string.
+    let [read, _] = piped.does_the_same(|n| of_flow(7, if n == 0 { 0 } else { 4 * (random(n, 1) % 16) + 1 }));
+    let [appended, _] = piped.does_the_same(|_| of_flow(7, 0));
+    let [in_turn, _] = piped.does_the_same(|n| of_flow(7, n as u32 % 2));
+    let [any, few, read, appended, in_turn] = [any, few, read, appended, in_turn].map(|stats| each(&stats));
+    println!(
+        "{any:.3} cycles a packet of any flow, {few:.3} of few, {read:.3} if one is only read, {appended:.3} if only appended to, \
+         {in_turn:.3} in turn, {meeting} predicted"
+    );
+    assert!(any < 1.3, "{any:.3} cycles a packet that hardly ever meets another one");
+    assert!((any..2.5).contains(&few), "{few:.3}");
+    assert!(read < 2.1 && appended < 2.1, "{read:.3} and {appended:.3} cycles where nothing is waited for");
+    // The reader leaves the gate as many cycles behind, the next one that appends two behind the reader.
+    let pair = f64::from(meeting) + 2.0;
+    assert!((pair - 0.1..pair + 0.1).contains(&(2.0 * in_turn)), "{in_turn:.3} for {pair} cycles of two");
+}
