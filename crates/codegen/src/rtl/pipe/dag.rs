@@ -7,7 +7,7 @@
 //! A table may be asked for several keys, by ways that exclude each other or at once; an event changes the entry of one of them, and asks
 //! for no other one behind that. So nobody needs to know whether two keys are the same. Keys of an array whose `range`s do not meet never
 //! are the same: entries of all of them may change. Of an array or a hash table for which that is not enough keys are asked for in
-//! turn: each finds what was changed under those before it, so keys have an order in which every way asks for them. What an event inserts
+//! turn, or all at once (`at_once`): each finds what was changed under those before it, so keys have an order in which every way asks for them. What an event inserts
 //! into such a table after a refusal is refused too, so that simulators can say which insertions these are.
 //!
 //! Where ways join on which different headers were emitted, all lists are kept, and the packet leaves by one of several exits.
@@ -35,6 +35,7 @@ pub mod range;
 mod reread;
 pub mod strings;
 mod sums;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -59,6 +60,8 @@ use ragged::Ragged;
 use range::Range;
 use reread::Own;
 use strings::Moved;
+use ways::gate;
+pub use ways::opposite;
 
 /// Most bytes of a frame that go through the pipe.
 pub const MOST_WINDOW: u32 = 384;
@@ -437,93 +440,6 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         self.put(&name, width, text, delay);
     }
 
-    /// What is known on a way.
-    fn given(&self, way: &Way) -> Given {
-        let Some(way) = way else { return Given::new() };
-        self.given.get(way).cloned().unwrap_or_else(|| Given::from([way.clone()]))
-    }
-
-    /// `way` and a condition.
-    fn and(&mut self, way: &Way, condition: &str) -> Way {
-        let mut given = self.given(way);
-        given.insert(condition.to_string());
-        let Some(way) = way else { return Some(condition.to_string()) };
-        // All conditions on the way at once, not one behind the other.
-        let mut all = self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
-        all.push(condition.to_string());
-        let wire = self.wire("way", 1, gate("&", &all), timing::tree(all.len() as u32));
-        self.conditions.insert(wire.clone(), all);
-        self.given.insert(wire.clone(), given);
-        Some(wire)
-    }
-
-    /// Either of several ways.
-    fn or(&mut self, ways: Vec<Way>) -> Way {
-        let texts: Option<Vec<String>> = ways.iter().cloned().collect();
-        let texts = texts?;
-        if let [one] = &texts[..] {
-            return Some(one.clone());
-        }
-        let (common, apart) = self.told_apart(&texts);
-        if let Some(whole) = apart.iter().position(Vec::is_empty) {
-            // The others lie within it.
-            return Some(texts[whole].clone());
-        }
-        let any = match common.is_empty() {
-            true => self.wire("way", 1, gate("|", &texts), timing::tree(texts.len() as u32)),
-            false => {
-                let apart: Vec<String> = apart.into_iter().map(|own| self.joint(own)).collect();
-                self.wire("way", 1, gate("|", &apart), timing::tree(apart.len() as u32))
-            }
-        };
-        let wire = match common.is_empty() {
-            true => any,
-            false => {
-                let all: Vec<String> = common.into_iter().chain([any]).collect();
-                let wire = self.joint(all.clone());
-                self.conditions.insert(wire.clone(), all);
-                wire
-            }
-        };
-        let sets: Vec<Given> = ways.iter().map(|way| self.given(way)).collect();
-        let all = |atom: &&String| sets.iter().all(|given| given.contains(*atom));
-        let given = sets[0].iter().filter(all).cloned().collect();
-        self.given.insert(wire.clone(), given);
-        Some(wire)
-    }
-
-    /// All of several conditions.
-    fn joint(&mut self, conditions: Vec<String>) -> String {
-        match &conditions[..] {
-            [one] => one.clone(),
-            all => self.wire("way", 1, gate("&", all), timing::tree(all.len() as u32)),
-        }
-    }
-
-    /// The conditions that ways have in common, and those of each besides.
-    fn told_apart(&self, ways: &[String]) -> (Vec<String>, Vec<Vec<String>>) {
-        let of = |way: &String| self.conditions.get(way).cloned().unwrap_or_else(|| vec![way.clone()]);
-        let mut lists: Vec<Vec<String>> = ways.iter().map(of).collect();
-        let sets: Vec<BTreeSet<String>> = lists.iter().map(|list| list.iter().cloned().collect()).collect();
-        let shared: BTreeSet<String> =
-            sets[0].iter().filter(|one| sets.iter().all(|set| set.contains(*one))).cloned().collect();
-        let common = lists[0].iter().filter(|one| shared.contains(*one)).cloned().collect();
-        lists.iter_mut().for_each(|list| list.retain(|one| !shared.contains(one)));
-        (common, lists)
-    }
-
-    /// What tells ways from each other: which of them was taken, if one was. What is chosen by that does not wait for what they have in
-    /// common, such as an entry that is there.
-    fn among(&mut self, ways: Vec<Way>) -> Vec<Way> {
-        let texts: Option<Vec<String>> = ways.iter().cloned().collect();
-        let Some(texts) = texts.filter(|texts| texts.len() > 1) else { return ways };
-        let (common, apart) = self.told_apart(&texts);
-        if common.is_empty() || apart.iter().any(Vec::is_empty) {
-            return ways;
-        }
-        apart.into_iter().map(|own| Some(self.joint(own))).collect()
-    }
-
     fn known(&mut self, value: ValueId) -> Known {
         if self.low.width(value) == 0 {
             return Known { text: String::new(), number: None };
@@ -562,14 +478,6 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
     }
 }
 
-/// All or any of several conditions. Of many a tree: a chain that others share the beginning of would stay a chain.
-fn gate(op: &str, conditions: &[String]) -> String {
-    match conditions.len() {
-        ..=6 => conditions.join(&format!(" {op}{op} ")),
-        _ => format!("{op}{{{}}}", conditions.join(", ")),
-    }
-}
-
 /// Ways from which on a value is not looked for one by one.
 const MANY: usize = 5;
 
@@ -593,11 +501,6 @@ fn taken(width: u32, from: &[(&Way, &str)]) -> (String, u32) {
     }
     text.push_str(from[from.len() - 1].1);
     (text, timing::mux(2 * from.len() as u32))
-}
-
-/// The other truth value of a condition.
-pub fn opposite(atom: &str) -> String {
-    atom.strip_prefix('!').map_or_else(|| format!("!{atom}"), String::from)
 }
 
 fn text(cursor: &Cursor) -> String {
