@@ -88,6 +88,7 @@ fn storms_lose_whole_frames() {
         of_folder("tests/programs/transfers", Wanted::Best),
         of_folder("tests/programs/pairs", Wanted::Best),
         of_folder("tests/programs/remembered", Wanted::Best),
+        of_folder("tests/programs/metered", Wanted::Best),
     ] {
         let Subject { name, program, entries, design } = &subject;
         let mut storms = 0;
@@ -143,7 +144,7 @@ fn resets_with_packets_in_flight() {
     subjects.push((of_example("flow_stats", Wanted::Engine), traffic("flow_stats")));
     subjects.push((of_events("relay", Wanted::Engine), traffic("flow_stats")));
     subjects.push((of_events("beside", Wanted::Best), traffic("flow_stats")));
-    for folder in ["masked", "transfers", "pairs", "scribbled", "remembered"] {
+    for folder in ["masked", "transfers", "pairs", "scribbled", "remembered", "metered"] {
         let subject = of_folder(&format!("tests/programs/{folder}"), Wanted::Best);
         subjects.push((subject, (0..300).map(|n| numbered(n, 60)).collect()));
     }

@@ -60,3 +60,35 @@ fn only_readers_of_the_same_string_wait() {
     let pair = f64::from(meeting) + 2.0;
     assert!((pair - 0.1..pair + 0.1).contains(&(2.0 * in_turn)), "{in_turn:.3} for {pair} cycles of two");
 }
+
+/// Who waits where a table that nothing changes, and bytes from anywhere, say what the keys of others are: only packets of the same entries.
+#[test]
+fn packets_are_told_apart_by_what_tables_say() {
+    let Some(piped) = Piped::of("tests/programs/metered") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 3, "{interval} and {meeting} cycles");
+    let of = |n: u64, flow: u32, place: u32| {
+        let mut frame = of_flow(0, 0);
+        frame[..2].copy_from_slice(&(flow as u16).to_be_bytes());
+        frame[2..4].copy_from_slice(&(place as u16).to_be_bytes());
+        frame[4..8].copy_from_slice(&(7 * n as u32 + random(n, 5) % 8).to_le_bytes());
+        let most = [255, 8][n as usize % 2];
+        (32..60).for_each(|at| frame[at] = random(n / 3 * 3, at as u64) as u8 % most);
+        frame.resize(60 + random(n, 6) as usize % 3 * 100, 9);
+        frame
+    };
+    piped.does_the_same(|n| of(n, random(n, 0) % 50, random(n, 1) % 70));
+    let line = |n, flow, place| {
+        let mut frame = of(n, flow, place);
+        frame.truncate(60);
+        (32..60).for_each(|at| frame[at] = 9 * (at as u8 - 32));
+        frame
+    };
+    let [any, _] = piped.does_the_same(|n| line(n, n as u32 * 5 % 48, 2 + n as u32 % 28));
+    let [one, _] = piped.does_the_same(|n| line(n, 7, 100));
+    let [any, one] = [any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any class, {one:.3} of one");
+    // Rows of a small hash table meet now and then.
+    assert!(any < 1.3, "{any:.3} cycles a packet of any class");
+    assert!((2.9..3.1).contains(&one), "{one:.3}");
+}

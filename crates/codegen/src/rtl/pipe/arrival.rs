@@ -10,7 +10,7 @@
 //!
 //! Each wire costs at most `CUTS` squared unions for each operand.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
@@ -46,8 +46,9 @@ pub struct Arrivals<'a> {
     cuts: Vec<Vec<Cut>>,
     /// Stages from a wire's value, a question to a module beside the pipe, to the wire, its answer.
     answers: HashMap<String, u32>,
-    /// The first stage in which these may be asked.
+    /// The first stage in which these may be asked, but for those whose answers have these names.
     pub earliest: u32,
+    pub before: BTreeSet<String>,
 }
 
 impl<'a> Arrivals<'a> {
@@ -56,7 +57,21 @@ impl<'a> Arrivals<'a> {
         answers: HashMap<String, u32>,
         earliest: u32,
     ) -> Arrivals<'a> {
-        Arrivals { wires, numbers: HashMap::new(), times: Vec::new(), cuts: Vec::new(), answers, earliest }
+        let before = BTreeSet::new();
+        Arrivals {
+            wires,
+            numbers: HashMap::new(),
+            times: Vec::new(),
+            cuts: Vec::new(),
+            answers,
+            earliest,
+            before,
+        }
+    }
+
+    /// The first stage in which what has this answer may be asked.
+    pub fn earliest(&self, answer: &str) -> u32 {
+        if self.before.contains(answer) { 0 } else { self.earliest }
     }
 
     fn number(&mut self, name: &str) -> u32 {
@@ -145,7 +160,7 @@ impl<'a> Arrivals<'a> {
         let operands: Vec<u32> = used(&wire.value).map(|name| self.numbers[name]).collect();
         let stage = operands.iter().map(|operand| self.at(*operand).0).max().unwrap_or(0);
         if let Some(stages) = self.answers.get(&wire.name) {
-            self.times[number as usize] = Some((stage.max(self.earliest) + stages, 0));
+            self.times[number as usize] = Some((stage.max(self.earliest(&wire.name)) + stages, 0));
             return;
         }
         let form = form(wire);

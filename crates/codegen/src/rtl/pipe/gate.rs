@@ -3,8 +3,9 @@
 //! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
 //! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
 //! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
-//! keys come from the packet alone. For tables whose keys depend on what other modules answer all packets wait. Readers of byte strings
-//! wait there too (`string_lock`).
+//! keys come from the packet alone, or from that and from what tables say that nothing changes and what modules beside the pipe say of the
+//! packet: then these are asked in front of the gate, in stages that do not stop, and packets stand in a queue between them and it. For
+//! tables whose keys depend on what tables say that are changed all packets wait. Readers of byte strings wait there too (`string_lock`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -22,6 +23,8 @@ use crate::c::names::Names;
 
 use super::arrival::Arrivals;
 
+/// Stages from the one in which any lock is given keys to the gate.
+const MOST_STAGES_OF_LOCK: u32 = 2;
 /// Entries from which on packets may be told apart.
 const FEWEST: u32 = 2;
 
@@ -31,6 +34,23 @@ pub struct Gate {
     pub stage: u32,
     pub locks: Vec<Lock>,
     pub strings: Vec<StringLock>,
+    pub queue: Option<Queue>,
+}
+
+/// Where packets stand in a row between what answers about keys and the gate.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// The last stage in front of it, in which the last answer is there.
+    pub stage: u32,
+    /// Names of answers that come in front of it.
+    pub answers: BTreeSet<String>,
+}
+
+impl Queue {
+    /// Packets in it and in the stages in front of it, at most: as many as there are on their way if nobody waits, and more.
+    pub fn depth(&self) -> u32 {
+        (self.stage + 4).next_power_of_two()
+    }
 }
 
 /// A table whose entries are changed so many cycles after they are read.
@@ -53,7 +73,7 @@ pub fn gate(
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
     (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
-    names: &mut Names,
+    (names, queued): (&mut Names, bool),
 ) -> Option<Gate> {
     let answers = ports.iter().flat_map(|port| port.answers(dag));
     let answers: BTreeSet<String> = answers.chain(dag.asked.iter().map(|asked| asked.name.clone())).collect();
@@ -66,8 +86,17 @@ pub fn gate(
             // A key that is always the same is what all packets have in common.
             !below.is_empty() && below.iter().all(|name| !answers.contains(*name))
         });
-        if form.capacity < FEWEST || !early {
+        let behind = if early { Some(BTreeSet::new()) } else { answers_of(dag, wires, ports, &own) };
+        let Some(behind) = behind.filter(|list| form.capacity >= FEWEST && (queued || list.is_empty()))
+        else {
             continue;
+        };
+        if !behind.is_empty() {
+            let queue = gate.queue.get_or_insert_default();
+            for name in &behind {
+                queue.stage = queue.stage.max(arrivals.time(name).0);
+            }
+            queue.answers.extend(behind);
         }
         let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0);
         if !form.pipe_hashes() {
@@ -86,7 +115,47 @@ pub fn gate(
     let (strings, stage) = string_lock::locks(dag, wires, arrivals, (of_keys, ports), (&answers, names));
     gate.strings = strings;
     gate.stage = gate.stage.max(stage);
+    if let Some(queue) = &gate.queue {
+        // All locks are given keys behind the queue.
+        gate.stage = gate.stage.max(queue.stage + 1 + MOST_STAGES_OF_LOCK);
+    }
     gate.is_needed().then_some(gate)
+}
+
+/// What keys depend on of what is asked: answers of tables that nothing changes and about the packet; none if others are among them, or if
+/// some key depends on nothing.
+fn answers_of(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    ports: &[Port],
+    own: &[&Port],
+) -> Option<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let mut keys: Vec<&str> = own.iter().map(|port| port.key.as_str()).collect();
+    while let Some(key) = keys.pop() {
+        let below = cone(wires, used(key));
+        if below.is_empty() {
+            return None;
+        }
+        found.extend(
+            dag.asked.iter().filter(|asked| below.contains(asked.name.as_str())).map(|a| a.name.clone()),
+        );
+        for port in ports {
+            let answers = port.answers(dag);
+            if !answers.iter().any(|name| below.contains(name.as_str())) {
+                continue;
+            }
+            if !port.fixed {
+                return None;
+            }
+            let known = found.len();
+            found.extend(answers);
+            if found.len() > known {
+                keys.push(&port.key);
+            }
+        }
+    }
+    Some(found)
 }
 
 impl Gate {

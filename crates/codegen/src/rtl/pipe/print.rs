@@ -239,7 +239,12 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
     let inside = bits_below(pipe.slots + 1).max(7);
-    let not_held = if pipe.gate.is_some() { " && !hold" } else { "" };
+    let queue = pipe.gate.as_ref().and_then(|gate| gate.queue.as_ref());
+    let not_held = match (queue, &pipe.gate) {
+        (Some(queue), _) => format!(" && i_open < {}'d{}", bits_below(queue.depth() + 1), queue.depth()),
+        (None, Some(_)) => " && !hold".to_string(),
+        (None, None) => String::new(),
+    };
     let message =
         pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
     let _ = write!(
@@ -279,13 +284,42 @@ fn entry(out: &mut String, pipe: &Pipe) {
     for stage in 1..=exit {
         let _ = writeln!(out, "  logic {} slot_s{stage};", range(pipe.slot_bits()));
     }
-    // What is in front of the gate, or in it, stays while a packet there waits.
+    // What is in front of the gate, or in it, stays while a packet there waits; what is in front of its queue never does.
     let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
+    if let Some(queue) = queue {
+        let (bits, last) = (bits_below(queue.depth() + 1), queue.stage);
+        let _ = write!(
+            out,
+            "  // Between stages {last} and {} packets stand in a queue.\n  logic i_valid, i_take;\n  logic [{}:0] i_open;\n  logic {} i_slot;\n  \
+             assign i_take = i_valid && !hold;\n  always_ff @(posedge clk) begin\n    if (rst) i_open <= '0;\n    else if (d_take != i_take) i_open <= d_take ? i_open + 1'b1 : i_open - 1'b1;\n  end\n",
+            last + 1,
+            bits - 1,
+            range(pipe.slot_bits())
+        );
+    }
     out.push_str("  always_ff @(posedge clk) begin\n");
+    if let Some(queue) = queue {
+        let last = queue.stage;
+        let _ = writeln!(
+            out,
+            "    valid[{last}:1] <= rst ? '0 : valid[{}:0];\n    if (rst) valid[{held}:{}] <= '0;\n    else if (!hold) valid[{held}:{}] <= {{valid[{}:{}], i_valid}};",
+            last - 1,
+            last + 1,
+            last + 1,
+            held - 1,
+            last + 1,
+        );
+    } else if held > 0 {
+        let _ = writeln!(
+            out,
+            "    if (rst) valid[{held}:1] <= '0;\n    else if (!hold) valid[{held}:1] <= valid[{}:0];",
+            held - 1
+        );
+    }
     if held > 0 {
         let _ = writeln!(
             out,
-            "    if (rst) valid[{held}:1] <= '0;\n    else if (!hold) valid[{held}:1] <= valid[{0}:0];\n    if (rst) at_gate <= 1'b0;\n    else if (!hold) at_gate <= valid[{0}];\n    valid[{1}] <= sent && !rst;",
+            "    if (rst) at_gate <= 1'b0;\n    else if (!hold) at_gate <= valid[{0}];\n    valid[{1}] <= sent && !rst;",
             held - 1,
             held + 1
         );
@@ -301,9 +335,12 @@ fn entry(out: &mut String, pipe: &Pipe) {
     } else if exit > 0 {
         let _ = writeln!(out, "    valid[{exit}:1] <= rst ? '0 : valid[{}:0];", exit - 1);
     }
+    let free = queue.map_or(0, |queue| queue.stage);
     for stage in 1..=exit {
-        let unless = if stage <= held { "if (!hold) " } else { "" };
-        let _ = writeln!(out, "    {unless}slot_s{stage} <= slot_s{};", stage - 1);
+        let unless = if stage > free && stage <= held { "if (!hold) " } else { "" };
+        let from =
+            if free > 0 && stage == free + 1 { "i_slot".to_string() } else { format!("slot_s{}", stage - 1) };
+        let _ = writeln!(out, "    {unless}slot_s{stage} <= {from};");
     }
     out.push_str("  end\n");
 }
@@ -361,17 +398,36 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
 fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
     let widths = widths(pipe, tables);
     let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
+    let free = pipe.gate.as_ref().and_then(|gate| gate.queue.as_ref()).map_or(0, |queue| queue.stage);
     let (mut moves, mut held_moves) = (String::new(), String::new());
+    // What goes through the queue, and its bits.
+    let (mut queued, mut bits) = (vec![format!("slot_s{free}")], pipe.slot_bits());
     out.push_str("\n  // ---- what later stages need\n");
     for (name, until) in &lives.until {
         let Some(width) = widths.get(name) else { continue };
         let made = stage_of(pipe, name);
         for stage in made + 1..=*until {
             let _ = writeln!(out, "  logic {} {name}_s{stage};", range(*width));
-            let from = if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
-            let moves = if stage <= held { &mut held_moves } else { &mut moves };
+            let mut from = if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
+            if free > 0 && stage == free + 1 {
+                queued.push(std::mem::replace(&mut from, format!("i_data[{}:{bits}]", bits + width - 1)));
+                bits += width;
+            }
+            let moves = if stage > free && stage <= held { &mut held_moves } else { &mut moves };
             let _ = writeln!(moves, "    {name}_s{stage} <= {from};");
         }
+    }
+    if let Some(queue) = pipe.gate.as_ref().and_then(|gate| gate.queue.as_ref()) {
+        queued.reverse();
+        let _ = writeln!(
+            out,
+            "  logic [{}:0] i_data;\n  logic i_more;\n  assign i_slot = i_data[{}:0];\n  nf_queue #(\n      .WIDTH({bits}),\n      .DEPTH({})\n  ) u_in_row (\n      .clk(clk),\n      .rst(rst),\n      \
+             .put(valid[{free}]),\n      .put_data({{{}}}),\n      .room(i_more),\n      .valid(i_valid),\n      .data(i_data),\n      .take(i_take)\n  );",
+            bits - 1,
+            pipe.slot_bits() - 1,
+            queue.depth(),
+            queued.join(",\n        ")
+        );
     }
     if !held_moves.is_empty() {
         let _ = writeln!(out, "  always_ff @(posedge clk) if (!hold) begin\n{held_moves}  end");

@@ -32,6 +32,8 @@ use crate::c::names::Names;
 const MOST_SLOTS: u32 = 256;
 /// Cycles that a packet has its slot beside those in the stages: while it comes in, in queues, and while it leaves.
 const BESIDE_STAGES: u32 = 11;
+/// Cycles that it is in the queue in front of the gate, if there is one.
+const QUEUE_CYCLES: u32 = 2;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
 /// When signals of a table are there in their stage: they come from registers.
@@ -106,15 +108,25 @@ pub fn schedule(
     allotted.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut allotted.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), 0)?;
-    let mut gate = gate(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), &mut names);
-    let interval = match &mut gate {
-        Some(gate) => {
-            arrivals = answered(dag, &wires, (&mut ports, &mut commits), gate.stage)?;
-            gate.settle(dag.tables, &commits)
+    // With a queue in front of the gate, if then nobody waits but for those of the same entries.
+    let mut tried = None;
+    for queued in [true, false] {
+        let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), None)?;
+        let mut gate = gate(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), (&mut names, queued));
+        let interval = match &mut gate {
+            Some(gate) => {
+                arrivals = answered(dag, &wires, (&mut ports, &mut commits), Some(gate))?;
+                gate.settle(dag.tables, &commits)
+            }
+            None => Gate::default().settle(dag.tables, &commits),
+        };
+        let queue = gate.as_ref().is_some_and(|gate| gate.queue.is_some());
+        tried = Some((arrivals, gate, interval));
+        if interval == 1 || !queue {
+            break;
         }
-        None => Gate::default().settle(dag.tables, &commits),
-    };
+    }
+    let (mut arrivals, gate, interval) = tried.expect("one is tried");
     let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
@@ -131,7 +143,8 @@ pub fn schedule(
     let strings = gate.as_ref().filter(|gate| !gate.strings.is_empty());
     let meeting = changes.max(strings.map_or(1, |gate| StringLock::cycles(exit - gate.stage)));
     // Packets on their way need a slot, and a place in the queue behind.
-    let slots = (exit + BESIDE_STAGES).next_power_of_two().max(SLOTS);
+    let queue = gate.as_ref().filter(|gate| gate.queue.is_some()).map_or(0, |_| QUEUE_CYCLES);
+    let slots = (exit + queue + BESIDE_STAGES).next_power_of_two().max(SLOTS);
     if slots > MOST_SLOTS {
         let most = MOST_SLOTS - BESIDE_STAGES + 1;
         let reason = format!("it would have {} stages; a pipe has {most} at most", exit + 1);
@@ -190,14 +203,18 @@ pub fn schedule(
     })
 }
 
-/// When tables are asked and answer, none before stage `earliest`, and when everything else is there.
+/// When tables are asked and answer, none in front of the gate but what it is said that is, and when everything else is there.
 fn answered<'a>(
     dag: &Dag,
     wires: &HashMap<&'a str, &'a Wire>,
     (ports, commits): (&mut [Port], &mut [Commit]),
-    earliest: u32,
+    gate: Option<&Gate>,
 ) -> Result<Arrivals<'a>, NoPipe> {
+    let earliest = gate.map_or(0, |gate| gate.stage);
     let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), earliest);
+    if let Some(queue) = gate.and_then(|gate| gate.queue.as_ref()) {
+        arrivals.before.clone_from(&queue.answers);
+    }
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
@@ -226,7 +243,8 @@ pub fn asked(dag: &Dag, arrivals: &mut Arrivals, port: &Port) -> u32 {
 
 /// A lookup in a table that nothing changes: as soon as its key is there.
 fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
-    port.ask = asked(dag, arrivals, port).max(arrivals.earliest);
+    let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
+    port.ask = asked(dag, arrivals, port).max(earliest);
     port.answer = port.ask + dag.tables[port.table].pipe_stages();
     for name in port.answers(dag) {
         arrivals.set(&name, (port.answer, FROM_REGISTER));
