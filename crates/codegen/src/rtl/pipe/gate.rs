@@ -3,12 +3,15 @@
 //! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
 //! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
 //! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
-//! keys come from the packet alone, or from that and from what tables say that nothing changes and what modules beside the pipe say of the
-//! packet: then these are asked in front of the gate, in stages that do not stop, and packets stand in a queue between them and it. For
-//! tables whose keys depend on what tables say that are changed all packets wait. Readers of byte strings wait there too (`string_lock`).
+//! keys come from the packet alone, or from that, from what modules beside the pipe say of it, and from tables that nothing changes or that
+//! are changed in the cycle in which they show an entry: then all these are asked in front of the gate, in stages that do not stop, and
+//! packets stand in a queue between them and it. For tables whose keys depend on what others say all packets wait. Readers of byte strings
+//! wait there too (`string_lock`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+
+use nicforge_ir::TableKind;
 
 use super::super::expr::{Wire, used};
 use super::super::tables::TableForm;
@@ -86,7 +89,8 @@ pub fn gate(
             // A key that is always the same is what all packets have in common.
             !below.is_empty() && below.iter().all(|name| !answers.contains(*name))
         });
-        let behind = if early { Some(BTreeSet::new()) } else { answers_of(dag, wires, ports, &own) };
+        let behind =
+            if early { Some(BTreeSet::new()) } else { answers_of(dag, wires, (ports, commits), &own) };
         let Some(behind) = behind.filter(|list| form.capacity >= FEWEST && (queued || list.is_empty()))
         else {
             continue;
@@ -122,36 +126,49 @@ pub fn gate(
     gate.is_needed().then_some(gate)
 }
 
-/// What keys depend on of what is asked: answers of tables that nothing changes and about the packet; none if others are among them, or if
-/// some key depends on nothing.
+/// What keys depend on of what is asked, if all of that may be in front of the gate: answers about the packet, of tables that nothing changes,
+/// and of those that are changed in the cycle in which they show an entry. None if others are among it, or if some key depends on nothing.
 fn answers_of(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
-    ports: &[Port],
+    (ports, commits): (&[Port], &[Commit]),
     own: &[&Port],
 ) -> Option<BTreeSet<String>> {
+    if own.iter().any(|port| used(&port.key).next().is_none()) {
+        return None;
+    }
     let mut found = BTreeSet::new();
-    let mut keys: Vec<&str> = own.iter().map(|port| port.key.as_str()).collect();
-    while let Some(key) = keys.pop() {
-        let below = cone(wires, used(key));
-        if below.is_empty() {
-            return None;
-        }
-        found.extend(
-            dag.asked.iter().filter(|asked| below.contains(asked.name.as_str())).map(|a| a.name.clone()),
-        );
-        for port in ports {
-            let answers = port.answers(dag);
-            if !answers.iter().any(|name| below.contains(name.as_str())) {
-                continue;
-            }
-            if !port.fixed {
+    let mut open: Vec<&str> = own.iter().map(|port| port.key.as_str()).collect();
+    while let Some(text) = open.pop() {
+        let below = cone(wires, used(text));
+        for asked in dag.asked.iter().filter(|asked| below.contains(asked.name.as_str())) {
+            // Bytes of strings may be waited for in the gate.
+            if asked.what.stored().is_some() {
                 return None;
             }
-            let known = found.len();
+            found.insert(asked.name.clone());
+        }
+        for port in ports {
+            let answers = port.answers(dag);
+            if found.contains(&answers[0]) || !answers.iter().any(|name| below.contains(name.as_str())) {
+                continue;
+            }
             found.extend(answers);
-            if found.len() > known {
-                keys.push(&port.key);
+            open.push(&port.key);
+            if let Some(commit) = commits.iter().find(|commit| !port.fixed && commit.table == port.table) {
+                // What an LRU table evicts is told by when it does so.
+                let at_once = commit.last == commit.first && commit.pace == 0;
+                if !at_once || dag.tables[port.table].kind == TableKind::Lru {
+                    return None;
+                }
+                open.extend(commit.deciding().map(String::as_str));
+                // Its other entries are changed there too.
+                for other in ports.iter().filter(|other| !other.fixed && other.table == port.table) {
+                    if found.insert(other.answers(dag)[0].clone()) {
+                        found.extend(other.answers(dag));
+                        open.push(&other.key);
+                    }
+                }
             }
         }
     }

@@ -276,8 +276,8 @@ fn changed(
             );
             return Err(NoPipe { reason, span: table.span });
         }
-        first = first
-            .max(asked(dag, arrivals, port).max(arrivals.earliest) + dag.tables[port.table].pipe_stages());
+        let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
+        first = first.max(asked(dag, arrivals, port).max(earliest) + dag.tables[port.table].pipe_stages());
     }
     let roots: Vec<String> = commits
         .iter()

@@ -1,4 +1,4 @@
-//! Bytes of strings that packets read while others append them: what the interpreter does, and in how many cycles.
+//! Who waits in the gate of a pipe: readers of byte strings for those that append, and packets whose keys other tables say; what the interpreter does, and in how many cycles.
 
 use nicforge_ir::io::random;
 use nicforge_tests::designs::{Piped, each};
@@ -91,4 +91,28 @@ fn packets_are_told_apart_by_what_tables_say() {
     // Rows of a small hash table meet now and then.
     assert!(any < 1.3, "{any:.3} cycles a packet of any class");
     assert!((2.9..3.1).contains(&one), "{one:.3}");
+}
+
+/// And where a table that packets change says it, as soon as it shows its entry.
+#[test]
+fn packets_are_told_apart_by_what_is_known_of_flows() {
+    let Some(piped) = Piped::of("tests/programs/assigned") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && (2..=4).contains(&meeting), "{interval} and {meeting} cycles");
+    let of = |n: u64, flow: u32, how: u32, bucket: u32| {
+        let mut frame = vec![0; 60];
+        frame[..2].copy_from_slice(&(flow as u16).to_le_bytes());
+        (frame[2], frame[3]) = (how as u8, bucket as u8);
+        frame[4..8].copy_from_slice(&(7 * n as u32 + random(n, 5) % 8).to_le_bytes());
+        frame
+    };
+    let few = |n| [3, 40, 800][n as usize / 200 % 3];
+    let [mixed, _] =
+        piped.does_the_same(|n| of(n, random(n, 0) % few(n), random(n, 1) % 12, random(n, 2) % few(n)));
+    let [any, _] = piped.does_the_same(|n| of(n, n as u32 % 100, 0, n as u32 % 100));
+    let [one, _] = piped.does_the_same(|n| of(n, n as u32 % 100, 0, 7));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one");
+    assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
+    assert!((f64::from(meeting) - 0.1..f64::from(meeting) + 0.1).contains(&one), "{one:.3}");
 }
