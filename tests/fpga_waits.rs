@@ -116,3 +116,23 @@ fn packets_are_told_apart_by_what_is_known_of_flows() {
     assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
     assert!((f64::from(meeting) - 0.1..f64::from(meeting) + 0.1).contains(&one), "{one:.3}");
 }
+
+/// Byte strings whose keys a table of the host says, of which every packet reads what it and others have appended.
+#[test]
+fn strings_are_told_apart_by_what_tables_say() {
+    let Some(piped) = Piped::of("tests/programs/every_table") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert_eq!(interval, 1);
+    let stats = piped.does_the_same(|n| {
+        let length = 38 + random(n, 0) as usize % 60;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(n, at) as u8).collect();
+        frame[12..14].copy_from_slice(&[8, 0]);
+        // Three keys.
+        let addresses = [10, random(n, 1) as u8 % 2, random(n, 2) as u8 % 4, 1, 192, 0, 2, 1];
+        frame[26..34].copy_from_slice(&addresses);
+        frame
+    });
+    let each = each(&stats[0]);
+    println!("{each:.3} cycles a packet, {meeting} of one string");
+    assert!(each < 0.9 * f64::from(meeting), "{each:.3} cycles a packet, {meeting} if all wait for all");
+}

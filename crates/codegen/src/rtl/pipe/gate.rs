@@ -95,13 +95,7 @@ pub fn gate(
         else {
             continue;
         };
-        if !behind.is_empty() {
-            let queue = gate.queue.get_or_insert_default();
-            for name in &behind {
-                queue.stage = queue.stage.max(arrivals.time(name).0);
-            }
-            queue.answers.extend(behind);
-        }
+        gate.queue_behind(behind, arrivals);
         let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0);
         if !form.pipe_hashes() {
             // Numbers are compared as they are, in the stage in front of the gate.
@@ -116,7 +110,16 @@ pub fn gate(
         let shared = commit.at_once;
         gate.locks.push(Lock { table: commit.table, apart: 0, keys, shared, stage: 0, waits });
     }
-    let (strings, stage) = string_lock::locks(dag, wires, arrivals, (of_keys, ports), (&answers, names));
+    for table in string_lock::tables(dag).filter(|_| queued) {
+        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == table).collect();
+        if let Some(behind) = answers_of(dag, wires, (ports, commits), &own) {
+            gate.queue_behind(behind, arrivals);
+        }
+    }
+    // What is asked in front of the queue is known there.
+    let early = gate.queue.as_ref().map(|queue| &queue.answers);
+    let late = answers.into_iter().filter(|name| early.is_none_or(|early| !early.contains(name))).collect();
+    let (strings, stage) = string_lock::locks(dag, wires, arrivals, (of_keys, ports), (&late, names));
     gate.strings = strings;
     gate.stage = gate.stage.max(stage);
     if let Some(queue) = &gate.queue {
@@ -176,6 +179,18 @@ fn answers_of(
 }
 
 impl Gate {
+    /// Puts the queue behind these answers, if there are any.
+    fn queue_behind(&mut self, answers: BTreeSet<String>, arrivals: &mut Arrivals) {
+        if answers.is_empty() {
+            return;
+        }
+        let queue = self.queue.get_or_insert_default();
+        for name in &answers {
+            queue.stage = queue.stage.max(arrivals.time(name).0);
+        }
+        queue.answers.extend(answers);
+    }
+
     /// Whether somebody may have to wait in it.
     pub fn is_needed(&self) -> bool {
         !self.locks.is_empty() || !self.strings.is_empty()

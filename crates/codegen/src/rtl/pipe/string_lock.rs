@@ -1,7 +1,7 @@
 //! Who may read bytes of a string waits in the gate for packets that may have appended some under the same key (`nf_string_lock`).
 //!
 //! When these bytes are in memory no stage says: the deparser does, by giving a packet's slot back. What a packet may do is said by conditions
-//! that are known in front of the gate. Where its keys are not, readers wait for all that may append.
+//! that are known in front of the gate, also by what is asked in front of its queue. Where its keys are not, readers wait for all that may append.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use super::super::shape::number;
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
-use super::dag::{Dag, Given};
+use super::dag::{Access, Dag, Given};
 use super::order::cone;
 use super::ports::{Port, Ports};
 use super::schedule::asked;
@@ -59,6 +59,12 @@ impl Early<'_> {
     }
 }
 
+/// Tables of whose byte strings packets read what others append, by number.
+pub fn tables(dag: &Dag) -> impl Iterator<Item = usize> {
+    let both = |(_, access): &(usize, &Access)| !access.read.is_empty() && !access.stored.is_empty();
+    dag.access.iter().enumerate().filter(both).map(|(table, _)| table)
+}
+
 /// The locks that a pipe needs, and the first stage in which its gate can be. `answers` are what is only known behind the gate.
 pub fn locks(
     dag: &Dag,
@@ -69,10 +75,8 @@ pub fn locks(
 ) -> (Vec<StringLock>, u32) {
     let early = Early { wires, answers };
     let (mut locks, mut stage) = (Vec::new(), 0);
-    for (table, access) in dag.access.iter().enumerate() {
-        if access.read.is_empty() || access.stored.is_empty() {
-            continue;
-        }
+    for table in tables(dag) {
+        let access = &dag.access[table];
         let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == table).collect();
         let by_port = |places: &[(usize, Given)]| -> Vec<String> {
             let of = |port: usize| {
