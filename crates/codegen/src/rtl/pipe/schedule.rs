@@ -19,8 +19,9 @@ use super::at_once;
 use super::dag::beside::{Question, latencies, room, share};
 use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
-use super::gate::{Gate, gate};
+use super::gate::{self, Gate, Queue};
 use super::leave::{Command, Commit, aligned, command, commits};
+use super::levels::Levels;
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::several::positions;
@@ -32,7 +33,7 @@ use crate::c::names::Names;
 const MOST_SLOTS: u32 = 256;
 /// Cycles that a packet has its slot beside those in the stages: while it comes in, in queues, and while it leaves.
 const BESIDE_STAGES: u32 = 11;
-/// Cycles that it is in the queue in front of the gate, if there is one.
+/// Cycles that it is in each queue in front of a gate.
 const QUEUE_CYCLES: u32 = 2;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
@@ -55,10 +56,12 @@ pub struct Pipe {
     /// Cycles between packets, and between those that use the same entries.
     pub interval: u32,
     pub meeting: u32,
+    /// Cycles between packets that enter.
+    pub at_entry: u32,
     /// Slots of the packet buffer: packets that are on their way at most.
     pub slots: u32,
-    /// Where the latter wait.
-    pub gate: Option<Gate>,
+    /// Where packets wait, one behind the other.
+    pub gates: Vec<Gate>,
     /// Why packets ask for several entries of a table in turn.
     pub in_turn: Vec<NoPipe>,
     /// Stage in which the command to the deparser is complete.
@@ -85,6 +88,22 @@ impl Pipe {
     pub fn slot_bits(&self) -> u32 {
         bits_below(self.slots)
     }
+
+    /// Of a table, how many cycles after its entry is shown it is changed while others are shown.
+    pub fn apart(&self, table: usize) -> u32 {
+        let lock = self.gates.iter().flat_map(|gate| &gate.locks).find(|lock| lock.table == table);
+        lock.map_or(0, |lock| lock.apart)
+    }
+
+    /// The gate whose stages a stage is one of.
+    pub fn holding(&self, stage: u32) -> Option<&Gate> {
+        self.gates.iter().find(|gate| (gate.first()..=gate.stage).contains(&stage))
+    }
+
+    /// The queue between the stage before and this one.
+    pub fn queue_before(&self, stage: u32) -> Option<&Queue> {
+        self.gates.iter().filter_map(|gate| gate.queue.as_ref()).find(|queue| queue.stage + 1 == stage)
+    }
 }
 
 /// Schedules all handlers.
@@ -108,25 +127,21 @@ pub fn schedule(
     allotted.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut allotted.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    // With a queue in front of the gate, if then nobody waits but for those of the same entries.
-    let mut tried = None;
-    for queued in [true, false] {
-        let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), None)?;
-        let mut gate = gate(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), (&mut names, queued));
-        let interval = match &mut gate {
-            Some(gate) => {
-                arrivals = answered(dag, &wires, (&mut ports, &mut commits), Some(gate))?;
-                gate.settle(dag.tables, &commits)
-            }
-            None => Gate::default().settle(dag.tables, &commits),
-        };
-        let queue = gate.as_ref().is_some_and(|gate| gate.queue.is_some());
-        tried = Some((arrivals, gate, interval));
-        if interval == 1 || !queue {
-            break;
-        }
+    let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
+    let told_apart = gate::told_apart(dag, &wires, (&ports, &commits));
+    let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart);
+    let mut gates: Vec<Gate> = Vec::new();
+    for _ in 0..levels.gates {
+        let here = (&levels, &told_apart, &gates[..]);
+        gates.push(gate::next(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), here, &mut names));
+        arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&levels, &gates))?;
     }
-    let (mut arrivals, gate, interval) = tried.expect("one is tried");
+    let level = |commit: &Commit| levels.of_table(dag, &ports, commit.table);
+    for (at, gate) in gates.iter_mut().enumerate() {
+        gate.settle(dag.tables, commits.iter().filter(|commit| level(commit) == at + 1));
+    }
+    let at_entry = commits.iter().filter(|commit| level(commit) == 0).map(Commit::cycles).max().unwrap_or(1);
+    let interval = gates.iter().map(|gate| gate.interval).max().unwrap_or(1).max(at_entry);
     let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
@@ -138,12 +153,11 @@ pub fn schedule(
             exit = exit.max(arrivals.expression(text).0);
         }
     }
-    let gate = gate.filter(Gate::is_needed);
     let changes = commits.iter().map(Commit::cycles).max().unwrap_or(1);
-    let strings = gate.as_ref().filter(|gate| !gate.strings.is_empty());
-    let meeting = changes.max(strings.map_or(1, |gate| StringLock::cycles(exit - gate.stage)));
-    // Packets on their way need a slot, and a place in the queue behind.
-    let queue = gate.as_ref().filter(|gate| gate.queue.is_some()).map_or(0, |_| QUEUE_CYCLES);
+    let strings = gates.iter().filter(|gate| !gate.strings.is_empty());
+    let meeting = strings.map(|gate| StringLock::cycles(exit - gate.stage)).max().unwrap_or(1).max(changes);
+    // Packets on their way need a slot, and a place in the queue behind them.
+    let queue = QUEUE_CYCLES * gates.iter().filter(|gate| gate.queue.is_some()).count() as u32;
     let slots = (exit + queue + BESIDE_STAGES).next_power_of_two().max(SLOTS);
     if slots > MOST_SLOTS {
         let most = MOST_SLOTS - BESIDE_STAGES + 1;
@@ -157,7 +171,7 @@ pub fn schedule(
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
-        .chain(gate.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
+        .chain(gates.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let valued: Vec<bool> = ports
@@ -184,9 +198,10 @@ pub fn schedule(
         ports,
         commits,
         interval,
+        at_entry,
         meeting,
         slots,
-        gate,
+        gates,
         in_turn: Vec::new(),
         exit,
         commands,
@@ -203,18 +218,15 @@ pub fn schedule(
     })
 }
 
-/// When tables are asked and answer, none in front of the gate but what it is said that is, and when everything else is there.
+/// When tables are asked and answer, each behind as many of these gates as its level says, and when everything else is there.
 fn answered<'a>(
     dag: &Dag,
     wires: &HashMap<&'a str, &'a Wire>,
     (ports, commits): (&mut [Port], &mut [Commit]),
-    gate: Option<&Gate>,
+    (levels, gates): (&Levels, &[Gate]),
 ) -> Result<Arrivals<'a>, NoPipe> {
-    let earliest = gate.map_or(0, |gate| gate.stage);
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), earliest);
-    if let Some(queue) = gate.and_then(|gate| gate.queue.as_ref()) {
-        arrivals.before.clone_from(&queue.answers);
-    }
+    let earliest = [0].into_iter().chain(gates.iter().map(|gate| gate.stage)).collect();
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), (earliest, levels.clone()));
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
