@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * partners: what two entries of an LRU table, asked for in turn, say is the number of a bucket that takes several
- * cycles to fill.
+ * cycles to fill, and what is in it is kept in two entries of another one.
  */
 #include <nicforge.h>
 
@@ -20,6 +20,7 @@ struct bucket {
 
 NF_TABLE(lru, recent, uint16_t, uint32_t, 64);
 NF_TABLE(array, buckets, uint32_t, struct bucket, 4096);
+NF_TABLE(lru, kept, uint16_t, uint32_t, 64);
 
 void net_recv(nf_pkt pkt)
 {
@@ -43,6 +44,10 @@ void net_recv(nf_pkt pkt)
     bucket.level = level;
     bucket.last = head.amount;
     nf_update(&buckets, number, bucket);
+    nf_lookup(&kept, head.a, &first);
+    nf_update(&kept, head.a, first ^ level);
+    nf_lookup(&kept, head.b, &second);
+    nf_update(&kept, head.b, second + first);
     nf_reset(pkt);
-    nf_send(pkt, level & 1);
+    nf_send(pkt, (level ^ second) & 1);
 }

@@ -129,7 +129,7 @@ pub fn next(
         at_gate: name("at_gate"),
         hold: name("hold"),
         sent: name("sent"),
-        pause: name("pause"),
+        pause: names.fresh("pause"),
     };
     // What is asked behind the gate before, or in front of the first one.
     let asked_here = ports.iter().filter(|port| levels.of_port(dag, port) == level - 1);
