@@ -240,3 +240,20 @@ fn packets_are_told_apart_by_bytes_of_strings() {
     assert!(any < 1.1 && any < mixed, "{any:.3} and {mixed:.3}");
     assert!((2.9..3.1).contains(&one), "{one:.3}");
 }
+
+/// A table whose entry says the key of another one, and is changed by what that one says: packets of other flows do not wait.
+#[test]
+fn tables_decide_about_those_that_say_their_keys() {
+    let Some(piped) = Piped::of("tests/programs/limited") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 4, "{interval} and {meeting} cycles");
+    let few = |n| [2, 30, 5000][n as usize / 200 % 3];
+    let [mixed, _] =
+        piped.does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n + 400)], 0));
+    let [any, _] = piped.does_the_same(|n| of_words(&[n as u32 % 500, 7], 0));
+    let [one, _] = piped.does_the_same(|n| of_words(&[7, random(n, 1)], 0));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any flow, {mixed:.3} of often the same, {one:.3} of one");
+    assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
+    assert!((3.9..4.1).contains(&one), "{one:.3}");
+}

@@ -18,7 +18,7 @@ use super::arrival::Arrivals;
 use super::dag::Dag;
 use super::leave::Commit;
 use super::levels::Levels;
-use super::order::cone;
+use super::order::{self, Group, cone};
 use super::ports::{Port, Ports};
 use super::schedule::asked;
 use super::string_lock::{self, StringLock};
@@ -91,11 +91,24 @@ pub fn told_apart(
     wires: &HashMap<&str, &Wire>,
     (ports, commits): (&[Port], &[Commit]),
 ) -> BTreeSet<usize> {
+    // Of tables that decide about each other some have keys that others of them say: no gate can be between these.
+    let among = |group: &Group| match group {
+        Group::Fixed(_) => Vec::new(),
+        Group::Changed(tables, between) => {
+            let changed = ports.iter().filter(|port| !port.fixed && tables.contains(&port.table));
+            let all = changed.clone().chain(between.iter().map(|port| &ports[*port]));
+            let answers: BTreeSet<String> = all.flat_map(|port| port.answers(dag)).collect();
+            let said = |port: &&Port| cone(wires, used(&port.key)).iter().any(|name| answers.contains(*name));
+            changed.filter(said).map(|port| port.table).collect()
+        }
+    };
+    let among: BTreeSet<usize> = order::order(dag, wires, ports, commits).iter().flat_map(among).collect();
     let can = |commit: &&Commit| {
         let mut own = ports.iter().filter(|port| !port.fixed && port.table == commit.table);
         commit.last > commit.first
             && commit.pace == 0
             && dag.tables[commit.table].capacity >= FEWEST
+            && !among.contains(&commit.table)
             // A key that is always the same is what all packets have in common.
             && own.all(|port| !cone(wires, used(&port.key)).is_empty())
     };
@@ -103,7 +116,7 @@ pub fn told_apart(
     let apart = commits.iter().filter(|commit| !can(commit)).map(Commit::cycles).max().unwrap_or(1);
     let needed = |commit: &&Commit| commit.cycles() > apart || (commit.at_once && commit.hashes);
     let tables = commits.iter().filter(can).filter(needed).map(|commit| commit.table);
-    tables.chain(string_lock::tables(dag)).collect()
+    tables.chain(string_lock::tables(dag).filter(|table| !among.contains(table))).collect()
 }
 
 /// The gate behind those that are there, its stages and locks; `arrivals` say what is known in front of it.
@@ -187,8 +200,14 @@ pub fn next(
     let late = ports.iter().flat_map(|port| port.answers(dag));
     let late = late.chain(dag.asked.iter().map(|asked| asked.name.clone()));
     let late: BTreeSet<String> = late.filter(|name| levels.level(name) >= level).collect();
-    let (strings, stage) =
-        string_lock::locks(dag, wires, arrivals, (of_keys, ports), (&readers, earliest, &late, names));
+    let (strings, stage) = string_lock::locks(
+        dag,
+        wires,
+        arrivals,
+        (of_keys, ports),
+        (&readers, told_apart, earliest),
+        (&late, names),
+    );
     gate.strings = strings;
     gate.stage = gate.stage.max(stage).max(earliest + 1);
     gate

@@ -14,6 +14,7 @@ use super::dag::Dag;
 use super::leave::Commit;
 use super::order::{self, Group, cone};
 use super::ports::Port;
+use super::string_lock;
 
 /// Levels of all that is asked.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +34,8 @@ struct Needs {
 }
 
 impl Levels {
-    /// Finds them; `told_apart` are tables whose packets wait for those of the same entry only.
+    /// Finds them; `told_apart` are tables whose packets wait for those of the same entry only, and of byte strings that are waited for readers wait
+    /// in a gate in any case.
     pub fn of(
         dag: &Dag,
         wires: &HashMap<&str, &Wire>,
@@ -43,6 +45,7 @@ impl Levels {
         let below = |texts: Vec<&str>| -> BTreeSet<String> {
             cone(wires, texts.into_iter().flat_map(used)).into_iter().map(String::from).collect()
         };
+        let strings: BTreeSet<usize> = string_lock::tables(dag).collect();
         let needs = |group: &Group| {
             let (tables, fixed): (&[usize], Vec<usize>) = match group {
                 Group::Fixed(port) => (&[], vec![*port]),
@@ -60,7 +63,7 @@ impl Levels {
                 answers: changed().chain(fixed()).flat_map(|port| port.answers(dag)).collect(),
                 compared: below(compared.map(|port| port.key.as_str()).collect()),
                 other: below(other.collect()),
-                gated: tables.iter().any(|table| told_apart.contains(table)),
+                gated: tables.iter().any(|table| told_apart.contains(table) || strings.contains(table)),
             }
         };
         let groups: Vec<Needs> = order::order(dag, wires, ports, commits).iter().map(needs).collect();

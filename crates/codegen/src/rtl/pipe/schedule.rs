@@ -8,7 +8,7 @@
 //! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of a table, one memory shows
 //! them in turn, each some cycles after the one before, and packets follow when it is free again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::super::SLOTS;
 use super::super::expr::{Wire, used};
@@ -264,7 +264,8 @@ fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
 }
 
 /// Tables that are changed and decide about each other's changes: one stage for their entries, behind everything else that decides. Lookups
-/// by what these say, in tables that nothing changes, lie between the entries and the changes.
+/// by what these say, in tables that nothing changes, lie between the entries and the changes; so do tables of the group whose keys what
+/// others of it say, which have a stage for their entries behind those.
 fn changed(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
@@ -273,73 +274,97 @@ fn changed(
     (ports, commits): (&mut [Port], &mut [Commit]),
 ) -> Result<(), NoPipe> {
     let Group::Changed(tables, between) = group else { return Ok(()) };
-    let own = |port: &&mut Port| !port.fixed && tables.contains(&port.table);
-    let entries: Vec<String> = ports.iter_mut().filter(own).flat_map(|port| port.answers(dag)).collect();
-    let found = between.iter().flat_map(|port| ports[*port].answers(dag));
-    let answers: Vec<String> = entries.iter().cloned().chain(found).collect();
-    let depends = above(wires, &answers);
-    let mut first = 0;
-    for port in ports.iter_mut().filter(own) {
-        if cone(wires, used(&port.key)).iter().any(|name| depends.contains(name)) {
-            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(port.table as u32)];
+    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
+        if tables.len() > 1 || !between.is_empty() {
+            return together(dag, *table);
+        }
+    }
+    let (mut open, mut looked_up) = (tables.clone(), between.clone());
+    // Tables by the stage of their entries.
+    let mut firsts: Vec<(u32, Vec<usize>)> = Vec::new();
+    while !open.is_empty() || !looked_up.is_empty() {
+        let answers_of = |port: &Port| port.answers(dag);
+        let own = |port: &&Port| !port.fixed && open.contains(&port.table);
+        let mut waiting: Vec<String> = ports.iter().filter(own).flat_map(answers_of).collect();
+        waiting.extend(looked_up.iter().flat_map(|port| ports[*port].answers(dag)));
+        let depends = above(wires, &waiting);
+        let known = |key: &str| !cone(wires, used(key)).iter().any(|name| depends.contains(name));
+        if let Some(ready) = looked_up.iter().position(|port| known(&ports[*port].key)) {
+            fixed(dag, arrivals, &mut ports[looked_up.remove(ready)]);
+            continue;
+        }
+        let ready = |table: &usize| {
+            ports.iter().filter(|port| !port.fixed && port.table == *table).all(|port| known(&port.key))
+        };
+        let (here, others): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(ready);
+        if here.is_empty() {
+            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(tables[0] as u32)];
             let reason = format!(
                 "a key of table `{}`, which is changed, depends on an entry about whose change what is found decides",
                 table.name
             );
             return Err(NoPipe { reason, span: table.span });
         }
+        let keys: Vec<String> = looked_up.iter().map(|port| ports[*port].key.clone()).collect();
+        let first = entries(dag, wires, arrivals, (&here, &keys, &depends), (ports, commits));
+        if let [table] = here[..]
+            && dag.asks_in_turn(table)
+        {
+            let own = ports.iter_mut().filter(|port| !port.fixed && port.table == table).collect();
+            let commit = commits.iter_mut().find(|commit| commit.table == table);
+            return in_turn(dag, arrivals, first, own, commit);
+        }
+        for port in ports.iter_mut().filter(|port| !port.fixed && here.contains(&port.table)) {
+            (port.ask, port.answer) = (first - dag.tables[port.table].pipe_stages(), first);
+            for name in port.answers(dag) {
+                arrivals.set(&name, (first, FROM_REGISTER));
+            }
+        }
+        firsts.push((first, here));
+        open = others;
+    }
+    for (first, tables) in firsts {
+        let here = |commit: &&Commit| tables.contains(&commit.table);
+        let places = commits.iter().filter(here).filter(|commit| commit.at_once && commit.hashes);
+        let places = places.map(|commit| at_once::places(commit.ends.len())).max();
+        let roots: Vec<String> =
+            commits.iter().filter(here).flat_map(|commit| commit.deciding().cloned()).collect();
+        let decided = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0);
+        let last = decided.max(first + places.unwrap_or(0));
+        for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
+            (commit.first, commit.last) = (first, last);
+        }
+    }
+    Ok(())
+}
+
+/// The stage of the entries of these tables: behind all else that decides about their changes, or that these keys need, but for what depends on
+/// entries that are not there yet.
+fn entries(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    arrivals: &mut Arrivals,
+    (tables, keys, depends): (&[usize], &[String], &BTreeSet<&str>),
+    (ports, commits): (&[Port], &[Commit]),
+) -> u32 {
+    let mut first = 0;
+    for port in ports.iter().filter(|port| !port.fixed && tables.contains(&port.table)) {
         let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
         first = first.max(asked(dag, arrivals, port).max(earliest) + dag.tables[port.table].pipe_stages());
     }
-    let roots: Vec<String> = commits
+    let roots: Vec<&String> = commits
         .iter()
         .filter(|commit| tables.contains(&commit.table))
-        .flat_map(|commit| commit.deciding().cloned())
+        .flat_map(Commit::deciding)
+        .chain(keys)
         .collect();
-    let keys: Vec<String> = between.iter().map(|port| ports[*port].key.clone()).collect();
-    let deciding = cone(wires, roots.iter().chain(&keys).flat_map(|text| used(text)));
+    let deciding = cone(wires, roots.iter().flat_map(|text| used(text)));
     let depending = deciding.iter().filter(|name| depends.contains(*name)).filter_map(|name| wires.get(name));
-    let texts = depending.map(|wire| &wire.value).chain(&roots).chain(&keys);
+    let texts = depending.map(|wire| &wire.value).chain(roots);
     for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
         first = first.max(arrivals.time(below).0 + 1);
     }
-    if let [table] = tables[..]
-        && dag.asks_in_turn(table)
-    {
-        let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
-        let commit = commits.iter_mut().find(|commit| commit.table == table);
-        return in_turn(dag, arrivals, first, own, commit, between);
-    }
-    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
-        return together(dag, *table);
-    }
-    for name in &entries {
-        arrivals.set(name, (first, FROM_REGISTER));
-    }
-    for port in ports.iter_mut().filter(own) {
-        (port.ask, port.answer) = (first - dag.tables[port.table].pipe_stages(), first);
-    }
-    // One lookup's key may be what another one found.
-    let mut open = between.clone();
-    while !open.is_empty() {
-        let waiting: Vec<String> = open.iter().flat_map(|port| ports[*port].answers(dag)).collect();
-        let waits = above(wires, &waiting);
-        let ready = open.iter().position(|port| !used(&ports[*port].key).any(|name| waits.contains(name)));
-        // They do not wait for each other: each one's key was computed before it was asked for.
-        let Some(ready) = ready else { break };
-        fixed(dag, arrivals, &mut ports[open.remove(ready)]);
-    }
-    let places = commits
-        .iter()
-        .filter(|commit| tables.contains(&commit.table) && commit.at_once && commit.hashes)
-        .map(|commit| at_once::places(commit.ends.len()))
-        .max();
-    let least = first + places.unwrap_or(0);
-    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(least);
-    for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
-        (commit.first, commit.last) = (first, last);
-    }
-    Ok(())
+    first
 }
 
 /// Most cycles from one entry of a table to the next that a packet changes.
@@ -352,12 +377,8 @@ fn in_turn(
     first: u32,
     ports: Vec<&mut Port>,
     commit: Option<&mut Commit>,
-    between: &[usize],
 ) -> Result<(), NoPipe> {
     let Some(commit) = commit else { return Ok(()) };
-    if !between.is_empty() {
-        return together(dag, commit.table);
-    }
     for pace in 1..=MOST_PACE {
         let mut tried = arrivals.clone();
         for port in &ports {

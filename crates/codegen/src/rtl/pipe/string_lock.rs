@@ -2,11 +2,13 @@
 //!
 //! When these bytes are in memory no stage says: the deparser does, by giving a packet's slot back. What a packet may do is said by conditions
 //! that are known in front of the gate, also by what is asked in front of its queue.
+//! Where its keys are not, since what the table says decides about what says them, readers wait for all that may append.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::super::expr::{Wire, used};
+use super::super::shape::number;
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
@@ -65,14 +67,15 @@ pub fn tables(dag: &Dag) -> impl Iterator<Item = usize> {
     dag.access.iter().enumerate().filter(both).map(|(table, _)| table)
 }
 
-/// The locks of these tables, whose gate is to be behind stage `earliest`, and the first stage in which it can be. `answers` are what is only known
-/// behind the gate.
+/// The locks of these tables, whose gate is to be behind stage `earliest`, and the first stage in which it can be. Of those that are not `told_apart`
+/// keys are not known there. `answers` are what is only known behind the gate.
 pub fn locks(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
     (of_keys, ports): (&Ports, &[Port]),
-    (readers, earliest, answers, names): (&[usize], u32, &BTreeSet<String>, &mut Names),
+    (readers, told_apart, earliest): (&[usize], &BTreeSet<usize>, u32),
+    (answers, names): (&BTreeSet<String>, &mut Names),
 ) -> (Vec<StringLock>, u32) {
     let early = Early { wires, answers };
     let (mut locks, mut stage) = (Vec::new(), 0);
@@ -86,14 +89,21 @@ pub fn locks(
             };
             (0..own.len()).map(of).collect()
         };
+        let keys: Vec<String> = match told_apart.contains(&table) {
+            true => own.iter().map(|port| port.key.clone()).collect(),
+            false => vec![number(dag.tables[table].key_bits, 0); own.len()],
+        };
         let lock = StringLock {
             table,
-            keys: own.iter().map(|port| port.key.clone()).collect(),
+            keys,
             reads: by_port(&access.read),
             stores: by_port(&access.stored),
             waits: names.fresh("waits"),
         };
-        let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0).max(earliest);
+        let mut given = earliest;
+        for port in own.iter().filter(|_| told_apart.contains(&table)) {
+            given = given.max(asked(dag, arrivals, port));
+        }
         for text in lock.reads.iter().chain(&lock.stores) {
             let (last, ps) = arrivals.expression(text);
             let late = ps + timing::tree(used(text).count() as u32) > timing::BUDGET;
