@@ -257,3 +257,26 @@ fn tables_decide_about_those_that_say_their_keys() {
     assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
     assert!((3.9..4.1).contains(&one), "{one:.3}");
 }
+
+/// Who asks for no entry waits for nobody, and nobody for him, also where a key is always the same.
+#[test]
+fn who_asks_for_nothing_does_not_wait() {
+    let Some(piped) = Piped::of("tests/programs/rationed") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 3, "{interval} and {meeting} cycles");
+    let [mixed, _] = piped.does_the_same(|n| of_words(&[random(n, 0) % 4, random(n, 1) % 3], amount(n)));
+    let [none, _] = piped.does_the_same(|n| of_words(&[3, 7], amount(n)));
+    let [seldom, _] = piped.does_the_same(|n| of_words(&[if n % 4 == 0 { 1 } else { 3 }, 7], amount(n)));
+    let [shared, _] = piped.does_the_same(|n| of_words(&[1, n as u32], amount(n)));
+    let [own, _] = piped.does_the_same(|n| of_words(&[2, 7], amount(n)));
+    let [mixed, none, seldom, shared, own] = [mixed, none, seldom, shared, own].map(|stats| each(&stats));
+    println!(
+        "{none:.3} cycles a packet that asks for nothing, {seldom:.3} if every fourth does, {mixed:.3} of all kinds, {shared:.3} and {own:.3} of \
+         one entry"
+    );
+    assert!(
+        none < 1.1 && seldom < 1.1 && (none..shared).contains(&mixed),
+        "{none:.3}, {seldom:.3}, {mixed:.3}"
+    );
+    assert!([shared, own].iter().all(|each| (2.9..3.1).contains(each)), "{shared:.3} and {own:.3}");
+}

@@ -128,7 +128,7 @@ pub fn schedule(
     let mut ports = std::mem::take(&mut allotted.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
-    let told_apart = gate::told_apart(dag, &wires, (&ports, &commits));
+    let told_apart = gate::told_apart(dag, &wires, (&allotted, &ports, &commits));
     let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart);
     let mut gates: Vec<Gate> = Vec::new();
     for _ in 0..levels.gates {
@@ -138,7 +138,7 @@ pub fn schedule(
     }
     let level = |commit: &Commit| levels.of_table(dag, &ports, commit.table);
     for (at, gate) in gates.iter_mut().enumerate() {
-        gate.settle(dag.tables, commits.iter().filter(|commit| level(commit) == at + 1));
+        gate.settle(commits.iter().filter(|commit| level(commit) == at + 1));
     }
     let at_entry = commits.iter().filter(|commit| level(commit) == 0).map(Commit::cycles).max().unwrap_or(1);
     let interval = gates.iter().map(|gate| gate.interval).max().unwrap_or(1).max(at_entry);
@@ -171,6 +171,7 @@ pub fn schedule(
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
+        .chain(gates.iter().flat_map(|gate| &gate.locks).flat_map(|lock| &lock.uses).map(String::as_str))
         .chain(gates.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
