@@ -12,7 +12,8 @@ SHARED = int(os.environ.get("SHARED", 0))
 
 
 def meet(a, b):
-    """Parts of an array are apart, unless all ports share it; all masks of hashes are ones; keys that are not used are None."""
+    """Parts of an array are apart, unless all ports share it; all masks of hashes are ones. Keys that are not used are None, as are earlier
+    packets' that are not changed."""
 
     def same(x, y):
         return x is not None and y is not None and (x ^ y) & ((1 << R) - 1) == 0
@@ -31,6 +32,7 @@ async def those_that_meet_wait(dut):
     waited = together = 0
     for _ in range(3):
         dut.rst.value, dut.hold.value, dut.sent.value, dut.k_key.value, dut.k_used.value = 1, 0, 0, 0, 0
+        dut.k_changed.value = 0
         for _ in range(3):
             await FallingEdge(dut.clk)
         dut.rst.value = 0
@@ -39,12 +41,14 @@ async def those_that_meet_wait(dut):
         for _ in range(1500):
             spread = random.choice([4, 1 << KEY])
             if stages[0] is None and random.random() < 0.9:
-                stages[0] = [random.choice([None, *[random.randrange(spread)] * 3]) for _ in range(PORTS)]
-            keys = stages[0] or [None] * PORTS
+                keys = [random.choice([None, *[random.randrange(spread)] * 3]) for _ in range(PORTS)]
+                stages[0] = keys, [random.choice([None, key, key]) for key in keys]
+            keys, changed = stages[0] or ([None] * PORTS, [None] * PORTS)
             others = [random.randrange(1 << KEY) if key is None else key for key in keys]
             dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(others))
             dut.k_used.value = sum((key is not None) << port for port, key in enumerate(keys))
-            wanted = stages[-1] is not None and any(other and meet(stages[-1], other) for other in left)
+            dut.k_changed.value = sum((key is not None) << port for port, key in enumerate(changed))
+            wanted = stages[-1] is not None and any(other and meet(stages[-1][0], other[1]) for other in left)
             if stages[-1] is not None:
                 assert int(dut.waits.value) == wanted
                 waited, together = waited + wanted, together + (not wanted and left[-1] is not None)

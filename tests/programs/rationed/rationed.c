@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * rationed: some packets share one bucket, which takes several cycles to fill, and some each their flow's; others ask
- * for none.
+ * rationed: some packets share one bucket, which takes several cycles to fill, and some each their flow's; others look
+ * what is in it, or ask for none.
  */
 #include <nicforge.h>
 
@@ -49,6 +49,9 @@ void net_recv(nf_pkt pkt)
         nf_lookup(&flows, head.flow, &bucket);
         level = filled(&bucket, head.amount);
         nf_update(&flows, head.flow, bucket);
+    } else if (head.how == 3) {
+        nf_lookup(&flows, head.flow, &bucket);
+        level = bucket.level ^ bucket.last;
     }
     nf_reset(pkt);
     nf_send(pkt, level & 1);

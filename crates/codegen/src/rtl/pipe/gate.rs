@@ -11,11 +11,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use nicforge_ir::TableKind;
+
 use super::super::expr::{Wire, used};
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
-use super::dag::{Dag, Given};
+use super::dag::{Change, Dag, Given};
 use super::leave::Commit;
 use super::levels::Levels;
 use super::order::{self, Group, cone};
@@ -78,14 +80,22 @@ impl Queue {
 pub struct Lock {
     pub table: usize,
     pub apart: u32,
-    /// By port: keys, and whether their entries may be asked for; and the stage in which they are given.
+    /// By port: keys, whether their entries may be asked for, and changed; and the stage in which they are given.
     pub keys: Vec<String>,
     pub uses: Vec<String>,
+    pub changes: Vec<String>,
     /// Ports of an array may be given the same number.
     pub shared: bool,
     pub stage: u32,
     /// The lock says wait.
     pub waits: String,
+}
+
+impl Lock {
+    /// All that it is given.
+    pub fn given(&self) -> impl Iterator<Item = &String> {
+        self.keys.iter().chain(&self.uses).chain(&self.changes)
+    }
 }
 
 /// Tables, by number, for which packets need not all wait.
@@ -203,6 +213,7 @@ pub fn next(
             apart: 0,
             keys,
             uses: Vec::new(),
+            changes: Vec::new(),
             shared: commit.at_once,
             stage: 0,
             waits,
@@ -233,8 +244,16 @@ pub fn next(
                 stage < lock.stage || (stage == lock.stage && ps + USE <= timing::BUDGET)
             }
         };
-        let of = |port: usize| string_lock::any(ways(dag, of_keys, lock.table, port), &mut known);
-        lock.uses = (0..lock.keys.len()).map(of).collect();
+        for port in 0..lock.keys.len() {
+            lock.uses.push(string_lock::any(ways(dag, of_keys, lock.table, port), &mut known));
+            // Where use has an order whoever uses an entry changes it.
+            let changing = |change: &&Change| of_keys.of_key(lock.table, change.key) == port;
+            let changes = dag.access[lock.table].changes.iter().filter(changing).map(|change| &change.given);
+            lock.changes.push(match dag.tables[lock.table].kind {
+                TableKind::Lru => lock.uses[port].clone(),
+                _ => string_lock::any(changes, &mut known),
+            });
+        }
     }
     gate
 }
@@ -278,12 +297,13 @@ impl Gate {
             };
             let _ = writeln!(
                 out,
-                "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_used({{{}}}),\n      \
+                "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_used({{{}}}),\n      .k_changed({{{}}}),\n      \
                  .hold({hold}),\n      .sent({sent}),\n      .waits({waits})\n  );",
                 form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
                 form.signals,
                 all(&lock.keys),
                 all(&lock.uses),
+                all(&lock.changes),
                 waits = lock.waits,
             );
         }

@@ -134,7 +134,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         lives.use_at(&port.key, port.ask);
     }
     for lock in pipe.gates.iter().flat_map(|gate| &gate.locks) {
-        lock.keys.iter().chain(&lock.uses).for_each(|text| lives.use_at(text, lock.stage));
+        lock.given().for_each(|text| lives.use_at(text, lock.stage));
     }
     for gate in &pipe.gates {
         let given =

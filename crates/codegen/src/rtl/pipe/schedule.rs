@@ -19,7 +19,7 @@ use super::at_once;
 use super::dag::beside::{Question, latencies, room, share};
 use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
-use super::gate::{self, Gate, Queue};
+use super::gate::{self, Gate, Lock, Queue};
 use super::leave::{Command, Commit, aligned, command, commits};
 use super::levels::Levels;
 use super::order::{self, Group, above, cone};
@@ -171,7 +171,7 @@ pub fn schedule(
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
-        .chain(gates.iter().flat_map(|gate| &gate.locks).flat_map(|lock| &lock.uses).map(String::as_str))
+        .chain(gates.iter().flat_map(|gate| &gate.locks).flat_map(Lock::given).map(String::as_str))
         .chain(gates.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
