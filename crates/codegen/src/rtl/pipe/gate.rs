@@ -271,6 +271,13 @@ impl Gate {
         self.interval = asked.filter(locked).map(Commit::cycles).max().unwrap_or(1);
     }
 
+    /// Cycles between packets of the same entries in a pipe whose last stage is `exit`.
+    pub fn meeting(&self, exit: u32) -> u32 {
+        let locks = self.locks.iter().map(|lock| lock.apart + 1);
+        let strings = self.strings.iter().map(|_| StringLock::cycles(exit - self.stage));
+        locks.chain(strings).max().unwrap_or(1).max(self.interval)
+    }
+
     /// The first stage that stops if a packet in the gate stays.
     pub fn first(&self) -> u32 {
         self.queue.as_ref().map_or(0, |queue| queue.stage) + 1

@@ -228,7 +228,7 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             out,
             "// In front of stage {} packets wait that may use the same entry, {} cycle(s) apart.",
             gate.stage + 1,
-            pipe.meeting
+            gate.meeting(pipe.exit)
         );
     }
     out.push_str(

@@ -154,8 +154,7 @@ pub fn schedule(
         }
     }
     let changes = commits.iter().map(Commit::cycles).max().unwrap_or(1);
-    let strings = gates.iter().filter(|gate| !gate.strings.is_empty());
-    let meeting = strings.map(|gate| StringLock::cycles(exit - gate.stage)).max().unwrap_or(1).max(changes);
+    let meeting = gates.iter().map(|gate| gate.meeting(exit)).max().unwrap_or(1).max(changes);
     // Packets on their way need a slot, and a place in the queue behind them.
     let queue = QUEUE_CYCLES * gates.iter().filter(|gate| gate.queue.is_some()).count() as u32;
     let slots = (exit + queue + BESIDE_STAGES).next_power_of_two().max(SLOTS);
