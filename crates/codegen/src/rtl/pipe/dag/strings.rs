@@ -167,7 +167,7 @@ impl Walk<'_, '_, '_> {
                 self.dag.access[at].read.push((key, given));
                 let line = self.wire("line", 20, line, 1500);
                 let results = [inst.results[0], inst.results[1]];
-                self.string_read(way, (store.memory, key), (&hit, &length, &line), *off, results)?;
+                self.string_read(way, (at, key), (&hit, &length, &line), *off, results)?;
             }
             Op::BufClear { .. } => {
                 let when = when(self, &hit);
@@ -232,7 +232,7 @@ impl Walk<'_, '_, '_> {
                 };
                 let filled = self.wire("filled", COUNT_BITS, format!("{length}[{}:0]", COUNT_BITS - 1), 0);
                 self.appended.push(Own {
-                    memory: store.memory,
+                    table: at,
                     key,
                     when: when.clone(),
                     given,
@@ -271,7 +271,7 @@ impl Walk<'_, '_, '_> {
     fn string_read(
         &mut self,
         way: &Way,
-        (memory, key): (u64, usize),
+        (table, key): (usize, usize),
         (hit, length, line): (&str, &str, &str),
         off: ValueId,
         [ok, value]: [ValueId; 2],
@@ -303,6 +303,7 @@ impl Walk<'_, '_, '_> {
         };
         let delay = if base.is_some() { timing::carry(STORED_BITS) } else { 0 };
         let place = self.wire("place", STORED_BITS, place, delay);
+        let memory = self.dag.tables[table].bytes.as_ref().map_or(0, |store| store.memory);
         let bytes = self.stored_bytes(way, memory, (&place, plus), size);
         let from = match base {
             None => number(COUNT_BITS, u64::from(plus & 0xffff)),
@@ -317,7 +318,7 @@ impl Walk<'_, '_, '_> {
                 )
             }
         };
-        let bytes = self.with_own(way, (memory, key), &from, (bytes, size))?;
+        let bytes = self.with_own(way, (table, key), &from, (bytes, size))?;
         let read = self.low.of_bytes(ty, &bytes);
         self.result(ok, fits.clone(), 0);
         self.result(value, format!("{fits} ? {read} : {}", number(width, 0)), timing::CHOOSE);
