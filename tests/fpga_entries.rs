@@ -112,3 +112,13 @@ fn entries_are_evicted_in_turn() {
     let evicted = stats.counters.get("evicted_recent");
     assert!(evicted.is_some_and(|count| *count > 500), "{evicted:?} evicted");
 }
+
+/// Commutative updates of members whose types have fewer bits than the bytes in which they lie, which no C has.
+#[test]
+fn short_members_are_updated() {
+    let Some(piped) = Piped::of("tests/programs/short_members") else { return };
+    assert_eq!(piped.cycles().0, 1);
+    piped.does_the_same(|n| {
+        frame((0..4).map(|at| random(n, at) as u8 % [40, 255, 255, 255][at as usize]).collect())
+    });
+}
