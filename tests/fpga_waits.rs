@@ -153,3 +153,21 @@ fn strings_are_told_apart_by_what_tables_say() {
     println!("{each:.3} cycles a packet, {meeting} of one string");
     assert!(each < 0.9 * f64::from(meeting), "{each:.3} cycles a packet, {meeting} if all wait for all");
 }
+
+/// Byte strings of arrays, which the host may have filled: of one entry a packet, and of two that may be the same, which the table shows at once.
+#[test]
+fn strings_of_arrays_lie_where_their_numbers_say() {
+    let Some(piped) = Piped::of("tests/programs/boxes") else { return };
+    assert_eq!(piped.cycles().0, 1);
+    piped.does_the_same(|n| {
+        let random = |at| random(n, at);
+        let length = 14 + random(0) as usize % 100;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        // Also behind the end of `boxes`.
+        let few = [4, 14, 200][n as usize / 100 % 3];
+        (frame[0], frame[1]) = (random(1) as u8, (random(2) % few) as u8);
+        frame[2] = if random(3) % 2 == 0 { frame[1] } else { (random(4) % few) as u8 };
+        (frame[3], frame[4]) = ((random(5) % 120) as u8, (random(6) % 50) as u8);
+        frame
+    });
+}

@@ -41,15 +41,15 @@ SIMULATED = [
     ("nf_table_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 4, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16, "LRU": 1}),
-    ("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16}),
-    ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2}),
+    *(("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "KEPT": kept}) for kept in (0, 6)),
+    ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2, "KEPT": 6}),
     *(
         (
             "nf_pipe_entries",
             "cocotb_pipe_entries",
-            {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PORTS": 3, "WRITTEN": written, "APART": apart},
+            {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PORTS": 3, "WRITTEN": written, "APART": apart, "KEPT": kept},
         )
-        for written, apart in ((7, 0), (6, 0), (7, 3))
+        for written, apart, kept in ((7, 0, 0), (6, 0, 6), (7, 3, 0))
     ),
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0}),

@@ -16,12 +16,6 @@ impl<'a> Walk<'a, '_, '_> {
     ) -> Result<(usize, String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
-        if form.bytes.is_some() && !form.pipe_hashes() {
-            let kind = form.kind.name();
-            return self.no(&format!(
-                "byte strings in a table of kind {kind}; a pipe has them where keys are hashed"
-            ));
-        }
         let signals = form.signals.clone();
         let text = self.low.bytes_of(key);
         let access = &mut self.dag.access[at];

@@ -1,5 +1,5 @@
 //! Byte strings of entries: how long one is stands above the entry's value, and is changed with it; its bytes lie in a memory of their own, at the
-//! number of the entry's place in the table.
+//! number of the entry's place in the table, which of arrays is the key.
 //!
 //! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet buffer into that memory and from there out,
 //! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
@@ -155,9 +155,15 @@ impl Walk<'_, '_, '_> {
             walk.and(way, condition).unwrap_or_else(|| condition.to_string())
         };
         let access = &self.dag.access[at];
-        let place = match access.lookups.iter().position(|known| !access.written && *known == text) {
-            Some(number) => mark(&format!("{}_place{number}", form.signals)),
-            None => mark(&under(&form.signals, "place", key)),
+        let shown =
+            |field: &str| match access.lookups.iter().position(|known| !access.written && *known == text) {
+                Some(number) => mark(&format!("{}_{field}{number}", form.signals)),
+                None => mark(&under(&form.signals, field, key)),
+            };
+        let place = match form.pipe_hashes() {
+            true => shown("place"),
+            // A number is a place, but known as late as the entry, so that bytes are asked for behind the gate.
+            false => self.wire("place", 32, format!("{} ? {text} : 32'h0", shown("hit")), timing::CHOOSE),
         };
         let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
         match &inst.op {
