@@ -162,7 +162,7 @@ impl Walk<'_, '_, '_> {
             };
         let place = match form.pipe_hashes() {
             true => shown("place"),
-            // A number is a place, but known as late as the entry, so that bytes are asked for behind the gate.
+            // A number is a place, but known as late as the entry, when bytes that were waited for in the gate are in memory.
             false => self.wire("place", 32, format!("{} ? {text} : 32'h0", shown("hit")), timing::CHOOSE),
         };
         let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
