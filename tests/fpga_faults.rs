@@ -81,6 +81,7 @@ fn doing(folder: &str, number: u32, length: usize) -> InputEvent {
     let Input::Net { frame, .. } = &mut event.input else { return event };
     let random = |at| random(u64::from(number), at);
     (0..8).for_each(|at| frame[at] = random(at as u64) as u8);
+    // Two keys, half of the time the same one twice.
     let few = |most: u32| [(random(20) % most) as u8, (random(21 - random(22) as u64 % 2) % most) as u8];
     match folder {
         "copied" => {

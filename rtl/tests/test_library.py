@@ -59,12 +59,12 @@ SIMULATED = [
             "nf_pipe_hash_entries",
             "cocotb_pipe_hash_entries",
             {
-                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": 3, "WRITTEN": written, "APART": apart},
+                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": ports, "WRITTEN": written, "APART": apart},
                 # 48 bits for each side, which look random.
                 "H3": 0xD1C5A96E3B27,
             },
         )
-        for written, apart in ((7, 3), (6, 8))
+        for ports, written, apart in ((3, 7, 2), (3, 7, 3), (3, 6, 8), (2, 3, 1), (3, 3, 2))
     ),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),
