@@ -220,16 +220,24 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
     let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
     let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
     let width = key_bits + if valued { 8.0 * f64::from(value) } else { 0.0 };
-    let bytes = entries * f64::from(table.buf.unwrap_or(0));
     // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
-    let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
-    rows + (8.0 * bytes / 18432.0).ceil()
+    if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 }
 }
 
-/// Those of a copy of a pipe's byte strings in two banks, as memory is made of it: 512 rows of 64 bytes take sixteen. There are eight more
-/// of them than places.
+/// Those of a table's byte strings, which are there once, for each place of an entry.
+fn string_half_brams(table: &Table, slots: f64) -> f64 {
+    let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
+    let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
+    (8.0 * entries * f64::from(table.buf.unwrap_or(0)) / 18432.0).ceil()
+}
+
+/// Those of a copy of a pipe's byte strings in two banks, as memory is made of it: 512 rows of 64 bytes take sixteen. Where keys are hashed
+/// there are eight more of them than places.
 fn copy_half_brams(table: &Table) -> f64 {
-    let places = 2 * u64::from(table.capacity.next_power_of_two()) + 8;
+    let places = match table.kind {
+        TableKind::Array => u64::from(table.capacity),
+        _ => 2 * u64::from(table.capacity.next_power_of_two()) + 8,
+    };
     let lines = places * u64::from(table.buf.unwrap_or(0).div_ceil(64));
     (2 * 16 * (lines / 2).div_ceil(512)) as f64
 }
@@ -274,7 +282,8 @@ impl AreaCosts {
             if ports.is_empty() {
                 ports.push(true);
             }
-            ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>()
+            let entries = ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>();
+            entries + string_half_brams(table, slots)
         };
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         let strings = matches!(handlers, Handlers::Pipe { .. })
@@ -321,8 +330,9 @@ impl AreaCosts {
 
     /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
     pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
+        let all = |table| half_brams(program, table, slots, true) + string_half_brams(table, slots);
         let mut tables: Vec<(TableId, f64)> =
-            program.tables.iter().map(|(id, table)| (id, half_brams(program, table, slots, true))).collect();
+            program.tables.iter().map(|(id, table)| (id, all(table))).collect();
         tables.sort_by(|a, b| b.1.total_cmp(&a.1));
         let all = self.base_half_brams + tables.iter().map(|table| table.1).sum::<f64>();
         let (mut rest, mut found) = (all, Vec::new());
@@ -398,6 +408,10 @@ mod tests {
         // Two ports that change entries, a memory of each for each of them.
         let at_once = piped(2, 4, 0);
         assert_eq!(memory(&array, &at_once), 4.0 * memory(&array, &pipe));
+        // Byte strings are there once.
+        let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
+        let boxes = nicforge_ir::text::parse(&text.replace("hash[", "array[")).expect("the test's program");
+        assert_eq!((memory(&boxes, &pipe), memory(&boxes, &at_once)), (2000.0 + 2.0, 2000.0 + 4.0 * 2.0));
         // A sum of payload has a packet buffer of its own.
         let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
