@@ -155,3 +155,105 @@ fn strings_are_told_apart_by_what_tables_say() {
     println!("{each:.3} cycles a packet, {meeting} of one string");
     assert!(each < 0.9 * f64::from(meeting), "{each:.3} cycles a packet, {meeting} if all wait for all");
 }
+
+/// A frame of these 16-bit words, then an amount, of 60 bytes.
+fn of_words(words: &[u32], amount: u32) -> Vec<u8> {
+    let mut frame: Vec<u8> = words.iter().flat_map(|word| (*word as u16).to_le_bytes()).collect();
+    frame.extend(amount.to_le_bytes());
+    frame.resize(60, 0);
+    frame
+}
+
+/// An amount that grows.
+fn amount(n: u64) -> u32 {
+    7 * n as u32 + random(n, 5) % 8
+}
+
+/// Three gates, one behind the other: each table says the key of the next one, some cycles before it is changed itself.
+#[test]
+fn packets_are_told_apart_by_tables_that_change_later() {
+    let Some(piped) = Piped::of("tests/programs/chained") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 3, "{interval} and {meeting} cycles");
+    let few = |n| [2, 30, 5000][n as usize / 200 % 3];
+    // Entries come and go, and tables are full at times.
+    let [mixed, _] = piped.does_the_same(|n| {
+        of_words(&[random(n, 0) % few(n), random(n, 1) % few(n + 400).min(12)], amount(n))
+    });
+    let [any, _] = piped.does_the_same(|n| of_words(&[n as u32 % 500, random(n, 1)], amount(n)));
+    let [one, _] = piped.does_the_same(|n| of_words(&[7, random(n, 1)], amount(n)));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any flow, {mixed:.3} of often the same, {one:.3} of one");
+    assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
+    assert!((2.9..3.1).contains(&one), "{one:.3}");
+}
+
+/// Behind an LRU table: which entry it has evicted is told by whose packet it was.
+#[test]
+fn packets_are_told_apart_by_what_lru_tables_say() {
+    let Some(piped) = Piped::of("tests/programs/leased") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 3, "{interval} and {meeting} cycles");
+    let few = |n| [3, 90, 800][n as usize / 200 % 3];
+    let [mixed, _] =
+        piped.does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n)], amount(n)));
+    let [any, _] = piped.does_the_same(|n| of_words(&[random(n, 0), random(n, 1)], amount(n)));
+    let [one, _] = piped.does_the_same(|n| of_words(&[random(n, 0), 7], amount(n)));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one");
+    assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
+    assert!((2.9..3.1).contains(&one), "{one:.3}");
+}
+
+/// And behind entries that are asked for in turn: no packet waits longer for that than the turns take.
+#[test]
+fn packets_are_told_apart_by_entries_in_turn() {
+    let Some(piped) = Piped::of("tests/programs/partners") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 2 && meeting == 4, "{interval} and {meeting} cycles");
+    let few = |n| [3, 90, 800][n as usize / 200 % 3];
+    let [mixed, _] =
+        piped.does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n)], amount(n)));
+    // Known ones of different amounts.
+    let [any, _] = piped.does_the_same(|n| of_words(&[random(n, 0) % 20, random(n, 1) % 20], random(n, 2)));
+    // New ones are in none.
+    let [one, _] = piped.does_the_same(|n| of_words(&[2 * n as u32, 2 * n as u32 + 1], amount(n)));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of others, {one:.3} of one");
+    assert!(any < 2.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
+    assert!((3.9..4.1).contains(&one), "{one:.3}");
+}
+
+/// And behind bytes of strings, for which a gate of their own waits.
+#[test]
+fn packets_are_told_apart_by_bytes_of_strings() {
+    let Some(piped) = Piped::of("tests/programs/spelled") else { return };
+    assert_eq!(piped.cycles().0, 1);
+    let of = |n, flow, how: u32, word| of_words(&[how, 0, flow, word], amount(n));
+    let few = |n| [2, 30, 900][n as usize / 200 % 3];
+    let [mixed, _] = piped
+        .does_the_same(|n| of(n, random(n, 0) % few(n), random(n, 1) % 256, random(n, 2) % few(n + 400)));
+    let [any, _] = piped.does_the_same(|n| of(n, n as u32 % 900, 2, random(n, 2)));
+    let [one, _] = piped.does_the_same(|n| of(n, n as u32 % 900, 2, 7));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any bucket, {mixed:.3} of often the same, {one:.3} of one");
+    assert!(any < 1.1 && any < mixed, "{any:.3} and {mixed:.3}");
+    assert!((2.9..3.1).contains(&one), "{one:.3}");
+}
+
+/// A table whose entry says the key of another one, and is changed by what that one says: packets of other flows do not wait.
+#[test]
+fn tables_decide_about_those_that_say_their_keys() {
+    let Some(piped) = Piped::of("tests/programs/limited") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 4, "{interval} and {meeting} cycles");
+    let few = |n| [2, 30, 5000][n as usize / 200 % 3];
+    let [mixed, _] =
+        piped.does_the_same(|n| of_words(&[random(n, 0) % few(n), random(n, 1) % few(n + 400)], 0));
+    let [any, _] = piped.does_the_same(|n| of_words(&[n as u32 % 500, 7], 0));
+    let [one, _] = piped.does_the_same(|n| of_words(&[7, random(n, 1)], 0));
+    let [mixed, any, one] = [mixed, any, one].map(|stats| each(&stats));
+    println!("{any:.3} cycles a packet of any flow, {mixed:.3} of often the same, {one:.3} of one");
+    assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
+    assert!((3.9..4.1).contains(&one), "{one:.3}");
+}

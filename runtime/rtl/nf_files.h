@@ -107,8 +107,6 @@ inline std::vector<Event> read_events(const std::vector<uint8_t> &file)
 /* A table as the host sees it; sizes in bytes. */
 struct Table {
     uint32_t kind, capacity, key, value, extra, lines;
-    /* Cycles from its change to the record of the event that made it. */
-    uint32_t behind;
     /* Where an event changes several entries in turn: cycles from the first change to the last. */
     uint32_t span;
 };
@@ -130,7 +128,6 @@ struct Shape {
             table.value = in.u32();
             table.extra = in.u32();
             table.lines = in.u32();
-            table.behind = in.u32();
             table.span = in.u32();
             tables.push_back(table);
         }

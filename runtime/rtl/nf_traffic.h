@@ -205,25 +205,17 @@ class Traffic
      * were made before above the table. Fills `latencies`, in cycles. */
     void results(Writer &out, const Shape &shape, const Placements &chosen)
     {
-        /* In the order in which the records of their events come: tables are changed in stages of their own. */
-        std::vector<Eviction> evictions = chosen.evictions;
-        for (Eviction &one : evictions)
-            one.cycle += shape.tables.at(one.table).behind;
-        auto sooner = [](const Eviction &a, const Eviction &b) { return a.cycle < b.cycle; };
-        std::stable_sort(evictions.begin(), evictions.end(), sooner);
+        auto span = [&](uint32_t table) { return shape.tables.at(table).span; };
+        std::vector<Eviction> evictions = chosen.by_events(span);
         uint64_t event = 0;
         size_t evicted = 0, refused = 0;
         for (const Record &record : records) {
             uint32_t kind = record.kind & 15;
             uint64_t number = lossy ? event : taken.at(event);
             uint64_t cycle = chosen.passed.empty() ? record.cycle : chosen.passed.at(event);
-            event += record.kind & LAST ? 1 : 0;
-            /* Others are the host's. */
-            for (; evicted < evictions.size() && evictions[evicted].cycle <= cycle; evicted++) {
+            for (; evicted < evictions.size() && evictions[evicted].event == event; evicted++) {
                 const Eviction &one = evictions[evicted];
                 uint32_t size = shape.tables.at(one.table).key;
-                if (one.cycle + shape.tables.at(one.table).span < cycle)
-                    continue;
                 out.u64(number);
                 out.u64(one.table);
                 out.u32(0);
@@ -238,6 +230,7 @@ class Traffic
                 out.u32(0);
                 out.u32(0);
             }
+            event += record.kind & LAST ? 1 : 0;
             if (kind == END)
                 continue;
             Out packet = {};

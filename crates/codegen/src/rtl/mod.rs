@@ -68,8 +68,6 @@ pub struct RtlArtifact {
     pub moves_payload: bool,
     /// Of a pipe: what modules beside it are asked.
     pub asked: Vec<What>,
-    /// Of a pipe, by table: cycles from its change by an event to the event's record.
-    pub change_before_record: Vec<u32>,
     /// Slots of the packet buffer.
     pub slots: u32,
     /// Of a pipe: bytes that are put into payload on its way out.
@@ -248,7 +246,6 @@ fn artifact(
         asked: Vec::new(),
         slots: SLOTS,
         patches: Patches::default(),
-        change_before_record: Vec::new(),
         change_span: Vec::new(),
         form,
     }
@@ -279,10 +276,10 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
     if made.commits.iter().any(|commit| commit.values.len() > 1 && commit.pace == 0 && !commit.at_once) {
         library.push("nf_pipe_parts.sv");
     }
-    if made.gate.as_ref().is_some_and(|gate| !gate.locks.is_empty()) {
+    if made.gates.iter().any(|gate| !gate.locks.is_empty()) {
         library.push("nf_pipe_lock.sv");
     }
-    if made.gate.as_ref().is_some_and(|gate| !gate.strings.is_empty()) {
+    if made.gates.iter().any(|gate| !gate.strings.is_empty()) {
         library.push("nf_string_lock.sv");
     }
     if tables.iter().any(|form| form.bytes.is_some()) {
@@ -307,10 +304,6 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         in_turn: made.in_turn.clone(),
     };
     let message_bytes = made.message_bytes;
-    let before_record = |table| {
-        let commit = made.commits.iter().find(|commit| commit.table == table);
-        commit.map_or(0, |commit| made.exit - commit.end())
-    };
     let span = |table| {
         let commit = made.commits.iter().find(|commit| commit.table == table);
         commit.map_or(0, |commit| commit.end() - commit.last)
@@ -331,7 +324,6 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         slots: made.slots,
         patches: made.patches,
         asked: made.asked.iter().map(|asked| asked.what).collect(),
-        change_before_record: (0..tables.len()).map(before_record).collect(),
         change_span: (0..tables.len()).map(span).collect(),
         ..artifact(
             program,

@@ -8,7 +8,7 @@ use nicforge_ir::{Entry, Eviction, Input, InputEvent, Match, Output, Program, Re
 use super::RtlStats;
 use crate::dpdk::{Departure, Refusal};
 
-/// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes, and cycles from a change to its record.
+/// What tables are like: number of counters, then for each table kind, capacity, sizes in bytes, and cycles in which an event changes it.
 pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
     let mut words = vec![artifact.counters.len() as u32];
     for (number, form) in artifact.tables.iter().enumerate() {
@@ -27,7 +27,6 @@ pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
             form.value_bits / 8,
             form.extra_bits / 8,
             lines,
-            artifact.change_before_record.get(number).copied().unwrap_or(0),
             artifact.change_span.get(number).copied().unwrap_or(0),
         ]);
     }

@@ -10,10 +10,11 @@
 //!
 //! Each wire costs at most `CUTS` squared unions for each operand.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::super::expr::{Wire, used};
 use super::super::timing;
+use super::levels::Levels;
 
 /// Stage, and picoseconds from its start.
 pub type Time = (u32, u32);
@@ -46,18 +47,18 @@ pub struct Arrivals<'a> {
     cuts: Vec<Vec<Cut>>,
     /// Stages from a wire's value, a question to a module beside the pipe, to the wire, its answer.
     answers: HashMap<String, u32>,
-    /// The first stage in which these may be asked, but for those whose answers have these names.
-    pub earliest: u32,
-    pub before: BTreeSet<String>,
+    /// The first stages in which something may be asked, by how many gates lie in front of it; and which of these it is of answers that
+    /// are not asked in the last of them.
+    pub earliest: Vec<u32>,
+    pub levels: Levels,
 }
 
 impl<'a> Arrivals<'a> {
     pub fn new(
         wires: HashMap<&'a str, &'a Wire>,
         answers: HashMap<String, u32>,
-        earliest: u32,
+        (earliest, levels): (Vec<u32>, Levels),
     ) -> Arrivals<'a> {
-        let before = BTreeSet::new();
         Arrivals {
             wires,
             numbers: HashMap::new(),
@@ -65,13 +66,14 @@ impl<'a> Arrivals<'a> {
             cuts: Vec::new(),
             answers,
             earliest,
-            before,
+            levels,
         }
     }
 
     /// The first stage in which what has this answer may be asked.
     pub fn earliest(&self, answer: &str) -> u32 {
-        if self.before.contains(answer) { 0 } else { self.earliest }
+        let level = self.levels.level(answer).min(self.earliest.len() - 1);
+        self.earliest[level]
     }
 
     fn number(&mut self, name: &str) -> u32 {
@@ -345,8 +347,8 @@ mod tests {
     }
 
     fn times(wires: &[Wire], wanted: &[&str]) -> Vec<Time> {
-        let mut arrivals =
-            Arrivals::new(wires.iter().map(|wire| (wire.name.as_str(), wire)).collect(), HashMap::new(), 0);
+        let wires = wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
+        let mut arrivals = Arrivals::new(wires, HashMap::new(), (vec![0], Levels::default()));
         wanted.iter().map(|name| arrivals.time(name)).collect()
     }
 

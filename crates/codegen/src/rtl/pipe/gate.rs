@@ -1,58 +1,73 @@
 //! Where packets wait for those before them that may still change what they are about to read.
 //!
 //! Where the decision about a table's change takes `last - first` stages from its entry, the next packet of the same entry must follow
-//! that many cycles later, and one; others need not. A pipe has no stage that stops but the gate and those in front of it, in which
-//! there is only logic: keys are compared there (`nf_pipe_lock`), and everything else is asked for behind it. That can be done where
-//! keys come from the packet alone, or from that, from what modules beside the pipe say of it, and from tables that nothing changes or that
-//! are changed in the cycle in which they show an entry: then all these are asked in front of the gate, in stages that do not stop, and
-//! packets stand in a queue between them and it. For tables whose keys depend on what others say all packets wait. Readers of byte strings
-//! wait there too (`string_lock`).
+//! that many cycles later, and one; others need not. A pipe has no stages that stop but its gates and those in front of each in which
+//! keys are compared (`nf_pipe_lock`), in which there is only logic; tables, and modules beside the pipe, are asked behind a gate, in stages that do not stop.
+//! Where keys depend on what is asked, that is asked in front of the gate, and a queue with credits stands between it and the stages of the gate: who
+//! comes out of a stage that does not stop has room there. So a key may depend on a table that has a gate of its own (`levels`). All packets
+//! wait, in the gate in front of it or at the entry, for a table whose keys are always the same, or that is asked in turn. Readers of byte
+//! strings wait in gates too (`string_lock`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use nicforge_ir::TableKind;
-
 use super::super::expr::{Wire, used};
-use super::super::tables::TableForm;
+use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
+use super::arrival::Arrivals;
 use super::dag::Dag;
 use super::leave::Commit;
-use super::order::cone;
+use super::levels::Levels;
+use super::order::{self, Group, cone};
 use super::ports::{Port, Ports};
 use super::schedule::asked;
 use super::string_lock::{self, StringLock};
 use crate::c::names::Names;
 
-use super::arrival::Arrivals;
-
-/// Stages from the one in which any lock is given keys to the gate.
-const MOST_STAGES_OF_LOCK: u32 = 2;
 /// Entries from which on packets may be told apart.
 const FEWEST: u32 = 2;
 
-/// The stage in which packets wait, and the tables they wait for.
-#[derive(Clone, Debug, Default)]
+/// A stage in which packets wait, and what for.
+#[derive(Clone, Debug)]
 pub struct Gate {
     pub stage: u32,
     pub locks: Vec<Lock>,
     pub strings: Vec<StringLock>,
     pub queue: Option<Queue>,
+    /// Cycles from one packet to the next behind it.
+    pub interval: u32,
+    /// Its signals: a packet is there, stays, leaves; cycles until the next one may.
+    pub at_gate: String,
+    pub hold: String,
+    pub sent: String,
+    pause: String,
 }
 
-/// Where packets stand in a row between what answers about keys and the gate.
-#[derive(Clone, Debug, Default)]
+/// Where packets stand in a row in front of a gate's stages.
+#[derive(Clone, Debug)]
 pub struct Queue {
-    /// The last stage in front of it, in which the last answer is there.
+    /// The last stage in front of it.
     pub stage: u32,
-    /// Names of answers that come in front of it.
-    pub answers: BTreeSet<String>,
+    /// The first stage of those that do not stop in front of it.
+    from: u32,
+    /// Its signals: a packet is there, is taken; how many are on their way into it or in it; its slot, all its bits, room for more.
+    pub valid: String,
+    pub take: String,
+    pub open: String,
+    pub slot: String,
+    pub data: String,
+    pub more: String,
 }
 
 impl Queue {
     /// Packets in it and in the stages in front of it, at most: as many as there are on their way if nobody waits, and more.
     pub fn depth(&self) -> u32 {
-        (self.stage + 4).next_power_of_two()
+        (self.stage - self.from + 4).next_power_of_two()
+    }
+
+    /// Bits of the number of these.
+    pub fn open_bits(&self) -> u32 {
+        bits_below(self.depth() + 1)
     }
 }
 
@@ -70,32 +85,96 @@ pub struct Lock {
     pub waits: String,
 }
 
-/// Tables for which packets need not all wait, and the stage of the gate; none if there are no such.
-pub fn gate(
+/// Tables, by number, for which packets need not all wait.
+pub fn told_apart(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    (ports, commits): (&[Port], &[Commit]),
+) -> BTreeSet<usize> {
+    // Of tables that decide about each other some have keys that others of them say: no gate can be between these.
+    let among = |group: &Group| match group {
+        Group::Fixed(_) => Vec::new(),
+        Group::Changed(tables, between) => {
+            let changed = ports.iter().filter(|port| !port.fixed && tables.contains(&port.table));
+            let all = changed.clone().chain(between.iter().map(|port| &ports[*port]));
+            let answers: BTreeSet<String> = all.flat_map(|port| port.answers(dag)).collect();
+            let said = |port: &&Port| cone(wires, used(&port.key)).iter().any(|name| answers.contains(*name));
+            changed.filter(said).map(|port| port.table).collect()
+        }
+    };
+    let among: BTreeSet<usize> = order::order(dag, wires, ports, commits).iter().flat_map(among).collect();
+    let can = |commit: &&Commit| {
+        let mut own = ports.iter().filter(|port| !port.fixed && port.table == commit.table);
+        commit.last > commit.first
+            && commit.pace == 0
+            && dag.tables[commit.table].capacity >= FEWEST
+            && !among.contains(&commit.table)
+            // A key that is always the same is what all packets have in common.
+            && own.all(|port| !cone(wires, used(&port.key)).is_empty())
+    };
+    // All wait for others anyhow.
+    let apart = commits.iter().filter(|commit| !can(commit)).map(Commit::cycles).max().unwrap_or(1);
+    let needed = |commit: &&Commit| commit.cycles() > apart || (commit.at_once && commit.hashes);
+    let tables = commits.iter().filter(can).filter(needed).map(|commit| commit.table);
+    tables.chain(string_lock::tables(dag).filter(|table| !among.contains(table))).collect()
+}
+
+/// The gate behind those that are there, its stages and locks; `arrivals` say what is known in front of it.
+pub fn next(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
     (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
-    (names, queued): (&mut Names, bool),
-) -> Option<Gate> {
-    let answers = ports.iter().flat_map(|port| port.answers(dag));
-    let answers: BTreeSet<String> = answers.chain(dag.asked.iter().map(|asked| asked.name.clone())).collect();
-    let mut gate = Gate::default();
-    for commit in commits.iter().filter(|commit| commit.last > commit.first && commit.pace == 0) {
+    (levels, told_apart, before): (&Levels, &BTreeSet<usize>, &[Gate]),
+    names: &mut Names,
+) -> Gate {
+    let level = before.len() + 1;
+    let mut name = |wanted: &str| match before {
+        [] => wanted.to_string(),
+        _ => names.fresh(wanted),
+    };
+    let mut gate = Gate {
+        stage: 0,
+        locks: Vec::new(),
+        strings: Vec::new(),
+        queue: None,
+        interval: 1,
+        at_gate: name("at_gate"),
+        hold: name("hold"),
+        sent: name("sent"),
+        pause: names.fresh("pause"),
+    };
+    // What is asked behind the gate before, or in front of the first one.
+    let asked_here = ports.iter().filter(|port| levels.of_port(dag, port) == level - 1);
+    let mut last: Vec<u32> = asked_here.map(|port| port.answer).collect();
+    let known = dag.asked.iter().filter(|asked| levels.level(&asked.name) == level - 1);
+    last.extend(known.map(|asked| arrivals.time(&asked.name).0));
+    let changed = commits.iter().filter(|commit| levels.of_table(dag, ports, commit.table) == level - 1);
+    last.extend(changed.map(Commit::end));
+    if let Some(last) = last.into_iter().max() {
+        let from = before.last().map_or(0, |gate| gate.stage + 1);
+        let mut name = |wanted: &str| names.fresh(wanted);
+        gate.queue = Some(Queue {
+            stage: last.max(from),
+            from,
+            valid: name("row_valid"),
+            take: name("row_take"),
+            open: name("row_open"),
+            slot: name("row_slot"),
+            data: name("row_data"),
+            more: name("row_more"),
+        });
+    }
+    let earliest = gate.queue.as_ref().map_or(0, |queue| queue.stage + 1);
+    for commit in commits {
+        if !told_apart.contains(&commit.table)
+            || commit.last == commit.first
+            || levels.of_table(dag, ports, commit.table) != level
+        {
+            continue;
+        }
         let form = &dag.tables[commit.table];
         let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == commit.table).collect();
-        let early = own.iter().all(|port| {
-            let below = cone(wires, used(&port.key));
-            // A key that is always the same is what all packets have in common.
-            !below.is_empty() && below.iter().all(|name| !answers.contains(*name))
-        });
-        let behind =
-            if early { Some(BTreeSet::new()) } else { answers_of(dag, wires, (ports, commits), &own) };
-        let Some(behind) = behind.filter(|list| form.capacity >= FEWEST && (queued || list.is_empty()))
-        else {
-            continue;
-        };
-        gate.queue_behind(behind, arrivals);
         let mut given = own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0);
         if !form.pipe_hashes() {
             // Numbers are compared as they are, in the stage in front of the gate.
@@ -104,128 +183,67 @@ pub fn gate(
             let compared = timing::tree(2 * form.number_bits()) + timing::tree(pairs as u32);
             given += u32::from(latest.map(|time| time.1).max().unwrap_or(0) + compared > timing::BUDGET);
         }
-        gate.stage = gate.stage.max(given + form.stages_of_lock());
+        gate.stage = gate.stage.max(given.max(earliest) + form.stages_of_lock());
         let keys = own.iter().map(|port| port.key.clone()).collect();
         let waits = names.fresh("waits");
-        let shared = commit.at_once;
-        gate.locks.push(Lock { table: commit.table, apart: 0, keys, shared, stage: 0, waits });
+        gate.locks.push(Lock {
+            table: commit.table,
+            apart: 0,
+            keys,
+            shared: commit.at_once,
+            stage: 0,
+            waits,
+        });
     }
-    for table in string_lock::tables(dag).filter(|_| queued) {
-        let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == table).collect();
-        if let Some(behind) = answers_of(dag, wires, (ports, commits), &own) {
-            gate.queue_behind(behind, arrivals);
-        }
-    }
-    // What is asked in front of the queue is known there.
-    let early = gate.queue.as_ref().map(|queue| &queue.answers);
-    let late = answers.into_iter().filter(|name| early.is_none_or(|early| !early.contains(name))).collect();
-    let (strings, stage) = string_lock::locks(dag, wires, arrivals, (of_keys, ports), (&late, names));
+    let here = |table: &usize| levels.of_table(dag, ports, *table) == level;
+    let readers: Vec<usize> = string_lock::tables(dag).filter(here).collect();
+    let late = ports.iter().flat_map(|port| port.answers(dag));
+    let late = late.chain(dag.asked.iter().map(|asked| asked.name.clone()));
+    let late: BTreeSet<String> = late.filter(|name| levels.level(name) >= level).collect();
+    let (strings, stage) = string_lock::locks(
+        dag,
+        wires,
+        arrivals,
+        (of_keys, ports),
+        (&readers, told_apart, earliest),
+        (&late, names),
+    );
     gate.strings = strings;
-    gate.stage = gate.stage.max(stage);
-    if let Some(queue) = &gate.queue {
-        // All locks are given keys behind the queue.
-        gate.stage = gate.stage.max(queue.stage + 1 + MOST_STAGES_OF_LOCK);
-    }
-    gate.is_needed().then_some(gate)
-}
-
-/// What keys depend on of what is asked, if all of that may be in front of the gate: answers about the packet, of tables that nothing changes,
-/// and of those that are changed in the cycle in which they show an entry. None if others are among it, or if some key depends on nothing.
-fn answers_of(
-    dag: &Dag,
-    wires: &HashMap<&str, &Wire>,
-    (ports, commits): (&[Port], &[Commit]),
-    own: &[&Port],
-) -> Option<BTreeSet<String>> {
-    if own.iter().any(|port| used(&port.key).next().is_none()) {
-        return None;
-    }
-    let mut found = BTreeSet::new();
-    let mut open: Vec<&str> = own.iter().map(|port| port.key.as_str()).collect();
-    while let Some(text) = open.pop() {
-        let below = cone(wires, used(text));
-        for asked in dag.asked.iter().filter(|asked| below.contains(asked.name.as_str())) {
-            // Bytes of strings may be waited for in the gate.
-            if asked.what.stored().is_some() {
-                return None;
-            }
-            found.insert(asked.name.clone());
-        }
-        for port in ports {
-            let answers = port.answers(dag);
-            if found.contains(&answers[0]) || !answers.iter().any(|name| below.contains(name.as_str())) {
-                continue;
-            }
-            found.extend(answers);
-            open.push(&port.key);
-            if let Some(commit) = commits.iter().find(|commit| !port.fixed && commit.table == port.table) {
-                // What an LRU table evicts is told by when it does so.
-                let at_once = commit.last == commit.first && commit.pace == 0;
-                if !at_once || dag.tables[port.table].kind == TableKind::Lru {
-                    return None;
-                }
-                open.extend(commit.deciding().map(String::as_str));
-                // Its other entries are changed there too.
-                for other in ports.iter().filter(|other| !other.fixed && other.table == port.table) {
-                    if found.insert(other.answers(dag)[0].clone()) {
-                        found.extend(other.answers(dag));
-                        open.push(&other.key);
-                    }
-                }
-            }
-        }
-    }
-    Some(found)
+    gate.stage = gate.stage.max(stage).max(earliest + 1);
+    gate
 }
 
 impl Gate {
-    /// Puts the queue behind these answers, if there are any.
-    fn queue_behind(&mut self, answers: BTreeSet<String>, arrivals: &mut Arrivals) {
-        if answers.is_empty() {
-            return;
-        }
-        let queue = self.queue.get_or_insert_default();
-        for name in &answers {
-            queue.stage = queue.stage.max(arrivals.time(name).0);
-        }
-        queue.answers.extend(answers);
-    }
-
-    /// Whether somebody may have to wait in it.
-    pub fn is_needed(&self) -> bool {
-        !self.locks.is_empty() || !self.strings.is_empty()
-    }
-
-    /// Says how long packets wait, when the stages of changes are known; the cycles that all others need between them.
-    pub fn settle(&mut self, tables: &[TableForm], commits: &[Commit]) -> u32 {
-        let apart = |commit: &Commit| commit.last - commit.first;
+    /// Says how long packets wait, when the stages of changes are known: those of the same entry, and all of them, where that is so for one of
+    /// the tables that are `asked` behind this gate.
+    pub fn settle<'a>(&mut self, tables: &[TableForm], asked: impl Iterator<Item = &'a Commit> + Clone) {
         for lock in &mut self.locks {
-            let commit = commits.iter().find(|commit| commit.table == lock.table);
-            lock.apart = commit.map_or(0, apart);
+            let commit = asked.clone().find(|commit| commit.table == lock.table);
+            lock.apart = commit.map_or(0, |commit| commit.last - commit.first);
             lock.stage = self.stage - tables[lock.table].stages_of_lock();
         }
         self.locks.retain(|lock| lock.apart > 0);
         let locked = |commit: &&Commit| self.locks.iter().all(|lock| lock.table != commit.table);
-        commits.iter().filter(locked).map(Commit::cycles).max().unwrap_or(1)
+        self.interval = asked.filter(locked).map(Commit::cycles).max().unwrap_or(1);
     }
 
-    /// Of a table, how many cycles after its entry is shown it is changed while others are shown.
-    pub fn apart(&self, table: usize) -> u32 {
-        self.locks.iter().find(|lock| lock.table == table).map_or(0, |lock| lock.apart)
+    /// The first stage that stops if a packet in the gate stays.
+    pub fn first(&self) -> u32 {
+        self.queue.as_ref().map_or(0, |queue| queue.stage) + 1
     }
 
-    /// The locks of a pipe with so many slots as text; `at` gives an expression as a stage sees it.
+    /// Its locks as text, in a pipe with so many slots; `at` gives an expression as a stage sees it, `next` is the gate behind.
     pub fn print(
         &self,
         out: &mut String,
         tables: &[TableForm],
-        slots: u32,
+        (slots, next): (u32, Option<&Gate>),
         at: impl Fn(&str, u32) -> String,
     ) {
-        let stage = self.stage;
+        let Gate { stage, at_gate, hold, sent, pause, .. } = self;
         let _ = writeln!(
             out,
-            "\n  // ---- the gate, stage {stage}: who reads what one before may still change waits, and all behind\n  logic at_gate, hold, sent;"
+            "\n  // ---- the gate, stage {stage}: who reads what one before may still change waits, and all behind\n  logic {at_gate}, {hold}, {sent};"
         );
         for lock in &self.locks {
             let form = &tables[lock.table];
@@ -233,7 +251,7 @@ impl Gate {
             let _ = writeln!(
                 out,
                 "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      \
-                 .hold(hold),\n      .sent(sent),\n      .waits({waits})\n  );",
+                 .hold({hold}),\n      .sent({sent}),\n      .waits({waits})\n  );",
                 form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
                 form.signals,
                 keys.join(", "),
@@ -241,13 +259,31 @@ impl Gate {
             );
         }
         for lock in &self.strings {
-            lock.print(out, tables, (stage, slots), &at);
+            lock.print(out, tables, (self, slots), &at);
         }
-        let strings = self.strings.iter().map(|lock| lock.waits.as_str());
-        let all: Vec<&str> = self.locks.iter().map(|lock| lock.waits.as_str()).chain(strings).collect();
+        let strings = self.strings.iter().map(|lock| &lock.waits);
+        let mut all: Vec<String> =
+            self.locks.iter().map(|lock| &lock.waits).chain(strings).cloned().collect();
+        if self.interval > 1 {
+            let bits = bits_below(self.interval + 1);
+            let _ = write!(
+                out,
+                "  // Behind it the next packet may only see tables that this one has changed.\n  logic [{}:0] {pause};\n  always_ff @(posedge clk) begin\n    \
+                 if (rst) {pause} <= '0;\n    else if ({sent}) {pause} <= {bits}'d{};\n    else if ({pause} != '0) {pause} <= {pause} - 1'b1;\n  end\n",
+                bits - 1,
+                self.interval - 1
+            );
+            all.push(format!("{pause} != '0"));
+        }
+        // The queue in front of the next gate has no room.
+        let queue = next.and_then(|next| next.queue.as_ref());
+        all.extend(queue.map(|queue| format!("{}[{}]", queue.open, queue.open_bits() - 1)));
+        if all.is_empty() {
+            all.push("1'b0".to_string());
+        }
         let _ = writeln!(
             out,
-            "  assign hold = at_gate && ({});\n  assign sent = at_gate && !hold;",
+            "  assign {hold} = {at_gate} && ({});\n  assign {sent} = {at_gate} && !{hold};",
             all.join(" || ")
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! `dag` makes the handlers one piece of logic without control flow, `ports` gives the keys of tables lookup ports, `leave` says what is
 //! changed and sent (`several`, if that is more than one thing), `schedule` puts registers into it all by what `arrival` knows of times, and `print` writes it down; `tables` and `top`
-//! are what stands around it. `at_once` joins several entries of a table that one packet changes. `gate` is where packets wait, if a table is changed later than it is read, or bytes of a string are still on their way (`string_lock`). What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
+//! are what stands around it. `at_once` joins several entries of a table that one packet changes. `gate` is where packets wait, if a table is changed later than it is read, or bytes of a string are still on their way (`string_lock`); `levels` says of everything how many gates lie in front of it. What a program changes in a table it changes in one place of the pipe, so the next packet finds it changed;
 //! programs for which that cannot be done run on an engine.
 
 mod arrival;
@@ -11,6 +11,7 @@ pub mod dag;
 mod exclusive;
 mod gate;
 pub mod leave;
+mod levels;
 mod order;
 pub mod ports;
 pub mod print;
@@ -92,7 +93,7 @@ fn expected(pipe: &Pipe, tables: &[TableForm]) -> f64 {
 
 /// A table, by number, that hashes and finds places for new entries, though no gate tells packets of other entries apart.
 fn not_told_apart(made: &Pipe, program: &Program) -> Option<(usize, NoPipe)> {
-    let apart = |table| made.gate.as_ref().is_some_and(|gate| gate.apart(table) > 0);
+    let apart = |table| made.apart(table) > 0;
     let found = made.commits.iter().find(|commit| commit.at_once && commit.hashes && !apart(commit.table))?;
     let table = &program.tables[TableId::from_u32(found.table as u32)];
     let reason =

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use nicforge_ir::Program;
+use nicforge_ir::{Program, TableKind};
 
 use super::super::ADDRESS_BITS;
 use super::super::expr::{Wire, resolve, used};
@@ -11,7 +11,8 @@ use super::super::module::{Port as ModulePort, range};
 use super::super::tables::TableForm;
 use super::super::tables::bits_below;
 use super::dag::beside::Question;
-use super::leave::Command;
+use super::gate::{Gate, Queue};
+use super::leave::{Command, Commit};
 use super::schedule::Pipe;
 use super::several::{self, has_strings, is_needed};
 
@@ -132,10 +133,10 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     for port in &pipe.ports {
         lives.use_at(&port.key, port.ask);
     }
-    for lock in pipe.gate.iter().flat_map(|gate| &gate.locks) {
+    for lock in pipe.gates.iter().flat_map(|gate| &gate.locks) {
         lock.keys.iter().for_each(|key| lives.use_at(key, lock.stage));
     }
-    if let Some(gate) = &pipe.gate {
+    for gate in &pipe.gates {
         let given =
             gate.strings.iter().flat_map(|lock| lock.given().map(|text| (text, lock.stage(gate.stage))));
         given.for_each(|(text, stage)| lives.use_at(text, stage));
@@ -160,8 +161,10 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
     }));
     let _ = writeln!(out, "{}\n);", list.join(",\n"));
     entry(&mut out, pipe);
-    if let Some(gate) = &pipe.gate {
-        gate.print(&mut out, tables, pipe.slots, |key, stage| lives.text(key, stage));
+    for (at, gate) in pipe.gates.iter().enumerate() {
+        gate.print(&mut out, tables, (pipe.slots, pipe.gates.get(at + 1)), |key, stage| {
+            lives.text(key, stage)
+        });
     }
     for wire in &pipe.constants {
         let _ = writeln!(
@@ -183,7 +186,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 
 /// Whether packets wait for bytes that others put into strings.
 pub fn waits_for_strings(pipe: &Pipe) -> bool {
-    pipe.gate.as_ref().is_some_and(|gate| !gate.strings.is_empty())
+    pipe.gates.iter().any(|gate| !gate.strings.is_empty())
 }
 
 fn stage_of(pipe: &Pipe, name: &str) -> u32 {
@@ -220,7 +223,7 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             let _ = writeln!(out, "// {turns} entries take turns there, {} stage(s) apart.", commit.pace);
         }
     }
-    if let Some(gate) = &pipe.gate {
+    for gate in &pipe.gates {
         let _ = writeln!(
             out,
             "// In front of stage {} packets wait that may use the same entry, {} cycle(s) apart.",
@@ -239,11 +242,10 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
 fn entry(out: &mut String, pipe: &Pipe) {
     let exit = pipe.exit;
     let inside = bits_below(pipe.slots + 1).max(7);
-    let queue = pipe.gate.as_ref().and_then(|gate| gate.queue.as_ref());
-    let not_held = match (queue, &pipe.gate) {
-        (Some(queue), _) => format!(" && i_open < {}'d{}", bits_below(queue.depth() + 1), queue.depth()),
-        (None, Some(_)) => " && !hold".to_string(),
-        (None, None) => String::new(),
+    let not_held = match pipe.gates.first() {
+        Some(Gate { queue: Some(queue), .. }) => format!(" && !{}[{}]", queue.open, queue.open_bits() - 1),
+        Some(gate) => format!(" && !{}", gate.hold),
+        None => String::new(),
     };
     let message =
         pipe.message_bytes.map_or("1'b0".to_string(), |size| format!("d_host && d_length == 16'd{size}"));
@@ -259,14 +261,14 @@ fn entry(out: &mut String, pipe: &Pipe) {
         8 * pipe.window_bytes - 1,
         pipe.slots
     );
-    if pipe.interval > 1 {
-        let bits = bits_below(pipe.interval + 1);
+    if pipe.at_entry > 1 {
+        let bits = bits_below(pipe.at_entry + 1);
         let _ = write!(
             out,
             "  // The next packet may only see tables that this one has changed.\n  logic [{}:0] pause;\n  assign turn = pause == '0;\n  \
              always_ff @(posedge clk) begin\n    if (rst) pause <= '0;\n    else if (d_take) pause <= {bits}'d{};\n    else if (!turn{not_held}) pause <= pause - 1'b1;\n  end\n",
             bits - 1,
-            pipe.interval - 1
+            pipe.at_entry - 1
         );
     } else {
         out.push_str("  assign turn = 1'b1;\n");
@@ -284,62 +286,63 @@ fn entry(out: &mut String, pipe: &Pipe) {
     for stage in 1..=exit {
         let _ = writeln!(out, "  logic {} slot_s{stage};", range(pipe.slot_bits()));
     }
-    // What is in front of the gate, or in it, stays while a packet there waits; what is in front of its queue never does.
-    let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
-    if let Some(queue) = queue {
-        let (bits, last) = (bits_below(queue.depth() + 1), queue.stage);
-        let _ = write!(
-            out,
-            "  // Between stages {last} and {} packets stand in a queue.\n  logic i_valid, i_take;\n  logic [{}:0] i_open;\n  logic {} i_slot;\n  \
-             assign i_take = i_valid && !hold;\n  always_ff @(posedge clk) begin\n    if (rst) i_open <= '0;\n    else if (d_take != i_take) i_open <= d_take ? i_open + 1'b1 : i_open - 1'b1;\n  end\n",
-            last + 1,
-            bits - 1,
-            range(pipe.slot_bits())
-        );
-    }
-    out.push_str("  always_ff @(posedge clk) begin\n");
-    if let Some(queue) = queue {
-        let last = queue.stage;
-        let _ = writeln!(
-            out,
-            "    valid[{last}:1] <= rst ? '0 : valid[{}:0];\n    if (rst) valid[{held}:{}] <= '0;\n    else if (!hold) valid[{held}:{}] <= {{valid[{}:{}], i_valid}};",
-            last - 1,
-            last + 1,
-            last + 1,
-            held - 1,
-            last + 1,
-        );
-    } else if held > 0 {
-        let _ = writeln!(
-            out,
-            "    if (rst) valid[{held}:1] <= '0;\n    else if (!hold) valid[{held}:1] <= valid[{}:0];",
-            held - 1
-        );
-    }
-    if held > 0 {
-        let _ = writeln!(
-            out,
-            "    if (rst) at_gate <= 1'b0;\n    else if (!hold) at_gate <= valid[{0}];\n    valid[{1}] <= sent && !rst;",
-            held - 1,
-            held + 1
-        );
-        if exit > held + 1 {
-            let _ = writeln!(
+    moving(out, pipe);
+}
+
+/// Packets' ways from stage to stage, and through the queues.
+fn moving(out: &mut String, pipe: &Pipe) {
+    let exit = pipe.exit;
+    let mut enters = "d_take";
+    for gate in &pipe.gates {
+        if let Some(queue) = &gate.queue {
+            let (bits, last) = (queue.open_bits(), queue.stage);
+            let Queue { valid, take, open, slot, .. } = queue;
+            let _ = write!(
                 out,
-                "    valid[{exit}:{}] <= rst ? '0 : valid[{}:{}];",
-                held + 2,
-                exit - 1,
-                held + 1
+                "  // Between stages {last} and {} packets stand in a queue.\n  logic {valid}, {take};\n  logic [{}:0] {open};\n  logic {} {slot};\n  \
+                 assign {take} = {valid} && !{};\n  always_ff @(posedge clk) begin\n    if (rst) {open} <= '0;\n    \
+                 else if ({enters} != {take}) {open} <= {enters} ? {open} + 1'b1 : {open} - 1'b1;\n  end\n",
+                last + 1,
+                bits - 1,
+                range(pipe.slot_bits()),
+                gate.hold,
             );
         }
-    } else if exit > 0 {
-        let _ = writeln!(out, "    valid[{exit}:1] <= rst ? '0 : valid[{}:0];", exit - 1);
+        enters = &gate.sent;
     }
-    let free = queue.map_or(0, |queue| queue.stage);
+    out.push_str("  always_ff @(posedge clk) begin\n");
+    // The last stage whose valid bit is there.
+    let mut there = 0;
+    let free = |out: &mut String, there: u32, last: u32| {
+        if last > there {
+            let _ =
+                writeln!(out, "    valid[{last}:{}] <= rst ? '0 : valid[{}:{there}];", there + 1, last - 1);
+        }
+    };
+    for gate in &pipe.gates {
+        let Gate { stage, at_gate, hold, sent, .. } = gate;
+        let first = gate.first();
+        let behind = match &gate.queue {
+            Some(queue) => {
+                free(out, there, queue.stage);
+                format!("{{valid[{}:{first}], {}}}", stage - 1, queue.valid)
+            }
+            None => format!("valid[{}:0]", stage - 1),
+        };
+        let _ = write!(
+            out,
+            "    if (rst) valid[{stage}:{first}] <= '0;\n    else if (!{hold}) valid[{stage}:{first}] <= {behind};\n    \
+             if (rst) {at_gate} <= 1'b0;\n    else if (!{hold}) {at_gate} <= valid[{}];\n    valid[{}] <= {sent} && !rst;\n",
+            stage - 1,
+            stage + 1
+        );
+        there = stage + 1;
+    }
+    free(out, there, exit);
     for stage in 1..=exit {
-        let unless = if stage > free && stage <= held { "if (!hold) " } else { "" };
-        let from =
-            if free > 0 && stage == free + 1 { "i_slot".to_string() } else { format!("slot_s{}", stage - 1) };
+        let unless = pipe.holding(stage).map_or(String::new(), |gate| format!("if (!{}) ", gate.hold));
+        let before = format!("slot_s{}", stage - 1);
+        let from = pipe.queue_before(stage).map_or(&before, |queue| &queue.slot);
         let _ = writeln!(out, "    {unless}slot_s{stage} <= {from};");
     }
     out.push_str("  end\n");
@@ -397,11 +400,14 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
 /// Registers for what later stages need.
 fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
     let widths = widths(pipe, tables);
-    let held = pipe.gate.as_ref().map_or(0, |gate| gate.stage);
-    let free = pipe.gate.as_ref().and_then(|gate| gate.queue.as_ref()).map_or(0, |queue| queue.stage);
-    let (mut moves, mut held_moves) = (String::new(), String::new());
-    // What goes through the queue, and its bits.
-    let (mut queued, mut bits) = (vec![format!("slot_s{free}")], pipe.slot_bits());
+    let mut moves = String::new();
+    // By the gate that holds them.
+    let mut held_moves: BTreeMap<u32, (&str, String)> = BTreeMap::new();
+    // What goes through each queue, and its bits.
+    let mut queued: BTreeMap<u32, (Vec<String>, u32)> = BTreeMap::new();
+    for queue in pipe.gates.iter().filter_map(|gate| gate.queue.as_ref()) {
+        queued.insert(queue.stage, (vec![format!("slot_s{}", queue.stage)], pipe.slot_bits()));
+    }
     out.push_str("\n  // ---- what later stages need\n");
     for (name, until) in &lives.until {
         let Some(width) = widths.get(name) else { continue };
@@ -409,28 +415,36 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
         for stage in made + 1..=*until {
             let _ = writeln!(out, "  logic {} {name}_s{stage};", range(*width));
             let mut from = if stage == made + 1 { name.clone() } else { format!("{name}_s{}", stage - 1) };
-            if free > 0 && stage == free + 1 {
-                queued.push(std::mem::replace(&mut from, format!("i_data[{}:{bits}]", bits + width - 1)));
-                bits += width;
+            if let (Some(queue), Some((list, bits))) =
+                (pipe.queue_before(stage), queued.get_mut(&(stage - 1)))
+            {
+                let low = *bits;
+                *bits += width;
+                list.push(std::mem::replace(&mut from, format!("{}[{}:{low}]", queue.data, *bits - 1)));
             }
-            let moves = if stage > free && stage <= held { &mut held_moves } else { &mut moves };
+            let moves = match pipe.holding(stage) {
+                Some(gate) => &mut held_moves.entry(gate.stage).or_insert((&gate.hold, String::new())).1,
+                None => &mut moves,
+            };
             let _ = writeln!(moves, "    {name}_s{stage} <= {from};");
         }
     }
-    if let Some(queue) = pipe.gate.as_ref().and_then(|gate| gate.queue.as_ref()) {
-        queued.reverse();
+    for queue in pipe.gates.iter().filter_map(|gate| gate.queue.as_ref()) {
+        let Queue { stage, valid, take, slot, data, more, .. } = queue;
+        let Some((mut list, bits)) = queued.remove(stage) else { continue };
+        list.reverse();
         let _ = writeln!(
             out,
-            "  logic [{}:0] i_data;\n  logic i_more;\n  assign i_slot = i_data[{}:0];\n  nf_queue #(\n      .WIDTH({bits}),\n      .DEPTH({})\n  ) u_in_row (\n      .clk(clk),\n      .rst(rst),\n      \
-             .put(valid[{free}]),\n      .put_data({{{}}}),\n      .room(i_more),\n      .valid(i_valid),\n      .data(i_data),\n      .take(i_take)\n  );",
+            "  logic [{}:0] {data};\n  logic {more};\n  assign {slot} = {data}[{}:0];\n  nf_queue #(\n      .WIDTH({bits}),\n      .DEPTH({})\n  ) u_{data} (\n      .clk(clk),\n      .rst(rst),\n      \
+             .put(valid[{stage}]),\n      .put_data({{{}}}),\n      .room({more}),\n      .valid({valid}),\n      .data({data}),\n      .take({take})\n  );",
             bits - 1,
             pipe.slot_bits() - 1,
             queue.depth(),
-            queued.join(",\n        ")
+            list.join(",\n        ")
         );
     }
-    if !held_moves.is_empty() {
-        let _ = writeln!(out, "  always_ff @(posedge clk) if (!hold) begin\n{held_moves}  end");
+    for (hold, moves) in held_moves.values() {
+        let _ = writeln!(out, "  always_ff @(posedge clk) if (!{hold}) begin\n{moves}  end");
     }
     if !moves.is_empty() {
         let _ = writeln!(out, "  always_ff @(posedge clk) begin\n{moves}  end");
@@ -444,10 +458,20 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
     for port in &pipe.ports {
         let signals = &tables[port.table].signals;
         let end = &port.end;
-        let gate = pipe.gate.as_ref().is_some_and(|gate| gate.stage == port.ask);
-        let valid = if gate { "sent".to_string() } else { format!("valid[{}]", port.ask) };
+        let gate = pipe.gates.iter().find(|gate| gate.stage == port.ask);
+        let valid = gate.map_or_else(|| format!("valid[{}]", port.ask), |gate| gate.sent.clone());
         let _ = writeln!(out, "  assign {signals}_k_valid{end} = {valid};");
         let _ = writeln!(out, "  assign {signals}_k_key{end} = {};", lives.text(&port.key, port.ask));
+    }
+    // What LRU tables evict is of the event that comes to them.
+    let evicts = |commit: &&Commit| tables[commit.table].kind == TableKind::Lru;
+    if pipe.commits.iter().any(|commit| evicts(&commit)) {
+        out.push_str("`ifdef VERILATOR\n  import \"DPI-C\" function void nf_turn(input int table_number);\n");
+        for commit in pipe.commits.iter().filter(evicts) {
+            let (table, stage) = (commit.table, commit.last);
+            let _ = writeln!(out, "  always_ff @(posedge clk) if (valid[{stage}] && !rst) nf_turn({table});");
+        }
+        out.push_str("`endif\n");
     }
     for commit in &pipe.commits {
         let signals = &tables[commit.table].signals;

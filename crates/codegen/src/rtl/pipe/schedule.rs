@@ -8,7 +8,7 @@
 //! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of a table, one memory shows
 //! them in turn, each some cycles after the one before, and packets follow when it is free again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::super::SLOTS;
 use super::super::expr::{Wire, used};
@@ -19,8 +19,9 @@ use super::at_once;
 use super::dag::beside::{Question, latencies, room, share};
 use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
-use super::gate::{Gate, gate};
+use super::gate::{self, Gate, Queue};
 use super::leave::{Command, Commit, aligned, command, commits};
+use super::levels::Levels;
 use super::order::{self, Group, above, cone};
 use super::ports::{Port, allot};
 use super::several::positions;
@@ -32,7 +33,7 @@ use crate::c::names::Names;
 const MOST_SLOTS: u32 = 256;
 /// Cycles that a packet has its slot beside those in the stages: while it comes in, in queues, and while it leaves.
 const BESIDE_STAGES: u32 = 11;
-/// Cycles that it is in the queue in front of the gate, if there is one.
+/// Cycles that it is in each queue in front of a gate.
 const QUEUE_CYCLES: u32 = 2;
 /// What a hash function takes of the stage in which a key is given.
 const HASHING: u32 = 1200;
@@ -55,10 +56,12 @@ pub struct Pipe {
     /// Cycles between packets, and between those that use the same entries.
     pub interval: u32,
     pub meeting: u32,
+    /// Cycles between packets that enter.
+    pub at_entry: u32,
     /// Slots of the packet buffer: packets that are on their way at most.
     pub slots: u32,
-    /// Where the latter wait.
-    pub gate: Option<Gate>,
+    /// Where packets wait, one behind the other.
+    pub gates: Vec<Gate>,
     /// Why packets ask for several entries of a table in turn.
     pub in_turn: Vec<NoPipe>,
     /// Stage in which the command to the deparser is complete.
@@ -85,6 +88,22 @@ impl Pipe {
     pub fn slot_bits(&self) -> u32 {
         bits_below(self.slots)
     }
+
+    /// Of a table, how many cycles after its entry is shown it is changed while others are shown.
+    pub fn apart(&self, table: usize) -> u32 {
+        let lock = self.gates.iter().flat_map(|gate| &gate.locks).find(|lock| lock.table == table);
+        lock.map_or(0, |lock| lock.apart)
+    }
+
+    /// The gate whose stages a stage is one of.
+    pub fn holding(&self, stage: u32) -> Option<&Gate> {
+        self.gates.iter().find(|gate| (gate.first()..=gate.stage).contains(&stage))
+    }
+
+    /// The queue between the stage before and this one.
+    pub fn queue_before(&self, stage: u32) -> Option<&Queue> {
+        self.gates.iter().filter_map(|gate| gate.queue.as_ref()).find(|queue| queue.stage + 1 == stage)
+    }
 }
 
 /// Schedules all handlers.
@@ -108,25 +127,21 @@ pub fn schedule(
     allotted.put_in(dag, &behind);
     let mut ports = std::mem::take(&mut allotted.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
-    // With a queue in front of the gate, if then nobody waits but for those of the same entries.
-    let mut tried = None;
-    for queued in [true, false] {
-        let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), None)?;
-        let mut gate = gate(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), (&mut names, queued));
-        let interval = match &mut gate {
-            Some(gate) => {
-                arrivals = answered(dag, &wires, (&mut ports, &mut commits), Some(gate))?;
-                gate.settle(dag.tables, &commits)
-            }
-            None => Gate::default().settle(dag.tables, &commits),
-        };
-        let queue = gate.as_ref().is_some_and(|gate| gate.queue.is_some());
-        tried = Some((arrivals, gate, interval));
-        if interval == 1 || !queue {
-            break;
-        }
+    let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
+    let told_apart = gate::told_apart(dag, &wires, (&ports, &commits));
+    let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart);
+    let mut gates: Vec<Gate> = Vec::new();
+    for _ in 0..levels.gates {
+        let here = (&levels, &told_apart, &gates[..]);
+        gates.push(gate::next(dag, &wires, &mut arrivals, (&allotted, &ports, &commits), here, &mut names));
+        arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&levels, &gates))?;
     }
-    let (mut arrivals, gate, interval) = tried.expect("one is tried");
+    let level = |commit: &Commit| levels.of_table(dag, &ports, commit.table);
+    for (at, gate) in gates.iter_mut().enumerate() {
+        gate.settle(dag.tables, commits.iter().filter(|commit| level(commit) == at + 1));
+    }
+    let at_entry = commits.iter().filter(|commit| level(commit) == 0).map(Commit::cycles).max().unwrap_or(1);
+    let interval = gates.iter().map(|gate| gate.interval).max().unwrap_or(1).max(at_entry);
     let last = commits.iter().map(Commit::end).max().unwrap_or(0);
     let mut exit = last;
     let leaving: Vec<String> = commands.iter().flat_map(|command| command.fields.values().cloned()).collect();
@@ -138,12 +153,11 @@ pub fn schedule(
             exit = exit.max(arrivals.expression(text).0);
         }
     }
-    let gate = gate.filter(Gate::is_needed);
     let changes = commits.iter().map(Commit::cycles).max().unwrap_or(1);
-    let strings = gate.as_ref().filter(|gate| !gate.strings.is_empty());
-    let meeting = changes.max(strings.map_or(1, |gate| StringLock::cycles(exit - gate.stage)));
-    // Packets on their way need a slot, and a place in the queue behind.
-    let queue = gate.as_ref().filter(|gate| gate.queue.is_some()).map_or(0, |_| QUEUE_CYCLES);
+    let strings = gates.iter().filter(|gate| !gate.strings.is_empty());
+    let meeting = strings.map(|gate| StringLock::cycles(exit - gate.stage)).max().unwrap_or(1).max(changes);
+    // Packets on their way need a slot, and a place in the queue behind them.
+    let queue = QUEUE_CYCLES * gates.iter().filter(|gate| gate.queue.is_some()).count() as u32;
     let slots = (exit + queue + BESIDE_STAGES).next_power_of_two().max(SLOTS);
     if slots > MOST_SLOTS {
         let most = MOST_SLOTS - BESIDE_STAGES + 1;
@@ -157,7 +171,7 @@ pub fn schedule(
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
-        .chain(gate.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
+        .chain(gates.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));
     let valued: Vec<bool> = ports
@@ -184,9 +198,10 @@ pub fn schedule(
         ports,
         commits,
         interval,
+        at_entry,
         meeting,
         slots,
-        gate,
+        gates,
         in_turn: Vec::new(),
         exit,
         commands,
@@ -203,18 +218,15 @@ pub fn schedule(
     })
 }
 
-/// When tables are asked and answer, none in front of the gate but what it is said that is, and when everything else is there.
+/// When tables are asked and answer, each behind as many of these gates as its level says, and when everything else is there.
 fn answered<'a>(
     dag: &Dag,
     wires: &HashMap<&'a str, &'a Wire>,
     (ports, commits): (&mut [Port], &mut [Commit]),
-    gate: Option<&Gate>,
+    (levels, gates): (&Levels, &[Gate]),
 ) -> Result<Arrivals<'a>, NoPipe> {
-    let earliest = gate.map_or(0, |gate| gate.stage);
-    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), earliest);
-    if let Some(queue) = gate.and_then(|gate| gate.queue.as_ref()) {
-        arrivals.before.clone_from(&queue.answers);
-    }
+    let earliest = [0].into_iter().chain(gates.iter().map(|gate| gate.stage)).collect();
+    let mut arrivals = Arrivals::new(wires.clone(), latencies(&dag.asked), (earliest, levels.clone()));
     for name in DESCRIPTION {
         arrivals.set(name, (0, FROM_QUEUE));
     }
@@ -252,7 +264,8 @@ fn fixed(dag: &Dag, arrivals: &mut Arrivals, port: &mut Port) {
 }
 
 /// Tables that are changed and decide about each other's changes: one stage for their entries, behind everything else that decides. Lookups
-/// by what these say, in tables that nothing changes, lie between the entries and the changes.
+/// by what these say, in tables that nothing changes, lie between the entries and the changes; so do tables of the group whose keys what
+/// others of it say, which have a stage for their entries behind those.
 fn changed(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
@@ -261,73 +274,97 @@ fn changed(
     (ports, commits): (&mut [Port], &mut [Commit]),
 ) -> Result<(), NoPipe> {
     let Group::Changed(tables, between) = group else { return Ok(()) };
-    let own = |port: &&mut Port| !port.fixed && tables.contains(&port.table);
-    let entries: Vec<String> = ports.iter_mut().filter(own).flat_map(|port| port.answers(dag)).collect();
-    let found = between.iter().flat_map(|port| ports[*port].answers(dag));
-    let answers: Vec<String> = entries.iter().cloned().chain(found).collect();
-    let depends = above(wires, &answers);
-    let mut first = 0;
-    for port in ports.iter_mut().filter(own) {
-        if cone(wires, used(&port.key)).iter().any(|name| depends.contains(name)) {
-            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(port.table as u32)];
+    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
+        if tables.len() > 1 || !between.is_empty() {
+            return together(dag, *table);
+        }
+    }
+    let (mut open, mut looked_up) = (tables.clone(), between.clone());
+    // Tables by the stage of their entries.
+    let mut firsts: Vec<(u32, Vec<usize>)> = Vec::new();
+    while !open.is_empty() || !looked_up.is_empty() {
+        let answers_of = |port: &Port| port.answers(dag);
+        let own = |port: &&Port| !port.fixed && open.contains(&port.table);
+        let mut waiting: Vec<String> = ports.iter().filter(own).flat_map(answers_of).collect();
+        waiting.extend(looked_up.iter().flat_map(|port| ports[*port].answers(dag)));
+        let depends = above(wires, &waiting);
+        let known = |key: &str| !cone(wires, used(key)).iter().any(|name| depends.contains(name));
+        if let Some(ready) = looked_up.iter().position(|port| known(&ports[*port].key)) {
+            fixed(dag, arrivals, &mut ports[looked_up.remove(ready)]);
+            continue;
+        }
+        let ready = |table: &usize| {
+            ports.iter().filter(|port| !port.fixed && port.table == *table).all(|port| known(&port.key))
+        };
+        let (here, others): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(ready);
+        if here.is_empty() {
+            let table = &dag.program.tables[nicforge_ir::TableId::from_u32(tables[0] as u32)];
             let reason = format!(
                 "a key of table `{}`, which is changed, depends on an entry about whose change what is found decides",
                 table.name
             );
             return Err(NoPipe { reason, span: table.span });
         }
+        let keys: Vec<String> = looked_up.iter().map(|port| ports[*port].key.clone()).collect();
+        let first = entries(dag, wires, arrivals, (&here, &keys, &depends), (ports, commits));
+        if let [table] = here[..]
+            && dag.asks_in_turn(table)
+        {
+            let own = ports.iter_mut().filter(|port| !port.fixed && port.table == table).collect();
+            let commit = commits.iter_mut().find(|commit| commit.table == table);
+            return in_turn(dag, arrivals, first, own, commit);
+        }
+        for port in ports.iter_mut().filter(|port| !port.fixed && here.contains(&port.table)) {
+            (port.ask, port.answer) = (first - dag.tables[port.table].pipe_stages(), first);
+            for name in port.answers(dag) {
+                arrivals.set(&name, (first, FROM_REGISTER));
+            }
+        }
+        firsts.push((first, here));
+        open = others;
+    }
+    for (first, tables) in firsts {
+        let here = |commit: &&Commit| tables.contains(&commit.table);
+        let places = commits.iter().filter(here).filter(|commit| commit.at_once && commit.hashes);
+        let places = places.map(|commit| at_once::places(commit.ends.len())).max();
+        let roots: Vec<String> =
+            commits.iter().filter(here).flat_map(|commit| commit.deciding().cloned()).collect();
+        let decided = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0);
+        let last = decided.max(first + places.unwrap_or(0));
+        for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
+            (commit.first, commit.last) = (first, last);
+        }
+    }
+    Ok(())
+}
+
+/// The stage of the entries of these tables: behind all else that decides about their changes, or that these keys need, but for what depends on
+/// entries that are not there yet.
+fn entries(
+    dag: &Dag,
+    wires: &HashMap<&str, &Wire>,
+    arrivals: &mut Arrivals,
+    (tables, keys, depends): (&[usize], &[String], &BTreeSet<&str>),
+    (ports, commits): (&[Port], &[Commit]),
+) -> u32 {
+    let mut first = 0;
+    for port in ports.iter().filter(|port| !port.fixed && tables.contains(&port.table)) {
         let earliest = port.answers(dag).first().map_or(0, |answer| arrivals.earliest(answer));
         first = first.max(asked(dag, arrivals, port).max(earliest) + dag.tables[port.table].pipe_stages());
     }
-    let roots: Vec<String> = commits
+    let roots: Vec<&String> = commits
         .iter()
         .filter(|commit| tables.contains(&commit.table))
-        .flat_map(|commit| commit.deciding().cloned())
+        .flat_map(Commit::deciding)
+        .chain(keys)
         .collect();
-    let keys: Vec<String> = between.iter().map(|port| ports[*port].key.clone()).collect();
-    let deciding = cone(wires, roots.iter().chain(&keys).flat_map(|text| used(text)));
+    let deciding = cone(wires, roots.iter().flat_map(|text| used(text)));
     let depending = deciding.iter().filter(|name| depends.contains(*name)).filter_map(|name| wires.get(name));
-    let texts = depending.map(|wire| &wire.value).chain(&roots).chain(&keys);
+    let texts = depending.map(|wire| &wire.value).chain(roots);
     for below in texts.flat_map(|text| used(text)).filter(|below| !depends.contains(below)) {
         first = first.max(arrivals.time(below).0 + 1);
     }
-    if let [table] = tables[..]
-        && dag.asks_in_turn(table)
-    {
-        let own: Vec<&mut Port> = ports.iter_mut().filter(own).collect();
-        let commit = commits.iter_mut().find(|commit| commit.table == table);
-        return in_turn(dag, arrivals, first, own, commit, between);
-    }
-    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
-        return together(dag, *table);
-    }
-    for name in &entries {
-        arrivals.set(name, (first, FROM_REGISTER));
-    }
-    for port in ports.iter_mut().filter(own) {
-        (port.ask, port.answer) = (first - dag.tables[port.table].pipe_stages(), first);
-    }
-    // One lookup's key may be what another one found.
-    let mut open = between.clone();
-    while !open.is_empty() {
-        let waiting: Vec<String> = open.iter().flat_map(|port| ports[*port].answers(dag)).collect();
-        let waits = above(wires, &waiting);
-        let ready = open.iter().position(|port| !used(&ports[*port].key).any(|name| waits.contains(name)));
-        // They do not wait for each other: each one's key was computed before it was asked for.
-        let Some(ready) = ready else { break };
-        fixed(dag, arrivals, &mut ports[open.remove(ready)]);
-    }
-    let places = commits
-        .iter()
-        .filter(|commit| tables.contains(&commit.table) && commit.at_once && commit.hashes)
-        .map(|commit| at_once::places(commit.ends.len()))
-        .max();
-    let least = first + places.unwrap_or(0);
-    let last = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0).max(least);
-    for commit in commits.iter_mut().filter(|commit| tables.contains(&commit.table)) {
-        (commit.first, commit.last) = (first, last);
-    }
-    Ok(())
+    first
 }
 
 /// Most cycles from one entry of a table to the next that a packet changes.
@@ -340,12 +377,8 @@ fn in_turn(
     first: u32,
     ports: Vec<&mut Port>,
     commit: Option<&mut Commit>,
-    between: &[usize],
 ) -> Result<(), NoPipe> {
     let Some(commit) = commit else { return Ok(()) };
-    if !between.is_empty() {
-        return together(dag, commit.table);
-    }
     for pace in 1..=MOST_PACE {
         let mut tried = arrivals.clone();
         for port in &ports {

@@ -1,7 +1,8 @@
 //! Who may read bytes of a string waits in the gate for packets that may have appended some under the same key (`nf_string_lock`).
 //!
 //! When these bytes are in memory no stage says: the deparser does, by giving a packet's slot back. What a packet may do is said by conditions
-//! that are known in front of the gate, also by what is asked in front of its queue. Where its keys are not, readers wait for all that may append.
+//! that are known in front of the gate, also by what is asked in front of its queue.
+//! Where its keys are not, since what the table says decides about what says them, readers wait for all that may append.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
 use super::dag::{Access, Dag, Given};
+use super::gate::Gate;
 use super::order::cone;
 use super::ports::{Port, Ports};
 use super::schedule::asked;
@@ -65,17 +67,19 @@ pub fn tables(dag: &Dag) -> impl Iterator<Item = usize> {
     dag.access.iter().enumerate().filter(both).map(|(table, _)| table)
 }
 
-/// The locks that a pipe needs, and the first stage in which its gate can be. `answers` are what is only known behind the gate.
+/// The locks of these tables, whose gate is to be behind stage `earliest`, and the first stage in which it can be. Of those that are not `told_apart`
+/// keys are not known there. `answers` are what is only known behind the gate.
 pub fn locks(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
     (of_keys, ports): (&Ports, &[Port]),
+    (readers, told_apart, earliest): (&[usize], &BTreeSet<usize>, u32),
     (answers, names): (&BTreeSet<String>, &mut Names),
 ) -> (Vec<StringLock>, u32) {
     let early = Early { wires, answers };
     let (mut locks, mut stage) = (Vec::new(), 0);
-    for table in tables(dag) {
+    for table in readers.iter().copied() {
         let access = &dag.access[table];
         let own: Vec<&Port> = ports.iter().filter(|port| !port.fixed && port.table == table).collect();
         let by_port = |places: &[(usize, Given)]| -> Vec<String> {
@@ -85,22 +89,21 @@ pub fn locks(
             };
             (0..own.len()).map(of).collect()
         };
-        let told_apart = own.iter().all(|port| early.knows(&port.key));
-        let key = |port: &&Port| match told_apart {
-            true => port.key.clone(),
-            false => number(dag.tables[table].key_bits, 0),
+        let keys: Vec<String> = match told_apart.contains(&table) {
+            true => own.iter().map(|port| port.key.clone()).collect(),
+            false => vec![number(dag.tables[table].key_bits, 0); own.len()],
         };
         let lock = StringLock {
             table,
-            keys: own.iter().map(key).collect(),
+            keys,
             reads: by_port(&access.read),
             stores: by_port(&access.stored),
             waits: names.fresh("waits"),
         };
-        let mut given = match told_apart {
-            true => own.iter().map(|port| asked(dag, arrivals, port)).max().unwrap_or(0),
-            false => 0,
-        };
+        let mut given = earliest;
+        for port in own.iter().filter(|_| told_apart.contains(&table)) {
+            given = given.max(asked(dag, arrivals, port));
+        }
         for text in lock.reads.iter().chain(&lock.stores) {
             let (last, ps) = arrivals.expression(text);
             let late = ps + timing::tree(used(text).count() as u32) > timing::BUDGET;
@@ -128,25 +131,26 @@ impl StringLock {
         self.keys.iter().chain(&self.reads).chain(&self.stores)
     }
 
-    /// The lock as text, in front of a gate in stage `gate` of a pipe with so many slots; `at` gives an expression as a stage sees it.
+    /// The lock of a gate as text, of a pipe with so many slots; `at` gives an expression as a stage sees it.
     pub fn print(
         &self,
         out: &mut String,
         tables: &[TableForm],
-        (gate, slots): (u32, u32),
+        (gate, slots): (&Gate, u32),
         at: impl Fn(&str, u32) -> String,
     ) {
         let form = &tables[self.table];
         let all = |texts: &[String]| -> String {
-            let texts: Vec<String> = texts.iter().rev().map(|text| at(text, self.stage(gate))).collect();
+            let texts: Vec<String> =
+                texts.iter().rev().map(|text| at(text, self.stage(gate.stage))).collect();
             texts.join(", ")
         };
         let (waits, ports) = (&self.waits, self.keys.len());
         let _ = writeln!(
             out,
             "  logic {waits};\n  nf_string_lock #(\n      .KEY({}), .PORTS({ports}), .SLOTS({slots}), .SW({}),\n      {}\n  ) u_strings_{} (\n      \
-             .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_reads({{{}}}),\n      .k_stores({{{}}}),\n      .slot(slot_s{gate}),\n      \
-             .hold(hold),\n      .sent(sent),\n      .done(p_done),\n      .done_slot(p_slot),\n      .waits({waits})\n  );",
+             .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_reads({{{}}}),\n      .k_stores({{{}}}),\n      .slot(slot_s{}),\n      \
+             .hold({}),\n      .sent({}),\n      .done(p_done),\n      .done_slot(p_slot),\n      .waits({waits})\n  );",
             form.key_bits,
             bits_below(slots),
             form.string_lock_masks(),
@@ -154,6 +158,9 @@ impl StringLock {
             all(&self.keys),
             all(&self.reads),
             all(&self.stores),
+            gate.stage,
+            gate.hold,
+            gate.sent,
         );
     }
 }

@@ -179,7 +179,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                     number,
                     &valued,
                     &ports.iter().take(count as usize).map(|port| port.from).collect::<Vec<_>>(),
-                    pipe.gate.as_ref().map_or(0, |gate| gate.apart(number)),
+                    pipe.apart(number),
                     changing.as_deref(),
                 ),
                 connect(&list)
