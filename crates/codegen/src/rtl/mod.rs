@@ -283,7 +283,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         library.push("nf_string_lock.sv");
     }
     if tables.iter().any(|form| form.bytes.is_some()) {
-        library.push("nf_byte_store.sv");
+        library.extend(["nf_byte_store.sv", "nf_line_banks.sv"]);
     }
     if made.asked.iter().any(|asked| matches!(asked.what, What::Sum { .. })) {
         library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
