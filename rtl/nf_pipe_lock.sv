@@ -7,9 +7,10 @@
 // same place: of arrays the same number (in the same part), of tables that hash a row of either side, so that two new entries never
 // choose the same way of a row either. All others leave one behind the other. Ports of an array have parts of it, or, with SHARED, all of it.
 //
-// `k_key` is the keys of the packet that comes to the gate next, two stages in front of it where they are hashed, else one; `hold` says
-// that it and all behind stay where they are, `sent` that the packet in the gate leaves. What is compared with what is known a cycle
-// ahead, so `waits` comes from registers.
+// `k_key` is the keys of the packet that comes to the gate next, two stages in front of it where they are hashed, else one; `k_used` says
+// of which of them entries may be asked for, and `k_changed` changed: who only reads waits for nobody but those that change, and nobody
+// for him. `hold` says that it and all behind stay where they are, `sent` that the packet in the gate leaves. What is compared with what is
+// known a cycle ahead, so `waits` comes from registers.
 //
 // Latency: none beside the gate's stage, and the one in which keys are hashed. Throughput: a packet a cycle, of the same place one in
 // APART + 1. Reset: nobody waits.
@@ -26,6 +27,8 @@ module nf_pipe_lock #(
     input  wire                  clk,
     input  wire                  rst,
     input  wire  [PORTS*KEY-1:0] k_key,
+    input  wire  [    PORTS-1:0] k_used,
+    input  wire  [    PORTS-1:0] k_changed,
     input  wire                  hold,
     input  wire                  sent,
     output logic                 waits
@@ -33,8 +36,10 @@ module nf_pipe_lock #(
   localparam integer SIDES = HASHED != 0 ? 2 : 1;
   localparam integer TAG = PORTS * SIDES * R;
   logic [TAG-1:0] tags, tags_next, tags_here;
+  logic [PORTS-1:0] used_next, changed_next, changed_here;
   logic [APART-1:0] sent_before, meets;  // the lowest: a cycle ago
   logic [APART*TAG-1:0] tags_before;
+  logic [APART*PORTS-1:0] changed_before;
 
   genvar p, i;
   generate
@@ -52,21 +57,22 @@ module nf_pipe_lock #(
       end
     end
     if (HASHED != 0) begin : g_stage
-      always_ff @(posedge clk) if (!hold) tags_next <= tags;
+      always_ff @(posedge clk) if (!hold) {tags_next, used_next, changed_next} <= {tags, k_used, k_changed};
     end else begin : g_no_stage
-      assign tags_next = tags;
+      assign {tags_next, used_next, changed_next} = {tags, k_used, k_changed};
     end
   endgenerate
 
   // Every port's row with every port's, side by side; parts of an array are apart.
-  function meet(input [TAG-1:0] a, input [TAG-1:0] b);
+  function meet(input [TAG-1:0] a, input [TAG-1:0] b, input [PORTS-1:0] a_used, input [PORTS-1:0] b_changed);
     integer x, y, s;
     begin
       meet = 1'b0;
       for (x = 0; x < PORTS; x = x + 1)
         for (y = 0; y < PORTS; y = y + 1)
           for (s = 0; s < SIDES; s = s + 1)
-            if (HASHED != 0 || SHARED != 0 || x == y) meet = meet || a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R];
+            if (HASHED != 0 || SHARED != 0 || x == y)
+              meet = meet || (a_used[x] && b_changed[y] && a[R*(SIDES*x+s)+:R] == b[R*(SIDES*y+s)+:R]);
     end
   endfunction
 
@@ -74,14 +80,18 @@ module nf_pipe_lock #(
   always_ff @(posedge clk) begin
     sent_before[0] <= sent && !rst;
     tags_before[TAG-1:0] <= tags_here;
+    changed_before[PORTS-1:0] <= changed_here;
     if (!hold) begin
-      tags_here <= tags_next;
-      meets[0]  <= sent && meet(tags_next, tags_here) && !rst;
+      {tags_here, changed_here} <= {tags_next, changed_next};
+      meets[0] <= sent && meet(tags_next, tags_here, used_next, changed_here) && !rst;
     end else meets[0] <= 1'b0;
     for (c = 1; c < APART; c = c + 1) begin
       sent_before[c] <= sent_before[c-1] && !rst;
       tags_before[TAG*c+:TAG] <= tags_before[TAG*(c-1)+:TAG];
-      if (!hold) meets[c] <= sent_before[c-1] && meet(tags_next, tags_before[TAG*(c-1)+:TAG]) && !rst;
+      changed_before[PORTS*c+:PORTS] <= changed_before[PORTS*(c-1)+:PORTS];
+      if (!hold)
+        meets[c] <= sent_before[c-1] && !rst
+            && meet(tags_next, tags_before[TAG*(c-1)+:TAG], used_next, changed_before[PORTS*(c-1)+:PORTS]);
       else meets[c] <= meets[c-1] && !rst;
     end
   end

@@ -10,6 +10,7 @@ as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_pr
 
 # Random programs as hardware.
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga random -- --nocapture
+NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga_chains -- --nocapture
 
 # A million packets through the sPIN datapath in hardware, each compared.
 as_root env "PATH=$PATH" cargo test --release -p nicforge-run --test spin_datapath -- --ignored --nocapture

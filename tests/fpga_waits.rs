@@ -257,3 +257,33 @@ fn tables_decide_about_those_that_say_their_keys() {
     assert!(any < 1.1 && (any..one).contains(&mixed), "{any:.3} and {mixed:.3}");
     assert!((3.9..4.1).contains(&one), "{one:.3}");
 }
+
+/// Who asks for no entry waits for nobody, and nobody for him, also where a key is always the same; nor do those that only read.
+#[test]
+fn only_who_changes_entries_is_waited_for() {
+    let Some(piped) = Piped::of("tests/programs/rationed") else { return };
+    let (interval, meeting) = piped.cycles();
+    assert!(interval == 1 && meeting == 3, "{interval} and {meeting} cycles");
+    let cycles = |how: &dyn Fn(u64) -> (u32, u32)| {
+        let [stats, _] = piped.does_the_same(|n| {
+            let (how, flow) = how(n);
+            of_words(&[how, flow], amount(n))
+        });
+        each(&stats)
+    };
+    let mixed = cycles(&|n| (random(n, 0) % 6, random(n, 1) % 3));
+    let free = [
+        cycles(&|_| (4, 7)),
+        cycles(&|n| (if n % 4 == 0 { 1 } else { 4 }, 7)),
+        cycles(&|n| (if n == 0 { 2 } else { 3 }, 7)),
+    ];
+    let bound = [cycles(&|n| (1, n as u32)), cycles(&|_| (2, 7))];
+    // The reader three cycles behind the one that changes, who need not wait for a reader.
+    let in_turn = cycles(&|n| (2 + n as u32 % 2, 7));
+    println!(
+        "{free:.3?} cycles a packet that waits for nobody, {mixed:.3} of all kinds, {in_turn:.3} in turn, {bound:.3?} of one entry"
+    );
+    assert!(free.iter().all(|each| *each < 1.1) && (1.1..2.5).contains(&mixed), "{free:.3?}, {mixed:.3}");
+    assert!(bound.iter().all(|each| (2.9..3.1).contains(each)), "{bound:.3?}");
+    assert!((1.9..2.1).contains(&in_turn), "{in_turn:.3}");
+}

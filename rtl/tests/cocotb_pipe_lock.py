@@ -12,12 +12,17 @@ SHARED = int(os.environ.get("SHARED", 0))
 
 
 def meet(a, b):
-    """Parts of an array are apart, unless all ports share it; all masks of hashes are ones."""
+    """Parts of an array are apart, unless all ports share it; all masks of hashes are ones. Keys that are not used are None, as are earlier
+    packets' that are not changed."""
+
+    def same(x, y):
+        return x is not None and y is not None and (x ^ y) & ((1 << R) - 1) == 0
+
     if SHARED:
-        return any((x ^ y) & ((1 << R) - 1) == 0 for x in a for y in b)
+        return any(same(x, y) for x in a for y in b)
     if not HASHED:
-        return any((x ^ y) & ((1 << R) - 1) == 0 for x, y in zip(a, b, strict=True))
-    parity = [{bin(key).count("1") % 2 for key in keys} for keys in (a, b)]
+        return any(same(x, y) for x, y in zip(a, b, strict=True))
+    parity = [{bin(key).count("1") % 2 for key in keys if key is not None} for keys in (a, b)]
     return bool(parity[0] & parity[1])
 
 
@@ -26,7 +31,8 @@ async def those_that_meet_wait(dut):
     Clock(dut.clk, 4, "ns").start()
     waited = together = 0
     for _ in range(3):
-        dut.rst.value, dut.hold.value, dut.sent.value, dut.k_key.value = 1, 0, 0, 0
+        dut.rst.value, dut.hold.value, dut.sent.value, dut.k_key.value, dut.k_used.value = 1, 0, 0, 0, 0
+        dut.k_changed.value = 0
         for _ in range(3):
             await FallingEdge(dut.clk)
         dut.rst.value = 0
@@ -35,9 +41,14 @@ async def those_that_meet_wait(dut):
         for _ in range(1500):
             spread = random.choice([4, 1 << KEY])
             if stages[0] is None and random.random() < 0.9:
-                stages[0] = [random.randrange(spread) for _ in range(PORTS)]
-            dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(stages[0] or []))
-            wanted = stages[-1] is not None and any(other and meet(stages[-1], other) for other in left)
+                keys = [random.choice([None, *[random.randrange(spread)] * 3]) for _ in range(PORTS)]
+                stages[0] = keys, [random.choice([None, key, key]) for key in keys]
+            keys, changed = stages[0] or ([None] * PORTS, [None] * PORTS)
+            others = [random.randrange(1 << KEY) if key is None else key for key in keys]
+            dut.k_key.value = sum(key << (KEY * port) for port, key in enumerate(others))
+            dut.k_used.value = sum((key is not None) << port for port, key in enumerate(keys))
+            dut.k_changed.value = sum((key is not None) << port for port, key in enumerate(changed))
+            wanted = stages[-1] is not None and any(other and meet(stages[-1][0], other[1]) for other in left)
             if stages[-1] is not None:
                 assert int(dut.waits.value) == wanted
                 waited, together = waited + wanted, together + (not wanted and left[-1] is not None)

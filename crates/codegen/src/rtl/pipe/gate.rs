@@ -11,21 +11,25 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use nicforge_ir::TableKind;
+
 use super::super::expr::{Wire, used};
 use super::super::tables::{TableForm, bits_below};
 use super::super::timing;
 use super::arrival::Arrivals;
-use super::dag::Dag;
+use super::dag::{Change, Dag, Given};
 use super::leave::Commit;
 use super::levels::Levels;
 use super::order::{self, Group, cone};
 use super::ports::{Port, Ports};
 use super::schedule::asked;
-use super::string_lock::{self, StringLock};
+use super::string_lock::{self, Early, StringLock};
 use crate::c::names::Names;
 
 /// Entries from which on packets may be told apart.
 const FEWEST: u32 = 2;
+/// What is left of a stage for conditions under which a key counts to be joined, in picoseconds: three levels.
+const USE: u32 = 1200;
 
 /// A stage in which packets wait, and what for.
 #[derive(Clone, Debug)]
@@ -76,8 +80,10 @@ impl Queue {
 pub struct Lock {
     pub table: usize,
     pub apart: u32,
-    /// Keys by port, and the stage in which they are given.
+    /// By port: keys, whether their entries may be asked for, and changed; and the stage in which they are given.
     pub keys: Vec<String>,
+    pub uses: Vec<String>,
+    pub changes: Vec<String>,
     /// Ports of an array may be given the same number.
     pub shared: bool,
     pub stage: u32,
@@ -85,11 +91,18 @@ pub struct Lock {
     pub waits: String,
 }
 
+impl Lock {
+    /// All that it is given.
+    pub fn given(&self) -> impl Iterator<Item = &String> {
+        self.keys.iter().chain(&self.uses).chain(&self.changes)
+    }
+}
+
 /// Tables, by number, for which packets need not all wait.
 pub fn told_apart(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
-    (ports, commits): (&[Port], &[Commit]),
+    (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
 ) -> BTreeSet<usize> {
     // Of tables that decide about each other some have keys that others of them say: no gate can be between these.
     let among = |group: &Group| match group {
@@ -104,19 +117,28 @@ pub fn told_apart(
     };
     let among: BTreeSet<usize> = order::order(dag, wires, ports, commits).iter().flat_map(among).collect();
     let can = |commit: &&Commit| {
-        let mut own = ports.iter().filter(|port| !port.fixed && port.table == commit.table);
+        let own = ports.iter().filter(|port| !port.fixed && port.table == commit.table);
+        // A key that is always the same is what all packets have in common that ask for it.
+        let apart = |(at, port): (usize, &Port)| {
+            dag.tables[commit.table].capacity >= FEWEST && !cone(wires, used(&port.key)).is_empty()
+                || ways(dag, of_keys, commit.table, at).all(|way| !way.is_empty())
+        };
         commit.last > commit.first
             && commit.pace == 0
-            && dag.tables[commit.table].capacity >= FEWEST
             && !among.contains(&commit.table)
-            // A key that is always the same is what all packets have in common.
-            && own.all(|port| !cone(wires, used(&port.key)).is_empty())
+            && own.enumerate().all(apart)
     };
     // All wait for others anyhow.
     let apart = commits.iter().filter(|commit| !can(commit)).map(Commit::cycles).max().unwrap_or(1);
     let needed = |commit: &&Commit| commit.cycles() > apart || (commit.at_once && commit.hashes);
     let tables = commits.iter().filter(can).filter(needed).map(|commit| commit.table);
     tables.chain(string_lock::tables(dag).filter(|table| !among.contains(table))).collect()
+}
+
+/// Ways on which a port's entry is asked for.
+fn ways<'a>(dag: &'a Dag, of_keys: &Ports, table: usize, port: usize) -> impl Iterator<Item = &'a Given> {
+    let keys = dag.access[table].keys.iter().enumerate();
+    keys.filter(move |(key, _)| of_keys.of_key(table, *key) == port).flat_map(|(_, key)| &key.given)
 }
 
 /// The gate behind those that are there, its stages and locks; `arrivals` say what is known in front of it.
@@ -190,6 +212,8 @@ pub fn next(
             table: commit.table,
             apart: 0,
             keys,
+            uses: Vec::new(),
+            changes: Vec::new(),
             shared: commit.at_once,
             stage: 0,
             waits,
@@ -210,21 +234,48 @@ pub fn next(
     );
     gate.strings = strings;
     gate.stage = gate.stage.max(stage).max(earliest + 1);
+    let early = Early { wires, answers: &late };
+    for lock in &mut gate.locks {
+        lock.stage = gate.stage - dag.tables[lock.table].stages_of_lock();
+        // What comes too late for the lock does not count.
+        let mut known = |atom: &str| {
+            early.knows(atom) && {
+                let (stage, ps) = arrivals.expression(atom);
+                stage < lock.stage || (stage == lock.stage && ps + USE <= timing::BUDGET)
+            }
+        };
+        for port in 0..lock.keys.len() {
+            lock.uses.push(string_lock::any(ways(dag, of_keys, lock.table, port), &mut known));
+            // Where use has an order whoever uses an entry changes it.
+            let changing = |change: &&Change| of_keys.of_key(lock.table, change.key) == port;
+            let changes = dag.access[lock.table].changes.iter().filter(changing).map(|change| &change.given);
+            lock.changes.push(match dag.tables[lock.table].kind {
+                TableKind::Lru => lock.uses[port].clone(),
+                _ => string_lock::any(changes, &mut known),
+            });
+        }
+    }
     gate
 }
 
 impl Gate {
     /// Says how long packets wait, when the stages of changes are known: those of the same entry, and all of them, where that is so for one of
     /// the tables that are `asked` behind this gate.
-    pub fn settle<'a>(&mut self, tables: &[TableForm], asked: impl Iterator<Item = &'a Commit> + Clone) {
+    pub fn settle<'a>(&mut self, asked: impl Iterator<Item = &'a Commit> + Clone) {
         for lock in &mut self.locks {
             let commit = asked.clone().find(|commit| commit.table == lock.table);
             lock.apart = commit.map_or(0, |commit| commit.last - commit.first);
-            lock.stage = self.stage - tables[lock.table].stages_of_lock();
         }
         self.locks.retain(|lock| lock.apart > 0);
         let locked = |commit: &&Commit| self.locks.iter().all(|lock| lock.table != commit.table);
         self.interval = asked.filter(locked).map(Commit::cycles).max().unwrap_or(1);
+    }
+
+    /// Cycles between packets of the same entries in a pipe whose last stage is `exit`.
+    pub fn meeting(&self, exit: u32) -> u32 {
+        let locks = self.locks.iter().map(|lock| lock.apart + 1);
+        let strings = self.strings.iter().map(|_| StringLock::cycles(exit - self.stage));
+        locks.chain(strings).max().unwrap_or(1).max(self.interval)
     }
 
     /// The first stage that stops if a packet in the gate stays.
@@ -247,14 +298,19 @@ impl Gate {
         );
         for lock in &self.locks {
             let form = &tables[lock.table];
-            let keys: Vec<String> = lock.keys.iter().rev().map(|key| at(key, lock.stage)).collect();
+            let all = |texts: &[String]| -> String {
+                let texts: Vec<String> = texts.iter().rev().map(|text| at(text, lock.stage)).collect();
+                texts.join(", ")
+            };
             let _ = writeln!(
                 out,
-                "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      \
+                "  logic {waits};\n  nf_pipe_lock #(\n      {}\n  ) u_lock_{} (\n      .clk(clk),\n      .rst(rst),\n      .k_key({{{}}}),\n      .k_used({{{}}}),\n      .k_changed({{{}}}),\n      \
                  .hold({hold}),\n      .sent({sent}),\n      .waits({waits})\n  );",
                 form.lock_parameters(lock.keys.len(), lock.apart, lock.shared),
                 form.signals,
-                keys.join(", "),
+                all(&lock.keys),
+                all(&lock.uses),
+                all(&lock.changes),
                 waits = lock.waits,
             );
         }

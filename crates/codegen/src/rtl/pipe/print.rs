@@ -134,7 +134,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         lives.use_at(&port.key, port.ask);
     }
     for lock in pipe.gates.iter().flat_map(|gate| &gate.locks) {
-        lock.keys.iter().for_each(|key| lives.use_at(key, lock.stage));
+        lock.given().for_each(|text| lives.use_at(text, lock.stage));
     }
     for gate in &pipe.gates {
         let given =
@@ -228,7 +228,7 @@ fn head(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
             out,
             "// In front of stage {} packets wait that may use the same entry, {} cycle(s) apart.",
             gate.stage + 1,
-            pipe.meeting
+            gate.meeting(pipe.exit)
         );
     }
     out.push_str(

@@ -19,7 +19,7 @@ use super::at_once;
 use super::dag::beside::{Question, latencies, room, share};
 use super::dag::patches::Patches;
 use super::dag::{Dag, NoPipe};
-use super::gate::{self, Gate, Queue};
+use super::gate::{self, Gate, Lock, Queue};
 use super::leave::{Command, Commit, aligned, command, commits};
 use super::levels::Levels;
 use super::order::{self, Group, above, cone};
@@ -128,7 +128,7 @@ pub fn schedule(
     let mut ports = std::mem::take(&mut allotted.list);
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
-    let told_apart = gate::told_apart(dag, &wires, (&ports, &commits));
+    let told_apart = gate::told_apart(dag, &wires, (&allotted, &ports, &commits));
     let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart);
     let mut gates: Vec<Gate> = Vec::new();
     for _ in 0..levels.gates {
@@ -138,7 +138,7 @@ pub fn schedule(
     }
     let level = |commit: &Commit| levels.of_table(dag, &ports, commit.table);
     for (at, gate) in gates.iter_mut().enumerate() {
-        gate.settle(dag.tables, commits.iter().filter(|commit| level(commit) == at + 1));
+        gate.settle(commits.iter().filter(|commit| level(commit) == at + 1));
     }
     let at_entry = commits.iter().filter(|commit| level(commit) == 0).map(Commit::cycles).max().unwrap_or(1);
     let interval = gates.iter().map(|gate| gate.interval).max().unwrap_or(1).max(at_entry);
@@ -154,8 +154,7 @@ pub fn schedule(
         }
     }
     let changes = commits.iter().map(Commit::cycles).max().unwrap_or(1);
-    let strings = gates.iter().filter(|gate| !gate.strings.is_empty());
-    let meeting = strings.map(|gate| StringLock::cycles(exit - gate.stage)).max().unwrap_or(1).max(changes);
+    let meeting = gates.iter().map(|gate| gate.meeting(exit)).max().unwrap_or(1).max(changes);
     // Packets on their way need a slot, and a place in the queue behind them.
     let queue = QUEUE_CYCLES * gates.iter().filter(|gate| gate.queue.is_some()).count() as u32;
     let slots = (exit + queue + BESIDE_STAGES).next_power_of_two().max(SLOTS);
@@ -171,6 +170,7 @@ pub fn schedule(
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))
         .chain(ports.iter().map(|port| port.key.as_str()))
+        .chain(gates.iter().flat_map(|gate| &gate.locks).flat_map(Lock::given).map(String::as_str))
         .chain(gates.iter().flat_map(|gate| &gate.strings).flat_map(StringLock::given).map(String::as_str))
         .collect();
     let live = cone(&wires, texts.iter().flat_map(|text| used(text)));

@@ -36,29 +36,29 @@ pub struct StringLock {
     pub waits: String,
 }
 
-/// What is known in front of the gate.
-struct Early<'a> {
-    wires: &'a HashMap<&'a str, &'a Wire>,
-    answers: &'a BTreeSet<String>,
+/// What is known in front of a gate: all that does not depend on these answers.
+pub struct Early<'a> {
+    pub wires: &'a HashMap<&'a str, &'a Wire>,
+    pub answers: &'a BTreeSet<String>,
 }
 
 impl Early<'_> {
-    fn knows(&self, text: &str) -> bool {
+    pub fn knows(&self, text: &str) -> bool {
         cone(self.wires, used(text)).iter().all(|name| !self.answers.contains(*name))
     }
+}
 
-    /// The condition that is known early of these ways, of which one is taken.
-    fn any<'a>(&self, ways: impl Iterator<Item = &'a Given>) -> String {
-        let early = |way: &Given| -> Given { way.iter().filter(|atom| self.knows(atom)).cloned().collect() };
-        let ways: BTreeSet<Given> = ways.map(early).collect();
-        let within = |way: &&Given| ways.iter().any(|other| other != *way && other.is_subset(way));
-        let all = |way: &Given| match way.is_empty() {
-            true => "1'b1".to_string(),
-            false => format!("({})", way.iter().cloned().collect::<Vec<_>>().join(" && ")),
-        };
-        let texts: Vec<String> = ways.iter().filter(|way| !within(way)).map(all).collect();
-        if texts.is_empty() { "1'b0".to_string() } else { texts.join(" || ") }
-    }
+/// The condition that one of these ways is taken, by what is `known`.
+pub fn any<'a>(ways: impl Iterator<Item = &'a Given>, known: &mut impl FnMut(&str) -> bool) -> String {
+    let mut early = |way: &Given| -> Given { way.iter().filter(|atom| known(atom)).cloned().collect() };
+    let ways: BTreeSet<Given> = ways.map(&mut early).collect();
+    let within = |way: &&Given| ways.iter().any(|other| other != *way && other.is_subset(way));
+    let all = |way: &Given| match way.is_empty() {
+        true => "1'b1".to_string(),
+        false => format!("({})", way.iter().cloned().collect::<Vec<_>>().join(" && ")),
+    };
+    let texts: Vec<String> = ways.iter().filter(|way| !within(way)).map(all).collect();
+    if texts.is_empty() { "1'b0".to_string() } else { texts.join(" || ") }
 }
 
 /// Tables of whose byte strings packets read what others append, by number.
@@ -85,7 +85,7 @@ pub fn locks(
         let by_port = |places: &[(usize, Given)]| -> Vec<String> {
             let of = |port: usize| {
                 let here = places.iter().filter(|(key, _)| of_keys.of_key(table, *key) == port);
-                early.any(here.map(|(_, given)| given))
+                any(here.map(|(_, given)| given), &mut |atom| early.knows(atom))
             };
             (0..own.len()).map(of).collect()
         };
