@@ -42,7 +42,7 @@ module nf_byte_store #(
   assign c_addr = act ? h_index : w_addr;
   assign c_data = act ? h_value : w_data;
   assign c_keep = act ? {64{1'b1}} : w_keep;
-  nf_line_ram #(
+  nf_line_banks #(
       .LINES(LINES)
   ) u_lines (
       .clk(clk),

@@ -115,6 +115,21 @@ module nf_egress #(
   assign i_source = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen});
   assign i_up = $signed({1'b0, c_from}) - $signed({1'b0, c_hlen}) + 17'sd63;
   assign i_up_beside = $signed({1'b0, c_from}) + 17'sd63;
+  // Whether that is one beat. Where payload is moved a header's length comes late: both answers are there before it is known which counts.
+  logic i_one_beat;
+  generate
+    if (ALIGNED == 0) begin : g_one_beat
+      logic [15:0] both;
+      logic few;
+      assign both = c_hlen + c_rest;
+      assign few = c_hlen[15:4] == 12'd0 && (!c_hlen[3] || c_hlen[2:0] == 3'd0);
+      assign i_one_beat = few && c_host && c_kind == 8'd2 && c_rest != 16'd0
+          ? c_rest[15:6] == 10'd0 || c_rest == 16'd64
+          : both[15:6] == 10'd0 || both == 16'd64;
+    end else begin : g_one_beat
+      assign i_one_beat = i_total <= 16'd64;
+    end
+  endgenerate
 
   // ---- beat by beat --------------------------------------------------------------------------------------
   logic primed;
@@ -163,7 +178,7 @@ module nf_egress #(
       shift <= i_beside ? c_from[5:0] : i_shift;
       total <= i_total;
       left <= i_total;
-      last_beat <= i_total <= 16'd64;
+      last_beat <= i_one_beat;
       header_left <= HW'(i_hlen);
       header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
       first_line <= {2'b00, c_from[15:6]};

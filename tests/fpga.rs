@@ -264,6 +264,20 @@ fn headers_are_put_together() {
     });
 }
 
+/// Loops that copy bytes and are left after any trip: over zeros, over other bytes, out of order, and not all of them.
+#[test]
+fn what_loops_copied_is_chosen_byte_by_byte() {
+    pipe_does_what_the_interpreter_does("tests/programs/picked", 1, |n| {
+        let length = 14 + nicforge_ir::io::random(1, n) as usize % 20;
+        let byte = |at| match at {
+            0 => nicforge_ir::io::random(n, at) as u8 % 12,
+            3 => nicforge_ir::io::random(n, at) as u8,
+            _ => nicforge_ir::io::random(n, at) as u8 % 16,
+        };
+        (0..length as u64).map(byte).collect()
+    });
+}
+
 /// Checksums over payload that a pipe does not see, from and to any place, also over zeros and words of ones; and packets that lead to several
 /// things, in this order, with what tables evict and refuse.
 #[test]

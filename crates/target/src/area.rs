@@ -50,9 +50,16 @@ pub struct AreaCosts {
     pub pipe_flip_flops: Linear,
     /// LUTs of a pipe whose deparser moves payload; that of engines always does.
     pub payload_luts: f64,
-    /// LUTs of a pipe whose deparser also puts bytes into strings of tables and takes them out, beside that, and of a sum of payload.
+    /// LUTs of a pipe whose deparser also puts bytes into strings of tables, beside that, and of a sum of payload.
     pub string_luts: f64,
     pub sum_luts: f64,
+    /// Of the strings of a table: a memory, and its banks behind the first.
+    pub store_luts: Store,
+    pub store_flip_flops: Store,
+    /// Of what tells packets apart that read and append strings, for a slot of the packet buffer, and of a queue in front of a gate, for a bit of it.
+    pub string_lock_slot_luts: f64,
+    pub string_lock_slot_flip_flops: f64,
+    pub queue_bit_luts: f64,
     /// Of a value from anywhere in a packet, and of one that is overwritten anywhere.
     pub far_luts: Far,
     pub far_flip_flops: Far,
@@ -84,6 +91,25 @@ impl Far {
     }
 }
 
+/// What byte strings of a table take: their memory, and each further bank of 32,768 lines of 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    pub base: f64,
+    pub bank: f64,
+}
+
+impl Store {
+    fn of(self, lines: u64) -> f64 {
+        self.base + self.bank * (lines.div_ceil(BANK_LINES).max(1) - 1) as f64
+    }
+}
+
+/// Lines of a bank of byte strings, see rtl/nf_line_banks.sv.
+const BANK_LINES: u64 = 32768;
+/// Words of a memory that is made of LUTs.
+const QUEUE_WORDS: u32 = 32;
+
 /// Sizes of a program that area depends on; those of tables are of the whole design, others of one copy of the handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
@@ -114,7 +140,7 @@ pub enum Handlers {
     /// For each table its memories, where a packet changes several entries at once; else 1. Whether payload is moved, because headers of
     /// another length are put in front of it. How many sums of payload are asked for, and the bytes of each value from anywhere in a packet.
     /// Of each read of byte strings the number of the table, and bytes. Values that may be overwritten anywhere in payload, and bytes of
-    /// each. Slots of the packet buffer.
+    /// each. Slots of the packet buffer. Modules that tell packets apart by their strings, and bits and depth of each queue in front of a gate.
     Pipe {
         ports: Vec<Vec<bool>>,
         copies: Vec<u32>,
@@ -124,6 +150,8 @@ pub enum Handlers {
         stored: Vec<(u32, u32)>,
         patches: (u32, u32),
         slots: u32,
+        string_locks: u32,
+        queues: Vec<(u32, u32)>,
     },
     /// So many engines, each with a packet buffer and copies of the tables that nothing changes.
     Engines(u32),
@@ -224,22 +252,27 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
     if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 }
 }
 
-/// Those of a table's byte strings, which are there once, for each place of an entry.
-fn string_half_brams(table: &Table, slots: f64) -> f64 {
+/// Block memories that 512 lines of 64 bytes take, of which each byte is written by itself.
+const LINE_HALF_BRAMS: u64 = 16;
+
+/// Lines of a table's byte strings. Where keys are hashed a pipe has eight more strings than places.
+fn string_lines(table: &Table, piped: bool) -> u64 {
     let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
-    let entries = f64::from(table.capacity) * if hashed { slots } else { 1.0 };
-    (8.0 * entries * f64::from(table.buf.unwrap_or(0)) / 18432.0).ceil()
+    let strings = match piped && hashed {
+        true => 2 * u64::from(table.capacity.next_power_of_two()) + 8,
+        false => u64::from(table.capacity),
+    };
+    strings * u64::from(table.buf.unwrap_or(0).div_ceil(64))
 }
 
-/// Those of a copy of a pipe's byte strings in two banks, as memory is made of it: 512 rows of 64 bytes take sixteen. Where keys are hashed
-/// there are eight more of them than places.
+/// Block memories of a table's byte strings, which are there once.
+fn string_half_brams(table: &Table, piped: bool) -> f64 {
+    (LINE_HALF_BRAMS * string_lines(table, piped).div_ceil(512)) as f64
+}
+
+/// Those of a copy of a pipe's byte strings, in two banks.
 fn copy_half_brams(table: &Table) -> f64 {
-    let places = match table.kind {
-        TableKind::Array => u64::from(table.capacity),
-        _ => 2 * u64::from(table.capacity.next_power_of_two()) + 8,
-    };
-    let lines = places * u64::from(table.buf.unwrap_or(0).div_ceil(64));
-    (2 * 16 * (lines / 2).div_ceil(512)) as f64
+    (2 * LINE_HALF_BRAMS * (string_lines(table, true) / 2).div_ceil(512)) as f64
 }
 
 /// A table that makes a program too large for the device; block memories of 36 Kbit, larger ones as so many of these.
@@ -283,16 +316,30 @@ impl AreaCosts {
                 ports.push(true);
             }
             let entries = ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>();
-            entries + string_half_brams(table, slots)
+            entries + string_half_brams(table, slots > 1.0)
         };
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
-        let strings = matches!(handlers, Handlers::Pipe { .. })
-            && program.tables.values().any(|table| table.buf.is_some());
+        // Lines of each table's strings.
+        let strings: Vec<u64> = match handlers {
+            Handlers::Pipe { .. } => {
+                let some = program.tables.values().filter(|table| table.buf.is_some());
+                some.map(|table| string_lines(table, true)).collect()
+            }
+            Handlers::Engines(_) => Vec::new(),
+        };
+        let stores = |store: Store| strings.iter().map(|lines| store.of(*lines)).sum::<f64>();
         let (sums, far, stored, patches, buffer_slots) = match handlers {
             Handlers::Pipe { sums, far, stored, patches, slots, .. } => {
                 (f64::from(*sums), &far[..], &stored[..], *patches, *slots)
             }
             Handlers::Engines(_) => (0.0, &[][..], &[][..], (0, 0), 0),
+        };
+        let (locked, queued) = match handlers {
+            Handlers::Pipe { string_locks, queues, slots, .. } => {
+                let words = |(bits, depth): &(u32, u32)| bits * depth.div_ceil(QUEUE_WORDS);
+                (f64::from(string_locks * slots), f64::from(queues.iter().map(words).sum::<u32>()))
+            }
+            Handlers::Engines(_) => (0.0, 0.0),
         };
         let (patches, patched) = (f64::from(patches.0), f64::from(patches.0 * patches.1));
         // A block memory has so many lines of 24 to a slot.
@@ -305,11 +352,16 @@ impl AreaCosts {
         Estimate {
             luts: linear(luts)
                 + if moves { self.payload_luts } else { 0.0 }
-                + if strings { self.string_luts } else { 0.0 }
+                + if strings.is_empty() { 0.0 } else { self.string_luts }
+                + stores(self.store_luts)
+                + self.string_lock_slot_luts * locked
+                + self.queue_bit_luts * queued
                 + self.sum_luts * sums
                 + self.far_luts.of(reads, read_bytes)
                 + self.patch_luts.of(patches, patched),
             flip_flops: linear(flip_flops)
+                + stores(self.store_flip_flops)
+                + self.string_lock_slot_flip_flops * locked
                 + self.far_flip_flops.of(reads, read_bytes)
                 + self.patch_flip_flops.of(patches, patched),
             half_brams: self.base_half_brams * buffers * (copies + sums + beside)
@@ -330,7 +382,7 @@ impl AreaCosts {
 
     /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
     pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
-        let all = |table| half_brams(program, table, slots, true) + string_half_brams(table, slots);
+        let all = |table| half_brams(program, table, slots, true) + string_half_brams(table, slots > 1.0);
         let mut tables: Vec<(TableId, f64)> =
             program.tables.iter().map(|(id, table)| (id, all(table))).collect();
         tables.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -379,6 +431,8 @@ mod tests {
             stored: Vec::new(),
             patches: (0, 0),
             slots: 32,
+            string_locks: 0,
+            queues: Vec::new(),
         }
     }
 
@@ -411,7 +465,7 @@ mod tests {
         // Byte strings are there once.
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
         let boxes = nicforge_ir::text::parse(&text.replace("hash[", "array[")).expect("the test's program");
-        assert_eq!((memory(&boxes, &pipe), memory(&boxes, &at_once)), (2000.0 + 2.0, 2000.0 + 4.0 * 2.0));
+        assert_eq!((memory(&boxes, &pipe), memory(&boxes, &at_once)), (2256.0 + 2.0, 2256.0 + 4.0 * 2.0));
         // A sum of payload has a packet buffer of its own.
         let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);
@@ -419,12 +473,22 @@ mod tests {
         let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
         let strings = nicforge_ir::text::parse(&text).expect("the test's program");
         let more = |handlers| memory(&strings, handlers) - memory(&small, handlers);
-        assert_eq!((more(&pipe), more(&Handlers::Engines(1))), (4000.0, 2000.0));
+        assert_eq!((more(&pipe), more(&Handlers::Engines(1))), (4640.0, 2256.0));
         let mut reading = piped(1, 1, 0);
         if let Handlers::Pipe { stored, .. } = &mut reading {
             stored.push((0, 4));
         }
         assert_eq!(more(&reading) - more(&pipe), 32.0 * 145.0);
+        // Their memory has five banks; a queue in front of a gate is one of LUTs, a deep one several.
+        let luts = |handlers: &Handlers| area.estimate(&strings, handlers).luts;
+        let stored = luts(&pipe) - area.estimate(&small, &pipe).luts;
+        assert!((stored - area.string_luts - area.store_luts.base - 4.0 * area.store_luts.bank).abs() < 1e-6);
+        let mut waiting = piped(1, 1, 0);
+        if let Handlers::Pipe { string_locks, queues, .. } = &mut waiting {
+            (*string_locks, *queues) = (1, vec![(100, 16), (10, 64)]);
+        }
+        let waits = 32.0 * area.string_lock_slot_luts + 120.0 * area.queue_bit_luts;
+        assert!((luts(&waiting) - luts(&pipe) - waits).abs() < 1e-6);
         let sizes = sizes(&small, &pipe);
         assert!(sizes.table_bits > 0.0 && sizes.header_bits > 0.0);
     }

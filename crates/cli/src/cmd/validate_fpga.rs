@@ -60,7 +60,6 @@ const FITTED: &[&str] = &[
     "nat",
     "nf_chain",
     "tcp_rx_offload*1",
-    "rpc_reassembly",
     "tcp_rx_offload",
 ];
 /// What has fitted factors.

@@ -70,6 +70,9 @@ pub struct RtlArtifact {
     pub asked: Vec<What>,
     /// Slots of the packet buffer.
     pub slots: u32,
+    /// Of a pipe: modules that tell packets apart by their strings, and bits and depth of each queue in front of a gate.
+    pub string_locks: u32,
+    pub queues: Vec<(u32, u32)>,
     /// Of a pipe: bytes that are put into payload on its way out.
     pub patches: Patches,
     /// Of a pipe, by table: cycles from its first change by an event to the last.
@@ -243,6 +246,8 @@ fn artifact(
         ports: Vec::new(),
         copies: Vec::new(),
         moves_payload: false,
+        string_locks: 0,
+        queues: Vec::new(),
         asked: Vec::new(),
         slots: SLOTS,
         patches: Patches::default(),
@@ -251,11 +256,23 @@ fn artifact(
     }
 }
 
+/// Bits and depth of each queue in front of a gate. What stands in them is known when it is written.
+fn queues(handlers: &str, made: &pipe::schedule::Pipe) -> Vec<(u32, u32)> {
+    let queues = made.gates.iter().filter_map(|gate| gate.queue.as_ref());
+    let written = |queue: &pipe::gate::Queue| {
+        let (before, _) = handlers.split_once(&format!(":0] {};", queue.data))?;
+        let last: u32 = before.rsplit_once('[')?.1.parse().ok()?;
+        Some((last + 1, queue.depth()))
+    };
+    queues.filter_map(written).collect()
+}
+
 fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule::Pipe) -> RtlArtifact {
     let counters = registers::counters(program, &tables);
     let forms: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
     let handlers = pipe::print::print(program, made, &forms);
     let top = pipe::top::print(program, &forms, &counters, made);
+    let queues = queues(&handlers, made);
     let mut library = vec![
         "nf_queue.sv",
         "nf_line_ram.sv",
@@ -283,7 +300,7 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         library.push("nf_string_lock.sv");
     }
     if tables.iter().any(|form| form.bytes.is_some()) {
-        library.push("nf_byte_store.sv");
+        library.extend(["nf_byte_store.sv", "nf_line_banks.sv"]);
     }
     if made.asked.iter().any(|asked| matches!(asked.what, What::Sum { .. })) {
         library.extend(["nf_prefix_sum.sv", "nf_line_sum.sv"]);
@@ -320,6 +337,8 @@ fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule:
         ports: (0..tables.len()).map(|table| of_table(table).collect()).collect(),
         copies: (0..tables.len()).map(copies).collect(),
         moves_payload: made.aligned == 0,
+        string_locks: made.gates.iter().map(|gate| gate.strings.len() as u32).sum(),
+        queues,
         logs: made.logs.clone(),
         slots: made.slots,
         patches: made.patches,

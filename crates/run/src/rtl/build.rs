@@ -41,6 +41,7 @@ const LIBRARY: &[(&str, &str)] = &library!(
     "nf_pipe_ternary.sv",
     "nf_pipe_lock.sv",
     "nf_byte_store.sv",
+    "nf_line_banks.sv",
     "nf_string_lock.sv",
     "nf_line_sum.sv",
     "nf_prefix_sum.sv",

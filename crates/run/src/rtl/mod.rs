@@ -176,6 +176,8 @@ impl RtlProgram {
                     as u32,
                 patches: (self.artifact.patches.count, self.artifact.patches.bytes),
                 slots: self.artifact.slots,
+                string_locks: self.artifact.string_locks,
+                queues: self.artifact.queues.clone(),
                 far: self.artifact.asked.iter().filter_map(|what| what.bytes()).collect(),
                 stored: self.artifact.asked.iter().filter_map(|what| self.artifact.stored(*what)).collect(),
             },

@@ -30,6 +30,7 @@ mod logs;
 mod ops;
 mod packet;
 pub mod patches;
+mod pieces;
 mod ragged;
 pub mod range;
 mod reread;
@@ -56,6 +57,7 @@ use beside::Question;
 use edits::Edited;
 use events::Waiting;
 use patches::Patch;
+use pieces::Piece;
 use ragged::Ragged;
 use range::Range;
 use reread::Own;
@@ -235,6 +237,8 @@ pub struct Dag<'a, 'b> {
     pub notes: HashMap<String, String>,
     /// Wires by width and value, so that nothing is computed twice.
     made: HashMap<(u32, String), String>,
+    /// Of each wire, which bits of which others it puts together.
+    pieces: HashMap<String, Vec<Piece>>,
     /// Bits of all wires that are more than other names of bits.
     logic: u64,
     /// Names of wires that depend on entries of tables that are changed.
@@ -320,6 +324,7 @@ impl<'a, 'b> Dag<'a, 'b> {
             window: 1,
             notes: HashMap::new(),
             made: HashMap::new(),
+            pieces: HashMap::new(),
             logic: 0,
             stateful: BTreeSet::new(),
             in_turn: BTreeSet::new(),
@@ -414,6 +419,7 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
         if delay > 0 {
             self.dag.logic += u64::from(width);
         }
+        self.note_pieces(name, width, &value, delay);
         self.dag.wires.push(Wire { name: name.to_string(), width, value, delay });
     }
 
@@ -470,10 +476,18 @@ impl<'a, 'b, 'c> Walk<'a, 'b, 'c> {
             }
             return;
         }
+        let width = self.low.width(target);
+        if from.len() >= MANY {
+            let texts: Vec<(Way, String)> =
+                from.iter().map(|(way, known)| (way.clone(), known.text.clone())).collect();
+            if let Some(text) = self.taken_in_pieces(width, &texts) {
+                return self.result(target, text, 0);
+            }
+        }
         let ways = self.among(from.iter().map(|(way, _)| way.clone()).collect());
         let from: Vec<(&Way, &str)> =
             ways.iter().zip(from).map(|(way, (_, known))| (way, known.text.as_str())).collect();
-        let (text, delay) = taken(self.low.width(target), &from);
+        let (text, delay) = taken(width, &from);
         self.result(target, text, delay);
     }
 }

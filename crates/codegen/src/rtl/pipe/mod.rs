@@ -9,7 +9,7 @@ mod arrival;
 mod at_once;
 pub mod dag;
 mod exclusive;
-mod gate;
+pub mod gate;
 pub mod leave;
 mod levels;
 mod order;

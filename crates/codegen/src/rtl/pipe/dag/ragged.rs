@@ -16,6 +16,8 @@ pub(super) struct Ragged {
     most: u32,
     /// How many bytes they are, 16 bits.
     length: String,
+    /// The same as a length on each way, and what tells it from the others, where that is known.
+    ways: Vec<(u32, Vec<String>)>,
 }
 
 fn joined(parts: &[(String, u32)]) -> String {
@@ -99,13 +101,15 @@ impl Walk<'_, '_, '_> {
         let from: Vec<(&Way, &str)> = apart.iter().zip(all.iter().map(|one| one.1.as_str())).collect();
         let (text, delay) = taken(16, &from);
         let length = self.wire("emitted", 16, text, delay);
-        let ragged = Some(Ragged { parts: 1, least, most, length });
+        let ragged = Some(Ragged { parts: 1, least, most, length, ways: Vec::new() });
         vec![Emitted { when: Vec::new(), parts: vec![(front, most)], ragged }]
     }
 
     /// As many bytes as there are on whichever way was taken.
     fn ragged<'w>(&mut self, ways: impl Iterator<Item = (&'w Way, &'w u32)>, parts: usize) -> Ragged {
         let (ways, lengths): (Vec<Way>, Vec<u32>) = ways.map(|(way, length)| (way.clone(), *length)).unzip();
+        let apart = self.conditions_apart(&ways).unwrap_or_default();
+        let apart = lengths.iter().copied().zip(apart).collect();
         let ways = self.among(ways);
         let ways: Vec<(&Way, u32)> = ways.iter().zip(lengths).collect();
         let lengths = ways.iter().map(|(_, length)| *length);
@@ -115,28 +119,19 @@ impl Walk<'_, '_, '_> {
             ways.iter().zip(&texts).map(|((way, _), text)| (*way, text.as_str())).collect();
         let (text, delay) = taken(16, &from);
         let length = self.wire("emitted", 16, text, delay);
-        Ragged { parts, least, most, length }
+        Ragged { parts, least, most, length, ways: apart }
     }
 
     /// Such headers with those behind them where they belong: the bytes of the longest, of which as many count as there are.
     fn closed_up(&mut self, parts: &[(String, u32)], ragged: &Ragged) -> Vec<(String, u32)> {
         let (front, behind) = parts.split_at(ragged.parts);
-        let (Ragged { least, most, length, .. }, after) = (ragged, bytes(behind));
+        let (Ragged { least, most, .. }, after) = (ragged, bytes(behind));
         let all = self.wire("front", 8 * most, joined(front), 0);
         let width = 8 * (most - least + after);
-        // How many of the bytes that may be missing are there.
-        let bits = bits_below(most - least + 1);
-        let shift = self.wire(
-            "there",
-            bits,
-            format!("{bits}'({length} - {})", number(16, u64::from(*least))),
-            timing::carry(12),
-        );
         let mut delay = 0;
         let mut kept = Vec::new();
         for at in (0..most - least).rev() {
-            let (counts, later) = at_least(&shift, bits, u64::from(at) + 1);
-            let counts = self.wire("counts", 1, counts, later);
+            let counts = self.counts(ragged, at);
             let low = 8 * (least + at);
             kept.push(format!("{all}[{}:{low}] & {{8{{{counts}}}}}", low + 7));
             delay = timing::CHOOSE;
@@ -146,6 +141,7 @@ impl Walk<'_, '_, '_> {
             some => Lower::resize(&format!("{{{}}}", kept.join(", ")), 8 * some, width),
         };
         if after > 0 {
+            let shift = self.there(ragged);
             let tail = self.wire("behind", 8 * after, joined(behind), 0);
             text = format!("{text} | ({} << {{{shift}, 3'b000}})", Lower::resize(&tail, 8 * after, width));
             delay = timing::mux(most - least + 1) + timing::CHOOSE;
@@ -159,6 +155,26 @@ impl Walk<'_, '_, '_> {
         header
     }
 
+    /// How many of the bytes that may be missing are there.
+    fn there(&mut self, ragged: &Ragged) -> String {
+        let Ragged { least, most, length, .. } = ragged;
+        let bits = bits_below(most - least + 1);
+        let value = format!("{bits}'({length} - {})", number(16, u64::from(*least)));
+        self.wire("there", bits, value, timing::carry(12))
+    }
+
+    /// Whether of the bytes that may be missing more than `at` are there. Ways say so sooner than their number.
+    fn counts(&mut self, ragged: &Ragged, at: u32) -> String {
+        let more = |way: &&(u32, Vec<String>)| way.0 > ragged.least + at;
+        let longer: Vec<Vec<String>> = ragged.ways.iter().filter(more).map(|way| way.1.clone()).collect();
+        if !longer.is_empty() {
+            return self.any_of(longer);
+        }
+        let there = self.there(ragged);
+        let (counts, delay) = at_least(&there, bits_below(ragged.most - ragged.least + 1), u64::from(at) + 1);
+        self.wire("counts", 1, counts, delay)
+    }
+
     /// How a packet leaves behind such headers; the way, and where to, are the caller's.
     pub(super) fn ragged_exit(
         &mut self,
@@ -170,8 +186,13 @@ impl Walk<'_, '_, '_> {
         let emitted = bytes(&parts[ragged.parts..]);
         parts.extend(part);
         let header = self.closed_up(&parts, ragged);
-        let hlen = format!("{} + {}", ragged.length, count.behind(self, emitted));
-        let hlen = self.wire("hlen", 16, hlen, timing::carry(16));
+        let hlen = match count.behind(self, emitted) {
+            none if none == number(16, 0) => ragged.length.clone(),
+            behind => {
+                let hlen = format!("{} + {behind}", ragged.length);
+                self.wire("hlen", 16, hlen, timing::carry(16))
+            }
+        };
         let emitted = bytes(&header);
         let end = packet.end.clone();
         // Payload begins anywhere in its words.

@@ -92,6 +92,35 @@ impl Walk<'_, '_, '_> {
         }
         apart.into_iter().map(|own| Some(self.joint(own))).collect()
     }
+
+    /// What tells ways from each other, as conditions of each.
+    pub(super) fn conditions_apart(&self, ways: &[Way]) -> Option<Vec<Vec<String>>> {
+        let texts: Option<Vec<String>> = ways.iter().cloned().collect();
+        let (_, apart) = self.told_apart(&texts.filter(|texts| texts.len() > 1)?);
+        (!apart.iter().any(Vec::is_empty)).then_some(apart)
+    }
+
+    /// Whether all conditions of one of several lists hold. Lists of a loop's later trips have what led to them in common: where one ends in a condition
+    /// and the next one in its opposite, both together are what is in front of it.
+    pub(super) fn any_of(&mut self, mut lists: Vec<Vec<String>>) -> String {
+        for at in (1..lists.len()).rev() {
+            if let (Some((a, before)), Some((b, same))) = (lists[at - 1].split_last(), lists[at].split_last())
+                && before == same
+                && *b == opposite(a)
+            {
+                lists[at - 1].pop();
+                lists.remove(at);
+            }
+        }
+        if lists.iter().any(Vec::is_empty) {
+            return "1'b1".to_string();
+        }
+        let all: Vec<String> = lists.into_iter().map(|list| self.joint(list)).collect();
+        match &all[..] {
+            [one] => one.clone(),
+            _ => self.wire("way", 1, gate("|", &all), timing::tree(all.len() as u32)),
+        }
+    }
 }
 
 /// All or any of several conditions. Of many a tree: a chain that others share the beginning of would stay a chain.
