@@ -256,23 +256,11 @@ fn artifact(
     }
 }
 
-/// Bits and depth of each queue in front of a gate. What stands in them is known when it is written.
-fn queues(handlers: &str, made: &pipe::schedule::Pipe) -> Vec<(u32, u32)> {
-    let queues = made.gates.iter().filter_map(|gate| gate.queue.as_ref());
-    let written = |queue: &pipe::gate::Queue| {
-        let (before, _) = handlers.split_once(&format!(":0] {};", queue.data))?;
-        let last: u32 = before.rsplit_once('[')?.1.parse().ok()?;
-        Some((last + 1, queue.depth()))
-    };
-    queues.filter_map(written).collect()
-}
-
 fn pipe_design(program: &Program, tables: Vec<TableForm>, made: &pipe::schedule::Pipe) -> RtlArtifact {
     let counters = registers::counters(program, &tables);
     let forms: Vec<TableForm> = tables.iter().map(TableForm::in_pipe).collect();
-    let handlers = pipe::print::print(program, made, &forms);
+    let (handlers, queues) = pipe::print::print(program, made, &forms);
     let top = pipe::top::print(program, &forms, &counters, made);
-    let queues = queues(&handlers, made);
     let mut library = vec![
         "nf_queue.sv",
         "nf_line_ram.sv",

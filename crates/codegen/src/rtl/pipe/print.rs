@@ -124,8 +124,8 @@ impl Lives<'_> {
     }
 }
 
-/// The text of `nf_handlers.sv`.
-pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
+/// The text of `nf_handlers.sv`, and bits and depth of each queue in front of a gate.
+pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> (String, Vec<(u32, u32)>) {
     let mut lives = Lives { stages: &pipe.stages, until: BTreeMap::new() };
     for wire in &pipe.wires {
         lives.use_at(&wire.value, used_in(pipe, wire));
@@ -177,11 +177,11 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> String {
         );
     }
     stages(&mut out, pipe, &lives);
-    keep(&mut out, pipe, tables, &lives);
+    let queues = keep(&mut out, pipe, tables, &lives);
     table_signals(&mut out, pipe, tables, &lives);
     leave(&mut out, pipe, &lives);
     out.push_str("endmodule\n/* verilator lint_on UNSIGNED */\n/* verilator lint_on UNUSEDSIGNAL */\n`default_nettype wire\n");
-    out
+    (out, queues)
 }
 
 /// Whether packets wait for bytes that others put into strings.
@@ -397,8 +397,8 @@ fn widths<'a>(pipe: &'a Pipe, tables: &[TableForm]) -> HashMap<String, u32> {
     list
 }
 
-/// Registers for what later stages need.
-fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
+/// Registers for what later stages need, and the queues in front of gates: bits and depth of each.
+fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) -> Vec<(u32, u32)> {
     let widths = widths(pipe, tables);
     let mut moves = String::new();
     // By the gate that holds them.
@@ -429,10 +429,12 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
             let _ = writeln!(moves, "    {name}_s{stage} <= {from};");
         }
     }
+    let mut queues = Vec::new();
     for queue in pipe.gates.iter().filter_map(|gate| gate.queue.as_ref()) {
         let Queue { stage, valid, take, slot, data, more, .. } = queue;
         let Some((mut list, bits)) = queued.remove(stage) else { continue };
         list.reverse();
+        queues.push((bits, queue.depth()));
         let _ = writeln!(
             out,
             "  logic [{}:0] {data};\n  logic {more};\n  assign {slot} = {data}[{}:0];\n  nf_queue #(\n      .WIDTH({bits}),\n      .DEPTH({})\n  ) u_{data} (\n      .clk(clk),\n      .rst(rst),\n      \
@@ -449,6 +451,7 @@ fn keep(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {
     if !moves.is_empty() {
         let _ = writeln!(out, "  always_ff @(posedge clk) begin\n{moves}  end");
     }
+    queues
 }
 
 fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Lives) {

@@ -274,10 +274,10 @@ fn changed(
     (ports, commits): (&mut [Port], &mut [Commit]),
 ) -> Result<(), NoPipe> {
     let Group::Changed(tables, between) = group else { return Ok(()) };
-    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table)) {
-        if tables.len() > 1 || !between.is_empty() {
-            return together(dag, *table);
-        }
+    if let Some(table) = tables.iter().find(|table| dag.asks_in_turn(**table))
+        && (tables.len() > 1 || !between.is_empty())
+    {
+        return together(dag, *table);
     }
     let (mut open, mut looked_up) = (tables.clone(), between.clone());
     // Tables by the stage of their entries.
