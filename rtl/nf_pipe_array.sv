@@ -7,7 +7,8 @@
 // Lookups on their way take over what the two changes before theirs wrote (forwarding); none of the same entry may come out in between,
 // which nf_pipe_lock sees to.
 //
-// h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
+// h_: the host's operations as nf_table_array defines them, while no lookup is on its way; KEPT is the EXTRA there, whose
+// bits VALUE includes; without it found entries' indices are not said.
 // Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
@@ -15,6 +16,7 @@ module nf_pipe_array #(
     parameter integer KEY = 32,
     parameter integer VALUE = 32,
     parameter integer CAPACITY = 16,
+    parameter integer KEPT = 0,
     parameter integer APART = 0
 ) (
     input  wire              clk,
@@ -49,10 +51,14 @@ module nf_pipe_array #(
   logic [KEY-1:0] key_in;
   logic v1, v2, in1, in2;
   logic [A-1:0] at1, at2, at3, at_w, p_at;
-  logic [VALUE-1:0] read, value, p_value;
+  logic [VALUE-1:0] read, value, p_value, h_new;
   logic by_now, by_past, by_read;
   logic hit_w, change, p_change;
   logic [VALUE-1:0] mem[0:CAPACITY-1];
+  // The host's write, and the upper bits that its update leaves as they are.
+  localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
+  wire h_write = KEPT > 0 && h_op == 4'd4;
+  wire by_index = h_op == 4'd6 || h_write;
 
   assign ready = state != CLEAR;
   assign ask = state == ASK;
@@ -60,9 +66,10 @@ module nf_pipe_array #(
   assign h_done = state == END;
   assign n_evicted = '0;
   assign c_room = c_hit;
-  assign key_in = !ask ? k_key : h_op == 4'd6 ? KEY'(h_index) : h_key;
-  assign change = hit_w && (act ? h_op == 4'd1 || h_op == 4'd2 : w_write || w_delete);
-  assign value = state == CLEAR ? '0 : act ? (h_op == 4'd2 ? '0 : h_value) : w_delete ? '0 : w_value;
+  assign key_in = !ask ? k_key : by_index ? KEY'(h_index) : h_key;
+  assign change = hit_w && (act ? h_op == 4'd1 || h_op == 4'd2 || h_write : w_write || w_delete);
+  assign h_new = h_op == 4'd2 ? '0 : h_op == 4'd1 ? (h_value & ~STAY) | (c_value & STAY) : h_value;
+  assign value = state == CLEAR ? '0 : act ? h_new : w_delete ? '0 : w_value;
 
   always_ff @(posedge clk) begin
     if (change || state == CLEAR) mem[state == CLEAR ? sweep : at_w] <= value;
@@ -125,7 +132,7 @@ module nf_pipe_array #(
           h_ok <= c_hit;
           h_r_value <= c_value;
           h_r_key <= key_in;
-          h_r_index <= h_index;
+          h_r_index <= KEPT == 0 || by_index ? h_index : 32'(h_key);
           state <= END;
         end
         default: state <= IDLE;

@@ -11,7 +11,8 @@
 // exclusive or of what all of them hold under its number (LaForest et al., 2012). A port that changes an entry has read it, so it knows what the others hold: it
 // writes what makes the new value of them, and nothing needs to remember who wrote last. WRITTEN * PORTS memories of the array's size.
 //
-// h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
+// h_: the host's operations as nf_table_array defines them, while no lookup is on its way; KEPT is the EXTRA there, whose
+// bits VALUE includes; without it found entries' indices are not said.
 // Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero, CAPACITY cycles.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
@@ -19,6 +20,7 @@ module nf_pipe_entries #(
     parameter integer KEY = 32,
     parameter integer VALUE = 32,
     parameter integer CAPACITY = 16,
+    parameter integer KEPT = 0,
     parameter integer APART = 0,
     parameter integer PORTS = 2,
     parameter [PORTS-1:0] WRITTEN = {PORTS{1'b1}}
@@ -69,6 +71,11 @@ module nf_pipe_entries #(
   assign act = state == ACT;
   assign h_done = state == END;
   assign n_evicted = '0;
+  // The host's write, and the upper bits that its update leaves as they are.
+  localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
+  wire h_write = KEPT > 0 && h_op == 4'd4;
+  wire by_index = h_op == 4'd6 || h_write;
+  wire [VALUE-1:0] h_new = h_op == 4'd2 ? '0 : h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE*HOST+:VALUE] & STAY) : h_value;
   assign c_room = c_hit;
 
   // ---- changes: of each port the number, the value, and what its own memory gets ---------------------------
@@ -88,7 +95,7 @@ module nf_pipe_entries #(
       logic [A-1:0] at1, at2, at3;
       logic in1, in2;
       wire [PORTS*VALUE-1:0] read;  // by memory
-      assign key_in = !ask ? k_key[KEY*p+:KEY] : h_op == 4'd6 ? KEY'(h_index) : h_key;
+      assign key_in = !ask ? k_key[KEY*p+:KEY] : by_index ? KEY'(h_index) : h_key;
       for (w = 0; w < PORTS; w = w + 1) begin : g_memory
         if (WRITTEN[w]) begin : g_copy
           logic [VALUE-1:0] mem[0:CAPACITY-1];
@@ -143,8 +150,8 @@ module nf_pipe_entries #(
         always_ff @(posedge clk) past <= (APART * PAST)'({past, c_hit[p] && !rst, at3, c_value[VALUE*p+:VALUE] ^ mine});
         assign {hit_w, at_w[A*p+:A], rest} = past[APART*PAST-1-:PAST];
       end
-      assign change[p] = hit_w && (act ? p == HOST && (h_op == 4'd1 || h_op == 4'd2) : w_write[p] || w_delete[p]);
-      assign value[VALUE*p+:VALUE] = act ? (h_op == 4'd2 ? '0 : h_value) : w_delete[p] ? '0 : w_value[VALUE*p+:VALUE];
+      assign change[p] = hit_w && (act ? p == HOST && (h_op == 4'd1 || h_op == 4'd2 || h_write) : w_write[p] || w_delete[p]);
+      assign value[VALUE*p+:VALUE] = act ? h_new : w_delete[p] ? '0 : w_value[VALUE*p+:VALUE];
       assign part[VALUE*p+:VALUE] = value[VALUE*p+:VALUE] ^ rest;
     end
   endgenerate
@@ -169,7 +176,7 @@ module nf_pipe_entries #(
           if (h_req) state <= ASK;
         end
         ASK: begin
-          h_r_key <= h_op == 4'd6 ? KEY'(h_index) : h_key;
+          h_r_key <= by_index ? KEY'(h_index) : h_key;
           state   <= WAIT;
         end
         WAIT: begin
@@ -180,7 +187,7 @@ module nf_pipe_entries #(
           h_ok <= c_hit[HOST];
           h_r_value <= c_value[VALUE*HOST+:VALUE];
           h_r_key <= KEY'(h_index);
-          h_r_index <= h_index;
+          h_r_index <= KEPT == 0 || by_index ? h_index : 32'(h_key);
           state <= END;
         end
         default: state <= IDLE;

@@ -3,8 +3,8 @@
 // nf_pipe_hash_entries: exact match for pipelines: lookups of PORTS keys and changes of all of these entries every cycle.
 //
 // Keys enter together with `k_valid`, and five cycles later `c_hit`, `c_value` and `c_room` are what the table holds then, port by port.
-// APART cycles later (at least PORTS) each port's entry may be written (its bit of `w_write`, with its own `w_value`) or deleted (`w_delete`). Ports
-// may be given the same key, whose entry then at most one of them changes. Lookups on their way take over what is changed under their key (forwarding);
+// APART cycles later (at least PORTS - 1; there are two PORTS or more) each port's entry may be written (its bit of `w_write`, with its own `w_value`)
+// or deleted (`w_delete`). Ports may be given the same key, whose entry then at most one of them changes. Lookups on their way take over what is changed under their key (forwarding);
 // none of a key with a row in common may come out in between, which nf_pipe_lock sees to.
 //
 // Two sides of four ways, as in nf_pipe_hash, without a stash. A memory takes one change a cycle, so each port that changes entries
@@ -25,7 +25,7 @@ module nf_pipe_hash_entries #(
     parameter integer CAPACITY = 16,
     parameter integer PORTS = 2,
     parameter [PORTS-1:0] WRITTEN = {PORTS{1'b1}},
-    parameter integer APART = PORTS,
+    parameter integer APART = PORTS - 1,
     parameter integer R = CAPACITY > 8 ? $clog2(CAPACITY) - 2 : 1,  // bits of a row's number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
 ) (
@@ -125,9 +125,14 @@ module nf_pipe_hash_entries #(
   wire [PORTS*ENTRY-1:0] part;
   wire [PORTS*KEY-1:0] keys_w;
   wire [PORTS*(VALUE+1)-1:0] fresh;  // {it is there, value}
-  // Places of those that may have been changed since rows were read that are in stage 3.
+  // Places of those that may have been changed since rows were read that are in stage 3, but for the newest.
   wire [4*PORTS-1:0] kept_valid;
   wire [4*PORTS*PLACE-1:0] kept_places;
+  // The last port's place is found in the cycle in which those behind look for what is taken, if APART is the least. They look at it a cycle
+  // later, and have compared rows before.
+  localparam integer NEWEST = APART == PORTS - 1 && WRITTEN[PORTS-1] ? PORTS - 1 : PORTS;
+  wire [PLACE:0] newest;  // {it may be changed, place}
+  wire [PORTS*R-1:0] near_a, near_b;  // rows of the nearest of those, whose places take a while
   logic v1, v2, v3, v4, v5;  // a packet's lookup, not the host's
   always_ff @(posedge clk) {v1, v2, v3, v4, v5} <= rst ? 5'd0 : {k_valid, v1, v2, v3, v4};
   logic any4, any3, any2, any1;
@@ -174,7 +179,10 @@ module nf_pipe_hash_entries #(
       if (p == 0) begin : g_first
         assign row_q = row3;
       end
-      logic [7:0] same4, used4, kept, kept4;
+      logic [7:0] same4, used4, kept, kept4, used;
+      logic [2*PORTS-1:0] near;  // by side and port: the same row
+      logic newest_a4, newest_b4, newest_here;
+      assign newest_here = NEWEST < PORTS && newest[PLACE] && (newest[PLACE-1] ? newest_b4 : newest_a4);
       logic [8*VALUE-1:0] values4;
       logic [VALUE-1:0] found;
       logic [2:0] way, way5;
@@ -192,10 +200,15 @@ module nf_pipe_hash_entries #(
             if (keys_w[KEY*c+:KEY] == key3) now3 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
             if (keys_w[KEY*c+:KEY] == key4) now4 = {1'b1, fresh[(VALUE+1)*c+VALUE], place_w[PLACE*c+R+:3], fresh[(VALUE+1)*c+:VALUE]};
           end
+        for (c = 0; c < PORTS; c = c + 1) begin
+          near[c] = near_a[R*c+:R] == a3;
+          near[PORTS+c] = near_b[R*c+:R] == b3;
+        end
         // Places that those on their way took when the rows were read, needed or not.
         kept = '0;
-        for (t = 0; t < 4 * PORTS; t = t + 1)
-          if (kept_valid[t] && kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b3 : a3)) kept[kept_places[PLACE*t+R+:3]] = 1'b1;
+        for (t = 4 * PORTS - 1; t >= 0; t = t - 1)
+          kept = kept | ({8{kept_valid[t] && (t < PORTS ? (kept_places[PLACE*t+R+2] ? near[PORTS+t%PORTS] : near[t%PORTS])
+              : kept_places[PLACE*t+:R] == (kept_places[PLACE*t+R+2] ? b3 : a3))}} & (8'd1 << kept_places[PLACE*t+R+:3]));
       end
       always_comb begin
         found = '0;
@@ -212,6 +225,7 @@ module nf_pipe_hash_entries #(
         {key4, a4, b4} <= {key3, a3, b3};
         {later2, later3, later4} <= {now1, now2, now3};
         kept4 <= kept;
+        {newest_a4, newest_b4} <= {near[PORTS-1], near[2*PORTS-1]};
         row3 <= whole;
         for (j = 0; j < 8; j = j + 1) begin
           used4[j] <= row3[ENTRY*j+ENTRY-1];
@@ -226,7 +240,11 @@ module nf_pipe_hash_entries #(
         end
         if (rst) c_hit[p] <= 1'b0;
       end
-      assign used_begin[8*p+:8] = used4 | kept4;
+      always_comb begin
+        used = used4 | kept4;
+        if (newest_here) used[newest[PLACE-1-:3]] = 1'b1;
+      end
+      assign used_begin[8*p+:8] = used;
       assign {begin_a[R*p+:R], begin_b[R*p+:R]} = {a4, b4};
       assign ways5[3*p+:3] = way5;
       assign {rows_a[R*p+:R], rows_b[R*p+:R], keys5[KEY*p+:KEY]} = {a5, b5, key5};
@@ -235,7 +253,9 @@ module nf_pipe_hash_entries #(
       logic [MANY-1:0] earlier;
       logic free5;
       always_comb earlier = ones(~c_hit & WRITTEN & PORTS'((1 << p) - 1));
-      always_ff @(posedge clk) if (any4) free5 <= zeros(used4 | kept4) > 4'(ones(WRITTEN & PORTS'((1 << p) - 1)));
+      // The newest one's is none of those that are used, unless its rows are full.
+      localparam [3:0] BEFORE = 4'(ones(WRITTEN & PORTS'((1 << p) - 1)));
+      always_ff @(posedge clk) if (any4) free5 <= newest_here ? zeros(used4 | kept4) > BEFORE + 4'd1 : zeros(used4 | kept4) > BEFORE;
       assign c_room[p] = c_hit[p] || (available > COUNT'(earlier) && !available[COUNT-1] && free5);
     end
   endgenerate
@@ -252,12 +272,16 @@ module nf_pipe_hash_entries #(
   always_ff @(posedge clk) past <= shown[APART*SHOWN-1:0];
   logic [APART+1:0] v_past;
   always_ff @(posedge clk) v_past <= rst ? '0 : (APART + 2)'({v_past, v5});
+  wire [APART+2:0] v_shown = {v_past, v5};
+  assign near_a = shown[SHOWN*(APART-1)+ROWS_A+:PORTS*R];
+  assign near_b = shown[SHOWN*(APART-1)+ROWS_B+:PORTS*R];
 
   // ---- places: in step s, the first beside stage 4, port s takes one, and those behind it keep from that -----------
-  logic [PORTS*PORTS*8-1:0] used_past;
-  logic [PORTS*PORTS*3-1:0] taken_past;
-  wire [(PORTS+1)*PORTS*8-1:0] used_all = {used_past, used_begin};
-  wire [(PORTS+1)*PORTS*3-1:0] taken_all = {taken_past, {PORTS * 3{1'b0}}};
+  logic [(PORTS-1)*PORTS*8-1:0] used_past;
+  logic [(PORTS-1)*PORTS*3-1:0] taken_past;
+  wire [PORTS*PORTS*8-1:0] used_all = {used_past, used_begin};
+  wire [PORTS*PORTS*3-1:0] taken_all = {taken_past, {PORTS * 3{1'b0}}};
+  wire [PORTS*3-1:0] taken_now;  // by the port whose turn it is
   genvar s;
   generate
     for (s = 0; s < PORTS; s = s + 1) begin : g_step
@@ -268,7 +292,8 @@ module nf_pipe_hash_entries #(
         assign {a, b} = {shown[SHOWN*(s-1)+ROWS_A+:PORTS*R], shown[SHOWN*(s-1)+ROWS_B+:PORTS*R]};
       end
       wire [2:0] taken = free_way(used_all[8*(PORTS*s+s)+:8]);
-      for (p = 0; p < PORTS; p = p + 1) begin : g_port
+      assign taken_now[3*s+:3] = taken;
+      for (p = 0; p < PORTS && s < PORTS - 1; p = p + 1) begin : g_port
         wire same = taken[2] ? b[R*s+:R] == b[R*p+:R] : a[R*s+:R] == a[R*p+:R];
         always_ff @(posedge clk) begin
           used_past[8*(PORTS*s+p)+:8] <= used_all[8*(PORTS*s+p)+:8] | (WRITTEN[s] && p > s && same ? 8'd1 << taken : 8'd0);
@@ -279,12 +304,13 @@ module nf_pipe_hash_entries #(
   endgenerate
 
   // ---- what each writer's own memory holds at its place, and the change ---------------------------------------
-  localparam integer LAST = PORTS - 1;  // cycles from what is shown to its last port's place
+  localparam integer LAST = PORTS - 2;  // cycles from what is shown to its ports' places
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_change
       if (WRITTEN[p]) begin : g_writer
         wire hit = shown[SHOWN*LAST+HITS+p];
-        wire [2:0] way = hit ? shown[SHOWN*LAST+WAYS+3*p+:3] : taken_all[3*(PORTS*PORTS+p)+:3];
+        wire [2:0] taken = p == PORTS - 1 ? taken_now[3*p+:3] : taken_all[3*(PORTS*(PORTS-1)+p)+:3];
+        wire [2:0] way = hit ? shown[SHOWN*LAST+WAYS+3*p+:3] : taken;
         wire [PLACE-1:0] place = {way, shown[SHOWN*LAST+(way[2]?ROWS_B : ROWS_A)+R*p+:R]};
         // The place, until nobody reads rows from before the change.
         localparam integer AGES = APART + 2 - LAST;
@@ -297,7 +323,11 @@ module nf_pipe_hash_entries #(
         wire [3:0] hits = {hits_past, hit_w[p], shown[SHOWN*(APART-1)+HITS+p]};
         for (s = 0; s < 4; s = s + 1) begin : g_kept
           assign kept_places[PLACE*(PORTS*s+p)+:PLACE] = places[PLACE*(APART-1-LAST+s)+:PLACE];
-          assign kept_valid[PORTS*s+p] = v_past[APART-2+s] && !hits[s];
+          // Found in this very cycle, it is looked at in the next one.
+          assign kept_valid[PORTS*s+p] = !(s == 0 && p == NEWEST) && v_shown[APART-1+s] && !hits[s];
+        end
+        if (p == NEWEST) begin : g_newest
+          assign newest = {v_shown[APART] && !hit_w[p], place_w[PLACE*p+:PLACE]};
         end
         // What is there but for what the port's own memory holds; an empty place is zero.
         logic [ENTRY-1:0] mem[0:(8<<R)-1];
@@ -307,14 +337,16 @@ module nf_pipe_hash_entries #(
           if (state == CLEAR || change[p]) mem[state==CLEAR?sweep : place_w[PLACE*p+:PLACE]] <= state == CLEAR ? '0 : part[ENTRY*p+:ENTRY];
           q <= mem[place];
         end
-        assign rest = ({ENTRY{shown[SHOWN*PORTS+HITS+p]}} & {
-            1'b1, shown[SHOWN*PORTS+PORTS*VALUE+KEY*p+:KEY], shown[SHOWN*PORTS+VALUE*p+:VALUE]}) ^ q;
-        if (APART == PORTS) begin : g_now
+        localparam integer READ = SHOWN * (LAST + 1);
+        assign rest = ({ENTRY{shown[READ+HITS+p]}} & {
+            1'b1, shown[READ+PORTS*VALUE+KEY*p+:KEY], shown[READ+VALUE*p+:VALUE]}) ^ q;
+        localparam integer WAITS = APART - LAST - 1;
+        if (WAITS == 0) begin : g_now
           assign rest_w = rest;
         end else begin : g_later
-          logic [(APART-PORTS)*ENTRY-1:0] rests;
-          always_ff @(posedge clk) rests <= ((APART - PORTS) * ENTRY)'({rests, rest});
-          assign rest_w = rests[(APART-PORTS)*ENTRY-1-:ENTRY];
+          logic [WAITS*ENTRY-1:0] rests;
+          always_ff @(posedge clk) rests <= (WAITS * ENTRY)'({rests, rest});
+          assign rest_w = rests[WAITS*ENTRY-1-:ENTRY];
         end
         wire writes = act ? p == HOST && h_op == 4'd1 && c_room[p] : w_write[p];
         assign hit_w[p] = shown[SHOWN*APART+HITS+p];
@@ -336,6 +368,12 @@ module nf_pipe_hash_entries #(
           assign kept_valid[PORTS*s+p] = 1'b0;
         end
       end
+    end
+  endgenerate
+
+  generate
+    if (NEWEST == PORTS) begin : g_all_known
+      assign newest = '0;
     end
   endgenerate
 

@@ -7,7 +7,7 @@
 // table holds then (nf_pipe_array). A key beyond CAPACITY belongs to the last part, which does not have it. In that cycle, or APART
 // cycles later as nf_pipe_array has it, each part's entry may be written with its own `w_value`.
 //
-// h_: the host's operations as nf_table_array defines them, over all parts, while no lookup is on its way.
+// h_: the host's operations as nf_table_array defines them, over all parts, while no lookup is on its way; KEPT is the EXTRA there.
 // Latency: 3 cycles. Throughput: one a cycle. After a reset `ready` stays low until all entries are zero.
 `default_nettype none
 /* verilator lint_off UNUSEDSIGNAL */
@@ -15,6 +15,7 @@ module nf_pipe_parts #(
     parameter integer KEY = 32,
     parameter integer VALUE = 32,
     parameter integer CAPACITY = 16,
+    parameter integer KEPT = 0,
     parameter integer APART = 0,
     parameter integer PARTS = 2,
     parameter [32*PARTS-1:0] FROM = {32'd8, 32'd0}
@@ -48,7 +49,7 @@ module nf_pipe_parts #(
   wire [PARTS-1:0] mine, done, ok, is_ready;
   wire [PARTS*VALUE-1:0] values;
   logic [VALUE-1:0] value;
-  assign number = h_op == 4'd6 ? W'(h_index) : W'(h_key);
+  assign number = h_op == 4'd6 || (KEPT > 0 && h_op == 4'd4) ? W'(h_index) : W'(h_key);
   assign ready = is_ready == {PARTS{1'b1}};
   assign n_evicted = '0;
   integer v;
@@ -61,7 +62,7 @@ module nf_pipe_parts #(
     if (done != '0) begin
       h_ok <= (done & ok) != '0;
       h_r_key <= KEY'(number);
-      h_r_index <= h_index;
+      h_r_index <= 32'(number);
       h_r_value <= value;
     end
   end
@@ -78,6 +79,7 @@ module nf_pipe_parts #(
           .KEY(KEY),
           .VALUE(VALUE),
           .CAPACITY(END - START),
+          .KEPT(KEPT),
           .APART(APART)
       ) u_part (
           .clk(clk),

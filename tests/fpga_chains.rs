@@ -1,6 +1,6 @@
 //! Random programs whose tables say each other's keys, and decide about each other: what the interpreter does, with streams that wait and that do not.
 //!
-//! A failure prints the program. `NICFORGE_RANDOM_DESIGNS` sets how many there are (default 6), `NICFORGE_RANDOM_SEED` the first seed.
+//! A failure prints the program. `NICFORGE_RANDOM_DESIGNS` sets how many there are (default 4), `NICFORGE_RANDOM_SEED` the first seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,6 +13,8 @@ use nicforge_run::rtl::{Drive, RtlProgram};
 use nicforge_tests::{root, verilator_is_missing};
 
 const PACKETS: u64 = 600;
+/// Seeds that once showed a mistake; they run first.
+const REMEMBERED: [u64; 1] = [158];
 /// Words of a packet that keys and conditions are made of.
 const WORDS: u64 = 6;
 
@@ -163,7 +165,7 @@ fn tables_say_each_others_keys() {
     }
     let first = setting("NICFORGE_RANDOM_SEED", 0);
     let mut forms: BTreeMap<String, u32> = BTreeMap::new();
-    for seed in first..first + setting("NICFORGE_RANDOM_DESIGNS", 6) {
+    for seed in REMEMBERED.into_iter().chain(first..first + setting("NICFORGE_RANDOM_DESIGNS", 4)) {
         let text = program(seed);
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("chain.c");

@@ -60,8 +60,74 @@ fn numbered(number: u32, length: usize) -> InputEvent {
     InputEvent { time_ns: u64::from(number), seed: 0, input: Input::Net { port: 0, frame } }
 }
 
-fn number_of(frame: &[u8]) -> usize {
-    u32::from_be_bytes(frame[frame.len() - 4..].try_into().expect("four bytes")) as usize
+/// Programs of `tests/programs` whose packets say by the bytes in front what is done with them.
+const TOLD: [&str; 11] = [
+    "copied",
+    "recents",
+    "anywhere",
+    "appended",
+    "options",
+    "resummed",
+    "many_sums",
+    "looked_into",
+    "assigned",
+    "two_keys",
+    "boxes",
+];
+
+/// The same for one of them: all kinds of what is done that leave the packet's end as it is.
+fn doing(folder: &str, number: u32, length: usize) -> InputEvent {
+    let mut event = numbered(number, length);
+    let Input::Net { frame, .. } = &mut event.input else { return event };
+    let random = |at| random(u64::from(number), at);
+    (0..8).for_each(|at| frame[at] = random(at as u64) as u8);
+    // Two keys, half of the time the same one twice.
+    let few = |most: u32| [(random(20) % most) as u8, (random(21 - random(22) as u64 % 2) % most) as u8];
+    match folder {
+        "copied" => {
+            frame[1..3].copy_from_slice(&few(40));
+            frame[4..8].copy_from_slice(&[0, random(4) as u8 % 100, 0, random(6) as u8 % 100]);
+        }
+        "recents" => (1..6).step_by(2).for_each(|at| frame[at] = 0),
+        "anywhere" => frame[2..6].copy_from_slice(&[0, random(2) as u8 % 20, 0, 0]),
+        // Known by these: the packet itself goes nowhere.
+        "appended" => {
+            (frame[1], frame[2], frame[3]) = (few(40)[0], (number >> 8) as u8, number as u8);
+        }
+        "options" => {
+            frame[0] &= !2;
+            for at in (2..20).step_by(3) {
+                let kind = [1, 3, 5, 9][random(at as u64) as usize % 4];
+                frame[at..at + 3].copy_from_slice(&[kind, 2 + random(at as u64) as u8 % 2, 3]);
+            }
+            frame[20..40].fill(0);
+        }
+        "resummed" => {
+            frame[0] &= if length < 70 { !4 } else { 255 };
+            (frame[1], frame[4], frame[5]) = (frame[1] & 127, frame[4] % 20, frame[5] % 8);
+        }
+        "many_sums" => (frame[0], frame[1]) = (frame[0] % 16, frame[1] % 24),
+        "looked_into" => {
+            frame[0] |= 32;
+            (frame[1], frame[2], frame[4]) = (few(30)[0], 0, frame[4] % 40);
+        }
+        "assigned" => frame[1] = 0,
+        _ => {
+            frame[1..3].copy_from_slice(&few(14));
+            frame[4] %= 50;
+        }
+    }
+    event
+}
+
+/// By what a packet is known again: the last four bytes of what left last.
+fn mark_of(outputs: &[Output]) -> Option<[u8; 4]> {
+    let bytes = outputs.iter().rev().find_map(|output| match output {
+        Output::Send { frame, .. } => Some(frame),
+        Output::HostMessage { bytes } => Some(bytes),
+        _ => None,
+    })?;
+    bytes[bytes.len() - 4..].try_into().ok()
 }
 
 /// A storm that is longer than all buffers, beside a MAC that cannot wait: whole frames are lost and counted, and those that are not are
@@ -72,9 +138,13 @@ fn storms_lose_whole_frames() {
         return;
     }
     let lengths = [60, 60, 64, 65, 128, 1500, 300];
-    let events: Vec<InputEvent> =
-        (0..2000).map(|n| numbered(n, lengths[random(3, u64::from(n)) as usize % lengths.len()])).collect();
-    for subject in [
+    let length = |n: u32| lengths[random(3, u64::from(n)) as usize % lengths.len()];
+    let events: Vec<InputEvent> = (0..2000).map(|n| numbered(n, length(n))).collect();
+    let told = TOLD.map(|folder| {
+        let events = (0..2000).map(|n| doing(folder, n, length(n))).collect();
+        (of_folder(&format!("tests/programs/{folder}"), Wanted::Best), events)
+    });
+    let subjects = [
         of_example("l2_forward", Wanted::Best),
         of_example("l2_forward", Wanted::Engine),
         of_example("conn_limiter", Wanted::Best),
@@ -89,8 +159,17 @@ fn storms_lose_whole_frames() {
         of_folder("tests/programs/pairs", Wanted::Best),
         of_folder("tests/programs/remembered", Wanted::Best),
         of_folder("tests/programs/metered", Wanted::Best),
-    ] {
+    ];
+    for (subject, events) in subjects.into_iter().map(|subject| (subject, events.clone())).chain(told) {
         let Subject { name, program, entries, design } = &subject;
+        let mark = |event: &InputEvent| {
+            let Input::Net { frame, .. } = &event.input else { unreachable!("a frame") };
+            let at = if name == "appended" { 0 } else { frame.len() - 4 };
+            frame[at..at + 4].try_into().expect("four bytes")
+        };
+        let numbers: BTreeMap<[u8; 4], usize> =
+            events.iter().enumerate().map(|(number, event)| (mark(event), number)).collect();
+        assert_eq!(numbers.len(), events.len(), "{name}: frames that nobody could tell apart");
         let mut storms = 0;
         for pressure in [0, 1, 2, 3] {
             let drive = Drive { pressure, lossy: true, ..Drive::default() };
@@ -100,10 +179,9 @@ fn storms_lose_whole_frames() {
             assert_eq!(taken + lost, events.len(), "{name}: frames that are nowhere");
             let (mut at, mut kept) = (0, Vec::new());
             for outputs in &run.run.outputs[..taken] {
-                let (Some(Output::Send { frame, .. }), ..=2) = (outputs.last(), outputs.len()) else {
+                let Some(&number) = mark_of(outputs).and_then(|mark| numbers.get(&mark)) else {
                     panic!("{name}: {outputs:?} of a frame that is to be sent")
                 };
-                let number = number_of(frame);
                 assert!(number >= at, "{name}: {number} left behind {at}");
                 kept.push(events[number].clone());
                 at = number + 1;
@@ -147,6 +225,10 @@ fn resets_with_packets_in_flight() {
     for folder in ["masked", "transfers", "pairs", "scribbled", "remembered", "metered"] {
         let subject = of_folder(&format!("tests/programs/{folder}"), Wanted::Best);
         subjects.push((subject, (0..300).map(|n| numbered(n, 60)).collect()));
+    }
+    for folder in TOLD {
+        let subject = of_folder(&format!("tests/programs/{folder}"), Wanted::Best);
+        subjects.push((subject, (0..300).map(|n| doing(folder, n, [60, 150][n as usize % 2])).collect()));
     }
     for (Subject { name, program, entries, design }, events) in &subjects {
         let fresh = design.run(events, entries, &Drive::default()).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -1,11 +1,7 @@
 //! Who waits in the gate of a pipe: readers of byte strings for those that append, and packets whose keys other tables say; what the interpreter does, and in how many cycles.
 
-use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::io::random;
-use nicforge_passes::PassManager;
-use nicforge_run::rtl::RtlProgram;
 use nicforge_tests::designs::{Piped, each};
-use nicforge_tests::root;
 
 /// Packets of `looked_into`: few keys and many, one at a time and any.
 fn appending_or_reading(n: u64) -> Vec<u8> {
@@ -32,19 +28,21 @@ fn bytes_are_read_out_of_strings() {
     piped.does_the_same(appending_or_reading);
 }
 
-/// What a packet has appended under one key it cannot read under another one in a pipe, which is said.
+/// Bytes are read behind others that the same packet has appended under another key, which is the same one or is not.
 #[test]
-fn bytes_under_another_key_are_no_pipe() {
-    let source = root().join("tests/programs/looked_into/two_keys.c");
-    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
-    let program =
-        nicforge_frontend::compile(&source, &options).unwrap_or_else(|e| panic!("{}", e.render(false)));
-    let program = nicforge_ir::verify(program.program).unwrap_or_else(|e| panic!("{e:?}"));
-    let compiled = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{e}"));
-    let design = RtlProgram::new(&compiled, Wanted::Best).unwrap_or_else(|e| panic!("{e}"));
-    let form = &design.artifact().form;
-    let said = |why: &str| why.contains("that the same packet appended under another key");
-    assert!(matches!(form, Form::Engine { why, .. } if said(&why.reason)), "{form:?}");
+fn bytes_are_read_under_another_key() {
+    let Some(piped) = Piped::of("tests/programs/two_keys") else { return };
+    piped.does_the_same(|n| {
+        let random = |at| random(n, at);
+        let length = 14 + random(0) as usize % 100;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        // Few keys and many, often the same one twice.
+        let keys = [3, 12, 30][n as usize / 100 % 3];
+        (frame[0], frame[1]) = (random(1) as u8, (random(2) % keys) as u8);
+        frame[2] = if random(3) % 2 == 0 { frame[1] } else { (random(4) % keys) as u8 };
+        (frame[3], frame[4]) = ((random(5) % 120) as u8, (random(6) % 50) as u8);
+        frame
+    });
 }
 
 /// A packet of 60 bytes of this flow that does this (`remembered`).
@@ -286,4 +284,22 @@ fn only_who_changes_entries_is_waited_for() {
     assert!(free.iter().all(|each| *each < 1.1) && (1.1..2.5).contains(&mixed), "{free:.3?}, {mixed:.3}");
     assert!(bound.iter().all(|each| (2.9..3.1).contains(each)), "{bound:.3?}");
     assert!((1.9..2.1).contains(&in_turn), "{in_turn:.3}");
+}
+
+/// Byte strings of arrays, which the host may have filled: of one entry a packet, and of two that may be the same, which the table shows at once.
+#[test]
+fn strings_of_arrays_lie_where_their_numbers_say() {
+    let Some(piped) = Piped::of("tests/programs/boxes") else { return };
+    assert_eq!(piped.cycles().0, 1);
+    piped.does_the_same(|n| {
+        let random = |at| random(n, at);
+        let length = 14 + random(0) as usize % 100;
+        let mut frame: Vec<u8> = (0..length as u64).map(|at| random(at) as u8).collect();
+        // Also behind the end of `boxes`.
+        let few = [4, 14, 200][n as usize / 100 % 3];
+        (frame[0], frame[1]) = (random(1) as u8, (random(2) % few) as u8);
+        frame[2] = if random(3) % 2 == 0 { frame[1] } else { (random(4) % few) as u8 };
+        (frame[3], frame[4]) = ((random(5) % 120) as u8, (random(6) % 50) as u8);
+        frame
+    });
 }

@@ -11,7 +11,10 @@ CAPACITY, KEY, VALUE, PORTS, APART, WRITTEN = (
     int(os.environ[name]) for name in ("CAPACITY", "KEY", "VALUE", "PORTS", "APART", "WRITTEN")
 )
 INPUTS = ["k_valid", "k_key", "w_write", "w_delete", "w_value", "h_req", "h_op", "h_key", "h_value", "h_index"]
-UPDATE, DELETE, PEEK, NEXT = 1, 2, 5, 6
+UPDATE, DELETE, WRITE, PEEK, NEXT = 1, 2, 4, 5, 6
+# Upper bits of values that an update of the host leaves as they are.
+KEPT = int(os.environ.get("KEPT", 0))
+STAY = ((1 << KEPT) - 1) << VALUE - KEPT
 
 
 def side_by_side(values, width):
@@ -123,13 +126,14 @@ async def the_hosts_operations(dut):
             for _ in range(4 + APART):
                 await pipe.cycle(None)
         key, value = random.randrange(CAPACITY + 3), random.getrandbits(VALUE)
-        op = random.choice([UPDATE, UPDATE, DELETE, PEEK])
-        ok, found = await ask(dut, op, key, value)
+        op = random.choice([UPDATE, UPDATE, DELETE, PEEK] + [WRITE] * (KEPT > 0))
+        ok, found = await ask(dut, op, 0 if op == WRITE else key, value, key if op == WRITE else 0)
         assert ok == (key < CAPACITY)
+        assert not (ok and KEPT) or found[0] == key
         if ok and op == PEEK:
             assert found[2] == pipe.table[key]
         elif ok:
-            pipe.table[key] = value if op == UPDATE else 0
+            pipe.table[key] = {UPDATE: value & ~STAY | pipe.table[key] & STAY, WRITE: value, DELETE: 0}[op]
     listed, index = [], 0
     while (answer := await ask(dut, NEXT, index=index))[0]:
         index, key, value = answer[1]

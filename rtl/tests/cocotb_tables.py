@@ -9,8 +9,10 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 TOP = os.environ["TOP"]
 CAPACITY, KEY, VALUE = (int(os.environ[name]) for name in ("CAPACITY", "KEY", "VALUE"))
-LRU = int(os.environ.get("LRU", 0))
-FIND, UPDATE, DELETE, PEEK, NEXT = 0, 1, 2, 5, 6
+LRU, KEPT = (int(os.environ.get(name, 0)) for name in ("LRU", "KEPT"))
+FIND, UPDATE, DELETE, WRITE, PEEK, NEXT = 0, 1, 2, 4, 5, 6
+# Of a value, bits that an update of the host leaves as they are, where there are such.
+STAY = ((1 << KEPT) - 1) << VALUE - KEPT
 
 
 async def start(dut, silent):
@@ -205,12 +207,17 @@ async def the_hosts_operations(dut):
                 await table.cycle(random.randrange(CAPACITY))
             await table.idle()
         key, value = random.randrange(min(2 * CAPACITY, 1 << KEY)), random.getrandbits(VALUE)
-        op = random.choice([UPDATE, UPDATE, DELETE, PEEK])
-        ok, found = await table.ask(op, key, value)
+        op = random.choice([UPDATE, UPDATE, DELETE, PEEK] + [WRITE] * (KEPT > 0))
+        ok, found = await table.ask(op, 0 if op == WRITE else key, value, key if op == WRITE else 0)
         there = key in table.table
+        assert not (ok and table.array and KEPT) or int(found[0]) == key
         if op == UPDATE:
             assert ok or not there
             refused += not ok
+            if ok:
+                table.table[key] = value & ~STAY | table.table.get(key, 0) & STAY
+        elif op == WRITE:
+            assert ok == there
             if ok:
                 table.table[key] = value
         else:

@@ -41,15 +41,15 @@ SIMULATED = [
     ("nf_table_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 4, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16}),
     ("nf_table_hash", "cocotb_tables", {"CAPACITY": 12, "KEY": 16, "VALUE": 16, "LRU": 1}),
-    ("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16}),
-    ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2}),
+    *(("nf_pipe_array", "cocotb_tables", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "KEPT": kept}) for kept in (0, 6)),
+    ("nf_pipe_parts", "cocotb_pipe_parts", {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PARTS": 2, "KEPT": 6}),
     *(
         (
             "nf_pipe_entries",
             "cocotb_pipe_entries",
-            {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PORTS": 3, "WRITTEN": written, "APART": apart},
+            {"CAPACITY": 12, "KEY": 5, "VALUE": 16, "PORTS": 3, "WRITTEN": written, "APART": apart, "KEPT": kept},
         )
-        for written, apart in ((7, 0), (6, 0), (7, 3))
+        for written, apart, kept in ((7, 0, 0), (6, 0, 6), (7, 3, 0))
     ),
     ("nf_pipe_hash", "cocotb_tables", {"CAPACITY": 16, "KEY": 16, "VALUE": 16}),
     ("nf_pipe_hash", "cocotb_pipe_hash", {"CAPACITY": 16, "KEY": 16, "VALUE": 16, "PORTS": 3, "VALUED": 5, "LRU": 0}),
@@ -59,12 +59,12 @@ SIMULATED = [
             "nf_pipe_hash_entries",
             "cocotb_pipe_hash_entries",
             {
-                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": 3, "WRITTEN": written, "APART": apart},
+                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": ports, "WRITTEN": written, "APART": apart},
                 # 48 bits for each side, which look random.
                 "H3": 0xD1C5A96E3B27,
             },
         )
-        for written, apart in ((7, 3), (6, 8))
+        for ports, written, apart in ((3, 7, 2), (3, 7, 3), (3, 6, 8), (2, 3, 1), (3, 3, 2))
     ),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),

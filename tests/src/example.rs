@@ -22,14 +22,21 @@ pub struct Example {
 }
 
 impl Example {
-    /// Compiles a folder's program and reads what is beside it.
+    /// Compiles a folder's program, or reads its text, and what is beside it.
     pub fn load(folder: PathBuf) -> Example {
         let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
-        let options = nicforge_frontend::Options::new(root().join("runtime/include"));
-        let output = nicforge_frontend::compile(&folder.join(format!("{name}.c")), &options)
-            .unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(false)));
-        let warnings = nicforge_frontend::render_all(&output.warnings, &output.program.files, false);
-        let program = verify(output.program).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+        let text = folder.join(format!("{name}.air"));
+        let (program, warnings) = if text.is_file() {
+            let text = std::fs::read_to_string(&text).unwrap_or_else(|e| panic!("{}: {e}", text.display()));
+            (nicforge_ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}")), String::new())
+        } else {
+            let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+            let output = nicforge_frontend::compile(&folder.join(format!("{name}.c")), &options)
+                .unwrap_or_else(|diagnostics| panic!("{}", diagnostics.render(false)));
+            let warnings = nicforge_frontend::render_all(&output.warnings, &output.program.files, false);
+            (output.program, warnings)
+        };
+        let program = verify(program).unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
         let mut captures = Vec::new();
         for port in 0..program.ports {
             let file = if port == 0 { "traffic.pcap".to_string() } else { format!("traffic.{port}.pcap") };

@@ -250,6 +250,17 @@ mod tests {
         }
     }
 
+    /// What calls were is still among a handler's instructions when it becomes a function.
+    #[test]
+    fn handlers_that_called_functions_become_one() {
+        let called = "func twice(%x: u64) -> (u64) {\n  %y: u64 = add %x, %x\n  return %y\n}\n";
+        let first = "handler first on first(%which: u32) {\n  %one: u64 = 1\n  %two: u64 = call twice(%one)\n  commute add seen[%which], %two\n  return\n}\n";
+        let text = with("  generate first(%w)\n  generate second(%pkt, %w)\n")
+            .replace(FIRST, &format!("{called}{first}"));
+        let fused = fuse(read(&text)).unwrap();
+        assert_eq!(fused.handlers.values().filter(|handler| handler.name == "first").count(), 0);
+    }
+
     #[test]
     fn what_could_be_told_apart_stays_apart() {
         for body in [

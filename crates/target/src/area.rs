@@ -249,23 +249,28 @@ fn half_brams(program: &Program, table: &Table, slots: f64, valued: bool) -> f64
     let key_bits = if table.kind == TableKind::Array { 0.0 } else { 8.0 * f64::from(key) + 1.0 };
     let width = key_bits + if valued { 8.0 * f64::from(value) } else { 0.0 };
     // 512 rows of 36 bits; fewer than 32 entries are registers or distributed memory.
-    let rows = if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 };
-    rows + (LINE_HALF_BRAMS * string_lines(table, slots > 1.0).div_ceil(512)) as f64
+    if entries > 32.0 { (width / 36.0).ceil() * (entries / 512.0).ceil() } else { 0.0 }
 }
 
 /// Block memories that 512 lines of 64 bytes take, of which each byte is written by itself.
 const LINE_HALF_BRAMS: u64 = 16;
 
-/// Lines of a table's byte strings. A pipe has eight more strings than places.
+/// Lines of a table's byte strings. Where keys are hashed a pipe has eight more strings than places.
 fn string_lines(table: &Table, piped: bool) -> u64 {
-    let strings = match piped {
+    let hashed = matches!(table.kind, TableKind::Hash | TableKind::Lru);
+    let strings = match piped && hashed {
         true => 2 * u64::from(table.capacity.next_power_of_two()) + 8,
         false => u64::from(table.capacity),
     };
     strings * u64::from(table.buf.unwrap_or(0).div_ceil(64))
 }
 
-/// Block memories of a copy of a pipe's byte strings, in two banks.
+/// Block memories of a table's byte strings, which are there once.
+fn string_half_brams(table: &Table, piped: bool) -> f64 {
+    (LINE_HALF_BRAMS * string_lines(table, piped).div_ceil(512)) as f64
+}
+
+/// Those of a copy of a pipe's byte strings, in two banks.
 fn copy_half_brams(table: &Table) -> f64 {
     (2 * LINE_HALF_BRAMS * (string_lines(table, true) / 2).div_ceil(512)) as f64
 }
@@ -310,7 +315,8 @@ impl AreaCosts {
             if ports.is_empty() {
                 ports.push(true);
             }
-            ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>()
+            let entries = ports.iter().map(|valued| half_brams(program, table, slots, *valued)).sum::<f64>();
+            entries + string_half_brams(table, slots > 1.0)
         };
         let moves = matches!(handlers, Handlers::Pipe { moves_payload: true, .. });
         // Lines of each table's strings.
@@ -376,8 +382,9 @@ impl AreaCosts {
 
     /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
     pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
+        let all = |table| half_brams(program, table, slots, true) + string_half_brams(table, slots > 1.0);
         let mut tables: Vec<(TableId, f64)> =
-            program.tables.iter().map(|(id, table)| (id, half_brams(program, table, slots, true))).collect();
+            program.tables.iter().map(|(id, table)| (id, all(table))).collect();
         tables.sort_by(|a, b| b.1.total_cmp(&a.1));
         let all = self.base_half_brams + tables.iter().map(|table| table.1).sum::<f64>();
         let (mut rest, mut found) = (all, Vec::new());
@@ -455,6 +462,10 @@ mod tests {
         // Two ports that change entries, a memory of each for each of them.
         let at_once = piped(2, 4, 0);
         assert_eq!(memory(&array, &at_once), 4.0 * memory(&array, &pipe));
+        // Byte strings are there once.
+        let text = include_str!("area_test.air").replace("capacity CAPACITY", "capacity 1000 buf 4608");
+        let boxes = nicforge_ir::text::parse(&text.replace("hash[", "array[")).expect("the test's program");
+        assert_eq!((memory(&boxes, &pipe), memory(&boxes, &at_once)), (2256.0 + 2.0, 2256.0 + 4.0 * 2.0));
         // A sum of payload has a packet buffer of its own.
         let summed = piped(1, 1, 1);
         assert_eq!(memory(&small, &summed), memory(&small, &pipe) + area.base_half_brams);

@@ -21,6 +21,7 @@ struct record {
 struct told {
     uint32_t length;
     uint32_t refused;
+    struct head head;
 };
 
 NF_BUF_TABLE(hash, kept, uint8_t, uint32_t, 24, 500);
@@ -29,12 +30,13 @@ void net_recv(nf_pkt pkt)
 {
     struct head head;
     struct record record;
-    struct told told = {0, 0};
+    struct told told = {0};
 
     if (!nf_extract(pkt, &head)) {
         nf_drop(pkt, "too short");
         return;
     }
+    told.head = head;
     if (!nf_update(&kept, head.key, head.place))
         told.refused |= 8;
     if (head.how & 1 && !nf_buf_append(&kept, head.key, head))

@@ -66,9 +66,9 @@ pub fn tables(program: &Program, forms: &[TableForm]) -> Result<(), Vec<Unsuppor
 
 /// A table, by number, whose entries are not given at once, though it could be: what it would take.
 pub fn copies(program: &Program, forms: &[TableForm], commits: &[Commit]) -> Option<(usize, NoPipe)> {
-    let bits = |commit: &Commit| forms[commit.table].pipe_memory_bits() * u64::from(commit.copies());
+    let bits = |commit: &Commit| forms[commit.table].pipe_memory_bits(u64::from(commit.copies()));
     let of = |table: usize| commits.iter().find(|commit| commit.table == table);
-    let each = |(table, form): (usize, &TableForm)| of(table).map_or(form.pipe_memory_bits(), bits);
+    let each = |(table, form): (usize, &TableForm)| of(table).map_or_else(|| form.pipe_memory_bits(1), bits);
     let all: u64 = forms.iter().enumerate().map(each).sum();
     let largest = commits.iter().filter(|commit| commit.at_once).max_by_key(|commit| bits(commit))?;
     let table = &program.tables[TableId::from_u32(largest.table as u32)];

@@ -223,7 +223,13 @@ impl TableForm {
 
     /// Lines of 64 bytes of a pipe's byte strings: each place has as many.
     pub fn pipe_lines(&self) -> u32 {
-        self.bytes.as_ref().map_or(0, |store| store.lines * ((8 << self.row_bits()) + STASH))
+        let places = if self.pipe_hashes() { (8 << self.row_bits()) + STASH } else { self.capacity };
+        self.bytes.as_ref().map_or(0, |store| store.lines * places)
+    }
+
+    /// Whether that module says in which places entries with byte strings are.
+    pub fn gives_places(&self) -> bool {
+        self.bytes.is_some() && self.pipe_hashes()
     }
 
     /// Whether that module hashes keys, in the cycle in which they are given.
@@ -244,14 +250,13 @@ impl TableForm {
         (pairs * each).min(1.0)
     }
 
-    /// Bits of memory of that module, for each lookup port.
-    pub fn pipe_memory_bits(&self) -> u64 {
-        if self.pipe_hashes() {
-            u64::from(8u32 << self.row_bits()) * u64::from(1 + self.key_bits + self.value_bits)
-                + 512 * u64::from(self.pipe_lines())
-        } else {
-            self.memory_bits()
-        }
+    /// Bits of memory of that module with so many copies of its entries, whose byte strings are there once.
+    pub fn pipe_memory_bits(&self, copies: u64) -> u64 {
+        let entries = match self.pipe_hashes() {
+            true => u64::from(8u32 << self.row_bits()) * u64::from(1 + self.key_bits + self.value_bits),
+            false => TableForm { bytes: None, ..self.clone() }.memory_bits(),
+        };
+        copies * entries + 512 * u64::from(self.pipe_lines())
     }
 
     /// That module's parameters; `valued` says of each port whether it gives values, `from` where its part of an array starts, `apart`
@@ -275,15 +280,15 @@ impl TableForm {
             let starts: Vec<String> = from.iter().rev().map(|start| format!("32'd{start}")).collect();
             let _ = write!(out, ", .PARTS({}), .FROM({{{}}})", from.len(), starts.join(", "));
         }
+        if self.bytes.is_some() {
+            out.push_str(", .KEPT(32)");
+        }
         if self.pipe_hashes() && changing.is_some() {
             let bits = 2 * self.key_bits * self.row_bits();
             let _ = write!(out, ",\n      .H3({})", literal(bits, &masks(bits)));
         } else if self.pipe_hashes() {
             let bits = 2 * self.key_bits * self.row_bits();
             let lru = u32::from(self.kind == TableKind::Lru);
-            if self.bytes.is_some() {
-                out.push_str(", .KEPT(32)");
-            }
             let _ = write!(
                 out,
                 ", .LRU({lru}), .TABLE({number}), .PORTS({0}), .VALUED({0}'b{1}),\n      .H3({2})",

@@ -252,11 +252,12 @@ fn is_known_output(event: &Event) -> bool {
 fn check_calls(c: &mut Checker) {
     let mut calls: SecondaryMap<FuncId, Vec<FuncId>> = SecondaryMap::new();
     for (id, func) in &c.program.funcs {
-        let callees = func.body.insts.values().filter_map(|inst| match inst.op {
-            Op::Call { func, .. } => Some(func),
-            _ => None,
+        // Calls that passes took out of the body are still among its instructions.
+        func.body.for_each_inst(func.body.entry(), &mut |inst| {
+            if let Op::Call { func, .. } = func.body.insts[inst].op {
+                calls[id].push(func);
+            }
         });
-        calls[id] = callees.collect();
     }
     // Functions all of whose callees are settled get settled, until none is left or those left are in cycles.
     let mut settled: SecondaryMap<FuncId, bool> = SecondaryMap::new();

@@ -57,10 +57,10 @@ fn functions(c: &mut Checker) -> SecondaryMap<FuncId, Summary> {
             }
             let body = &program.funcs[id].body;
             let before = stack.len();
-            stack.extend(body.insts.values().filter_map(|inst| match inst.op {
-                Op::Call { func, .. } if program.funcs.is_valid(func) && !done[func] => Some(func),
-                _ => None,
-            }));
+            body.for_each_inst(body.entry(), &mut |inst| match body.insts[inst].op {
+                Op::Call { func, .. } if program.funcs.is_valid(func) && !done[func] => stack.push(func),
+                _ => {}
+            });
             if stack.len() == before {
                 c.item = format!("func `{}`", program.funcs[id].name);
                 known[id] = walk_body(c, body, &known, false);

@@ -21,7 +21,7 @@ use crate::c::names::Names;
 
 /// Cycles from an entry of such a table that hashes to its change, at least, for so many keys.
 pub fn places(keys: usize) -> u32 {
-    keys as u32
+    keys as u32 - 1
 }
 
 /// What never holds.

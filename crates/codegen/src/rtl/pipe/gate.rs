@@ -98,12 +98,20 @@ impl Lock {
     }
 }
 
-/// Tables, by number, for which packets need not all wait.
+/// Tables, by number, whose packets wait for those of the same entry only.
+pub struct ToldApart {
+    /// Because they are changed later than they show an entry.
+    pub locked: BTreeSet<usize>,
+    /// Because of that, or of bytes of strings: their keys are known in front of a gate.
+    pub compared: BTreeSet<usize>,
+}
+
+/// Finds them.
 pub fn told_apart(
     dag: &Dag,
     wires: &HashMap<&str, &Wire>,
     (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
-) -> BTreeSet<usize> {
+) -> ToldApart {
     // Of tables that decide about each other some have keys that others of them say: no gate can be between these.
     let among = |group: &Group| match group {
         Group::Fixed(_) => Vec::new(),
@@ -131,8 +139,11 @@ pub fn told_apart(
     // All wait for others anyhow.
     let apart = commits.iter().filter(|commit| !can(commit)).map(Commit::cycles).max().unwrap_or(1);
     let needed = |commit: &&Commit| commit.cycles() > apart || (commit.at_once && commit.hashes);
-    let tables = commits.iter().filter(can).filter(needed).map(|commit| commit.table);
-    tables.chain(string_lock::tables(dag).filter(|table| !among.contains(table))).collect()
+    let locked: BTreeSet<usize> =
+        commits.iter().filter(can).filter(needed).map(|commit| commit.table).collect();
+    let strings = string_lock::tables(dag).filter(|table| !among.contains(table));
+    let compared = locked.iter().copied().chain(strings).collect();
+    ToldApart { locked, compared }
 }
 
 /// Ways on which a port's entry is asked for.
@@ -147,7 +158,7 @@ pub fn next(
     wires: &HashMap<&str, &Wire>,
     arrivals: &mut Arrivals,
     (of_keys, ports, commits): (&Ports, &[Port], &[Commit]),
-    (levels, told_apart, before): (&Levels, &BTreeSet<usize>, &[Gate]),
+    (levels, told_apart, before): (&Levels, &ToldApart, &[Gate]),
     names: &mut Names,
 ) -> Gate {
     let level = before.len() + 1;
@@ -189,10 +200,7 @@ pub fn next(
     }
     let earliest = gate.queue.as_ref().map_or(0, |queue| queue.stage + 1);
     for commit in commits {
-        if !told_apart.contains(&commit.table)
-            || commit.last == commit.first
-            || levels.of_table(dag, ports, commit.table) != level
-        {
+        if !told_apart.locked.contains(&commit.table) || levels.of_table(dag, ports, commit.table) != level {
             continue;
         }
         let form = &dag.tables[commit.table];
@@ -229,7 +237,7 @@ pub fn next(
         wires,
         arrivals,
         (of_keys, ports),
-        (&readers, told_apart, earliest),
+        (&readers, &told_apart.compared, earliest),
         (&late, names),
     );
     gate.strings = strings;

@@ -261,7 +261,7 @@ fn parts(dag: &mut Dag, table: usize, keys: &[Key]) -> Result<Groups, NoPipe> {
 /// Whether a table that is changed can have so many ports.
 fn check(dag: &Dag, table: usize, count: usize, span: Span) -> Result<(), NoPipe> {
     let form = &dag.tables[table];
-    let bits = count as u64 * form.pipe_memory_bits();
+    let bits = form.pipe_memory_bits(count as u64);
     let reason = match form.kind {
         TableKind::Array | TableKind::Lru if count > 1 => {
             format!("two keys of table `{}`, which is changed and of kind {}", form.name, form.kind.name())

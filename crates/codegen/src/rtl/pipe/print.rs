@@ -88,7 +88,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
             list.extend([input(&name("room"), 1), output(&name("w_write"), 1), output(&name("w_delete"), 1)]);
         }
     }
-    for port in pipe.ports.iter().filter(|port| tables[port.table].bytes.is_some()) {
+    for port in pipe.ports.iter().filter(|port| tables[port.table].gives_places()) {
         list.push(input(&format!("{}_place{}", tables[port.table].signals, port.end), 32));
     }
     for commit in &pipe.commits {

@@ -129,7 +129,7 @@ pub fn schedule(
     let wires: HashMap<&str, &Wire> = dag.wires.iter().map(|wire| (wire.name.as_str(), wire)).collect();
     let mut arrivals = answered(dag, &wires, (&mut ports, &mut commits), (&Levels::default(), &[]))?;
     let told_apart = gate::told_apart(dag, &wires, (&allotted, &ports, &commits));
-    let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart);
+    let levels = Levels::of(dag, &wires, (&ports, &commits), &told_apart.compared);
     let mut gates: Vec<Gate> = Vec::new();
     for _ in 0..levels.gates {
         let here = (&levels, &told_apart, &gates[..]);

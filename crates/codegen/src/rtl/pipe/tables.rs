@@ -193,7 +193,7 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                 if commit.is_some() {
                     let _ = writeln!(out, "  assign {s}_room{end} = {}[{at}];", own("room"));
                 }
-                if form.bytes.is_some() {
+                if form.gives_places() {
                     let (top, low) = (32 * at + 31, 32 * at);
                     let _ = writeln!(out, "  assign {s}_place{end} = {}[{top}:{low}];", own("place"));
                 }

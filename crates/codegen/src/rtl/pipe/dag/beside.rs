@@ -196,7 +196,7 @@ fn stored_room(asked: &[Question], tables: &[TableForm]) -> Result<(), NoPipe> {
         let own = tables.iter().find(|form| form.bytes.as_ref().is_some_and(|store| store.memory == memory));
         own.map_or(0, |form| 512 * u64::from(form.pipe_lines()))
     };
-    let mut all: u64 = tables.iter().map(TableForm::pipe_memory_bits).sum();
+    let mut all: u64 = tables.iter().map(|form| form.pipe_memory_bits(1)).sum();
     let read: Vec<(&Question, u64)> =
         asked.iter().filter_map(|asked| Some((asked, bits(asked.what.stored()?.0)))).collect();
     for (asked, bits) in &read {

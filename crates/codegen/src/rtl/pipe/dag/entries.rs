@@ -16,12 +16,6 @@ impl<'a> Walk<'a, '_, '_> {
     ) -> Result<(usize, String, String), NoPipe> {
         let at = table.as_u32() as usize;
         let form = &self.dag.tables[at];
-        if form.bytes.is_some() && !form.pipe_hashes() {
-            let kind = form.kind.name();
-            return self.no(&format!(
-                "byte strings in a table of kind {kind}; a pipe has them where keys are hashed"
-            ));
-        }
         let signals = form.signals.clone();
         let text = self.low.bytes_of(key);
         let access = &mut self.dag.access[at];
@@ -207,10 +201,8 @@ impl<'a> Walk<'a, '_, '_> {
                 let Some(part) = self.dag.bits.locate(def, path, |v| self.low.constant(v)) else {
                     return Ok(());
                 };
+                // Never a bit-field, as the verifier says; a member may have more bits than its type.
                 let (width, signed) = (self.low.width(*amount), self.low.ty(*amount).is_signed());
-                if part.bits != width || !part.indices.is_empty() {
-                    return self.no("a commutative update of a bit-field");
-                }
                 let entry = format!("{hit} ? {value} : {}", number(form.value_bits, 0));
                 let entry = self.wire("entry", form.value_bits, entry, timing::CHOOSE);
                 let old = self.wire("old", width, format!("{entry}[{}:{}]", part.at + width - 1, part.at), 0);
@@ -226,10 +218,10 @@ impl<'a> Walk<'a, '_, '_> {
                 };
                 let new = self.wire("new", width, new, timing::carry(width));
                 let mut pieces = Vec::new();
-                if part.at + width < form.value_bits {
-                    pieces.push(format!("{entry}[{}:{}]", form.value_bits - 1, part.at + width));
+                if part.at + part.bits < form.value_bits {
+                    pieces.push(format!("{entry}[{}:{}]", form.value_bits - 1, part.at + part.bits));
                 }
-                pieces.push(new);
+                pieces.push(Lower::resize(&new, width, part.bits));
                 if part.at > 0 {
                     pieces.push(format!("{entry}[{}:0]", part.at - 1));
                 }

@@ -1,5 +1,6 @@
 //! Bytes that a packet reads of a string behind those that it has appended itself: they are not in memory before it has left, so what it
-//! appended is put in beside what memory says.
+//! appended is put in beside what memory says. What it appended under another key counts if that key is the same one. Nobody needs to know
+//! what became of the entry in between: of a string that was emptied only bytes can be read that were appended since, and these lie over those before.
 
 use super::super::exclusive::exclude;
 use super::*;
@@ -7,8 +8,8 @@ use super::*;
 /// Bytes that a packet has appended to a string.
 #[derive(Clone)]
 pub struct Own {
-    pub memory: u64,
-    /// Number of the entry's key.
+    /// Number of the table, and of the entry's key.
+    pub table: usize,
     pub key: usize,
     /// The condition of it, and what is known then.
     pub when: String,
@@ -31,12 +32,12 @@ impl Walk<'_, '_, '_> {
     pub(super) fn with_own(
         &mut self,
         way: &Way,
-        (memory, key): (u64, usize),
+        (table, key): (usize, usize),
         off: &str,
         (mut found, size): (String, u32),
     ) -> Result<String, NoPipe> {
         let given = [self.given(way)];
-        let here = |own: &&Own| own.memory == memory && !exclude(std::slice::from_ref(&own.given), &given);
+        let here = |own: &&Own| own.table == table && !exclude(std::slice::from_ref(&own.given), &given);
         let list: Vec<Own> = self.appended.iter().filter(here).cloned().collect();
         if list.is_empty() {
             return Ok(found);
@@ -44,24 +45,34 @@ impl Walk<'_, '_, '_> {
         let end = format!("{{1'b0, {off}}} + {}", number(17, u64::from(size)));
         let end = self.wire("behind", 17, end, timing::carry(17));
         for own in list {
-            if own.key != key {
-                return self.no("bytes of a string are read behind others that the same packet appended under another key");
-            }
+            let when = self.when_same(&own, key);
             let behind = format!("{end} - {{1'b0, {}}}", own.length);
             let behind = self.wire("behind", 17, behind, timing::carry(17));
             found = match &own.bytes {
                 OwnBytes::Value(value, count) => {
-                    self.overlaid((value, *count), &behind, &own.when, (found, size))
+                    self.overlaid((value, *count), &behind, &when, (found, size))
                 }
                 OwnBytes::Packet(packet) => {
                     let place = format!("{} + {off} - {}", super::text(&packet.cursor), own.length);
                     let place = self.wire("place", 16, place, 2 * timing::carry(16));
                     let bytes = self.far_bytes(way, packet, &place, 0, size);
-                    self.last_bytes((&bytes, &own.when), &behind, (found, size))
+                    self.last_bytes((&bytes, &when), &behind, (found, size))
                 }
             };
         }
         Ok(found)
+    }
+
+    /// The condition of it, and that it was done under this key too.
+    fn when_same(&mut self, own: &Own, key: usize) -> String {
+        let keys = &self.dag.access[own.table].keys;
+        let [before, here] = [own.key, key].map(|key| keys[key].text.clone());
+        if before == here {
+            return own.when.clone();
+        }
+        let bits = self.dag.tables[own.table].key_bits;
+        let same = self.wire("same", 1, format!("{before} == {here}"), timing::tree(2 * bits));
+        self.wire("here", 1, format!("{} && {same}", own.when), timing::CHOOSE)
     }
 
     /// So many bytes that were found, of which the last `behind` ones are others, if a condition holds; 17 bits with sign.

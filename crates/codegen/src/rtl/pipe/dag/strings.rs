@@ -1,5 +1,5 @@
 //! Byte strings of entries: how long one is stands above the entry's value, and is changed with it; its bytes lie in a memory of their own, at the
-//! number of the entry's place in the table.
+//! number of the entry's place in the table, which of arrays is the key.
 //!
 //! The pipe only says which bytes go where. The deparser moves them, 64 a cycle, from the packet buffer into that memory and from there out,
 //! in the order of packets. So what a packet appends is there when a later one gives it out, and no packet waits for another's bytes.
@@ -155,9 +155,15 @@ impl Walk<'_, '_, '_> {
             walk.and(way, condition).unwrap_or_else(|| condition.to_string())
         };
         let access = &self.dag.access[at];
-        let place = match access.lookups.iter().position(|known| !access.written && *known == text) {
-            Some(number) => mark(&format!("{}_place{number}", form.signals)),
-            None => mark(&under(&form.signals, "place", key)),
+        let shown =
+            |field: &str| match access.lookups.iter().position(|known| !access.written && *known == text) {
+                Some(number) => mark(&format!("{}_{field}{number}", form.signals)),
+                None => mark(&under(&form.signals, field, key)),
+            };
+        let place = match form.pipe_hashes() {
+            true => shown("place"),
+            // A number is a place, but known as late as the entry, when bytes that were waited for in the gate are in memory.
+            false => self.wire("place", 32, format!("{} ? {text} : 32'h0", shown("hit")), timing::CHOOSE),
         };
         let line = format!("20'({place} * {})", number(32, u64::from(store.lines)));
         match &inst.op {
@@ -167,7 +173,7 @@ impl Walk<'_, '_, '_> {
                 self.dag.access[at].read.push((key, given));
                 let line = self.wire("line", 20, line, 1500);
                 let results = [inst.results[0], inst.results[1]];
-                self.string_read(way, (store.memory, key), (&hit, &length, &line), *off, results)?;
+                self.string_read(way, (at, key), (&hit, &length, &line), *off, results)?;
             }
             Op::BufClear { .. } => {
                 let when = when(self, &hit);
@@ -232,7 +238,7 @@ impl Walk<'_, '_, '_> {
                 };
                 let filled = self.wire("filled", COUNT_BITS, format!("{length}[{}:0]", COUNT_BITS - 1), 0);
                 self.appended.push(Own {
-                    memory: store.memory,
+                    table: at,
                     key,
                     when: when.clone(),
                     given,
@@ -271,7 +277,7 @@ impl Walk<'_, '_, '_> {
     fn string_read(
         &mut self,
         way: &Way,
-        (memory, key): (u64, usize),
+        (table, key): (usize, usize),
         (hit, length, line): (&str, &str, &str),
         off: ValueId,
         [ok, value]: [ValueId; 2],
@@ -303,6 +309,7 @@ impl Walk<'_, '_, '_> {
         };
         let delay = if base.is_some() { timing::carry(STORED_BITS) } else { 0 };
         let place = self.wire("place", STORED_BITS, place, delay);
+        let memory = self.dag.tables[table].bytes.as_ref().map_or(0, |store| store.memory);
         let bytes = self.stored_bytes(way, memory, (&place, plus), size);
         let from = match base {
             None => number(COUNT_BITS, u64::from(plus & 0xffff)),
@@ -317,7 +324,7 @@ impl Walk<'_, '_, '_> {
                 )
             }
         };
-        let bytes = self.with_own(way, (memory, key), &from, (bytes, size))?;
+        let bytes = self.with_own(way, (table, key), &from, (bytes, size))?;
         let read = self.low.of_bytes(ty, &bytes);
         self.result(ok, fits.clone(), 0);
         self.result(value, format!("{fits} ? {read} : {}", number(width, 0)), timing::CHOOSE);
