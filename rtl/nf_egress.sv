@@ -127,7 +127,7 @@ module nf_egress #(
           ? c_rest[15:6] == 10'd0 || c_rest == 16'd64
           : both[15:6] == 10'd0 || both == 16'd64;
     end else begin : g_one_beat
-      assign i_one_beat = i_total <= 16'd64;
+      assign i_one_beat = 1'b0;
     end
   endgenerate
 
@@ -178,7 +178,7 @@ module nf_egress #(
       shift <= i_beside ? c_from[5:0] : i_shift;
       total <= i_total;
       left <= i_total;
-      last_beat <= i_one_beat;
+      last_beat <= ALIGNED == 0 ? i_one_beat : i_total <= 16'd64;
       header_left <= HW'(i_hlen);
       header <= {{(512 * HL - 8 * HB) {1'b0}}, c_hdr};
       first_line <= {2'b00, c_from[15:6]};
