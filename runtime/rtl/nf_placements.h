@@ -34,7 +34,7 @@ struct Placements {
     std::vector<Refusal> refusals;
     std::vector<uint64_t> passed; /* when each event passed a pipe's last stage, if records come later */
     std::map<uint32_t, std::vector<uint64_t>> turns; /* by LRU table: when each event came to where it may change it */
-    uint64_t cycle = 0;           /* which it is now */
+    uint64_t cycle = 0;                              /* which it is now */
 
     /* The tables are empty. */
     void reset()
@@ -46,7 +46,8 @@ struct Placements {
         turns.clear();
     }
 
-    /* Evictions by events, in the order of these; `span` says of a table how many cycles one may take for its changes. */
+    /* Evictions by events, in the order of these; `span` says of a table how many cycles one may take for its changes.
+     */
     template <typename Span> std::vector<Eviction> by_events(Span span) const
     {
         std::vector<Eviction> found;

@@ -9,7 +9,7 @@ mod arrival;
 mod at_once;
 pub mod dag;
 mod exclusive;
-pub mod gate;
+mod gate;
 pub mod leave;
 mod levels;
 mod order;
