@@ -61,7 +61,7 @@ fn numbered(number: u32, length: usize) -> InputEvent {
 }
 
 /// Programs of `tests/programs` whose packets say by the bytes in front what is done with them.
-const TOLD: [&str; 11] = [
+const TOLD: [&str; 14] = [
     "copied",
     "recents",
     "anywhere",
@@ -73,6 +73,9 @@ const TOLD: [&str; 11] = [
     "assigned",
     "two_keys",
     "boxes",
+    "chained",
+    "leased",
+    "spelled",
 ];
 
 /// The same for one of them: all kinds of what is done that leave the packet's end as it is.
@@ -112,6 +115,8 @@ fn doing(folder: &str, number: u32, length: usize) -> InputEvent {
             (frame[1], frame[2], frame[4]) = (few(30)[0], 0, frame[4] % 40);
         }
         "assigned" => frame[1] = 0,
+        "chained" | "leased" => frame[..4].copy_from_slice(&[few(40)[0], 0, few(40)[1], 0]),
+        "spelled" => frame[4..8].copy_from_slice(&[few(20)[0], 0, few(20)[1], 0]),
         _ => {
             frame[1..3].copy_from_slice(&few(14));
             frame[4] %= 50;
