@@ -1,5 +1,6 @@
 //! Several entries of one table that a packet changes, in designs: what the interpreter does, and in how many cycles.
 
+use nicforge_ir::Output;
 use nicforge_ir::io::random;
 use nicforge_tests::designs::{Piped, each};
 
@@ -51,6 +52,14 @@ fn entries_come_and_go_at_once() {
     // New ones all the time, of which hardly any go.
     let [seldom, _] = piped.does_the_same(|n| of([0, 1].map(|at| random(n, at)), 10 + random(n, 8) % 6, n));
     let [always, _] = piped.does_the_same(|n| of([7; 2], random(n, 8), n));
+    // All of them make or change both; the answer says of each whether it did.
+    let [made, _] = piped.runs(|n| of([0, 1].map(|at| random(n, at)), 10, n));
+    let answers = made.run.outputs.iter().flatten().filter_map(|output| match output {
+        Output::Send { frame, .. } => Some(&frame[6..8]),
+        _ => None,
+    });
+    let none = answers.flatten().filter(|made| **made == 0).count() as u64;
+    assert_eq!(made.stats.counters["refused_pairs"], none, "insertions that were refused");
     let refused = seldom.counters["refused_pairs"];
     let [often, seldom, always] = [often, seldom, always].map(|stats| each(&stats));
     println!(

@@ -3,7 +3,7 @@
 use nicforge_codegen::rtl::{Form, Wanted};
 use nicforge_ir::{Input, InputEvent};
 use nicforge_passes::PassManager;
-use nicforge_run::rtl::{Drive, RtlProgram, RtlStats};
+use nicforge_run::rtl::{Drive, RtlProgram, RtlRun, RtlStats};
 
 use crate::example::Example;
 use crate::{root, verilator_is_missing};
@@ -52,6 +52,14 @@ impl Piped {
     /// # Panics
     /// They do not.
     pub fn does_the_same(&self, frame: impl Fn(u64) -> Vec<u8>) -> [RtlStats; 2] {
+        self.runs(frame).map(|run| run.stats)
+    }
+
+    /// The same; the runs.
+    ///
+    /// # Panics
+    /// They do not.
+    pub fn runs(&self, frame: impl Fn(u64) -> Vec<u8>) -> [RtlRun; 2] {
         let Piped { example, design } = self;
         let input = |n| Input::Net { port: n as u32 % example.program.ports, frame: frame(n) };
         let events: Vec<InputEvent> =
@@ -62,7 +70,7 @@ impl Piped {
                 .verify(&example.program, &example.entries, &events, &drive)
                 .unwrap_or_else(|e| panic!("{}: {e}", example.name));
             assert!(found.is_empty(), "{}, pressure {pressure}: {:?}", example.name, found[0]);
-            run.stats
+            run
         })
     }
 }

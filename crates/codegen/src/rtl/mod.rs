@@ -192,7 +192,7 @@ fn begin(
 fn reserve(tables: &[TableForm], names: &mut Names) {
     let fields = [
         "req", "op", "key", "value", "index", "done", "ok", "r_value", "r_index", "k_valid", "k_key", "hit",
-        "room", "place", "w_write", "w_delete", "w_value", "refused", "inserted", "passed",
+        "room", "place", "w_write", "w_delete", "w_value", "refused", "refusals", "inserted", "passed",
     ];
     for form in tables {
         for field in fields {

@@ -29,6 +29,8 @@ pub struct Commit {
     pub refused: String,
     /// Of tables that hash and are asked in turn: how many insertions are made, of 8 bits.
     pub inserted: Option<String>,
+    /// Of tables of which a packet changes several entries: how many insertions are refused, of 8 bits.
+    pub refusals: Option<String>,
     /// Stage in which entries are there, and stage in which they are changed.
     pub first: u32,
     pub last: u32,
@@ -41,6 +43,11 @@ pub struct Commit {
 }
 
 impl Commit {
+    /// Counts that are known when the packet leaves.
+    pub fn counted(&self) -> impl Iterator<Item = &String> {
+        self.inserted.iter().chain(&self.refusals)
+    }
+
     /// What names of values' signals end with.
     pub fn value_ends(&self) -> impl Iterator<Item = &str> {
         let several = self.values.len() > 1;
@@ -158,10 +165,13 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
                 add("new_entry", width, value, delay)
             })
             .collect();
-        let inserted = (!access.inserted.is_empty()).then(|| {
-            let terms: Vec<String> = access.inserted.iter().map(|one| format!("{{7'd0, {one}}}")).collect();
-            add("inserted", 8, terms.join(" + "), timing::carry(8) * terms.len() as u32 / 2)
-        });
+        let mut count = |wanted: &str, list: &[String]| {
+            let terms: Vec<String> = list.iter().map(|one| format!("{{7'd0, {one}}}")).collect();
+            add(wanted, 8, terms.join(" + "), timing::carry(8) * terms.len() as u32 / 2)
+        };
+        let inserted = (!access.inserted.is_empty()).then(|| count("inserted", &access.inserted));
+        let several = dag.in_turn.contains(&table) && access.refused.len() > 1;
+        let refusals = several.then(|| count("refusals", &access.refused));
         list.push(Commit {
             table,
             writes,
@@ -171,6 +181,7 @@ pub fn commits(dag: &mut Dag, names: &mut Names, ports: &Ports) -> Vec<Commit> {
             used,
             refused,
             inserted,
+            refusals,
             first: 0,
             last: 0,
             pace: 0,

@@ -97,6 +97,7 @@ pub fn ports(pipe: &Pipe, tables: &[TableForm]) -> Vec<ModulePort> {
         list.extend(commit.value_ends().map(|end| output(&name(&format!("w_value{end}")), form.value_bits)));
         list.push(output(&name("refused"), 1));
         list.extend(commit.inserted.as_ref().map(|_| output(&name("inserted"), 8)));
+        list.extend(commit.refusals.as_ref().map(|_| output(&name("refusals"), 8)));
         list.extend(commit.used_ends().map(|end| output(&name(&format!("w_used{end}")), 1)));
     }
     list
@@ -146,7 +147,7 @@ pub fn print(program: &Program, pipe: &Pipe, tables: &[TableForm]) -> (String, V
             commit.deciding_at(port).for_each(|text| lives.use_at(text, commit.changed(port)));
         }
         lives.use_at(&commit.refused, pipe.exit);
-        commit.inserted.iter().for_each(|text| lives.use_at(text, pipe.exit));
+        commit.counted().for_each(|text| lives.use_at(text, pipe.exit));
     }
     for text in pipe.commands.iter().flat_map(|command| command.fields.values()) {
         lives.use_at(text, pipe.exit);
@@ -496,6 +497,9 @@ fn table_signals(out: &mut String, pipe: &Pipe, tables: &[TableForm], lives: &Li
         let exit = pipe.exit;
         if let Some(inserted) = &commit.inserted {
             let _ = writeln!(out, "  assign {signals}_inserted = {};", lives.text(inserted, exit));
+        }
+        if let Some(refusals) = &commit.refusals {
+            let _ = writeln!(out, "  assign {signals}_refusals = {};", lives.text(refusals, exit));
         }
         let _ = writeln!(
             out,

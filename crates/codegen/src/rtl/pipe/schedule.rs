@@ -149,7 +149,7 @@ pub fn schedule(
         exit = exit.max(arrivals.expression(text).0);
     }
     for commit in &commits {
-        for text in [&commit.refused].into_iter().chain(&commit.inserted) {
+        for text in [&commit.refused].into_iter().chain(commit.counted()) {
             exit = exit.max(arrivals.expression(text).0);
         }
     }
@@ -165,7 +165,7 @@ pub fn schedule(
     }
     // What no table, command or counter needs is left out.
     let outputs = commits.iter().flat_map(|commit| {
-        commit.deciding().chain([&commit.refused]).chain(&commit.inserted).map(String::as_str)
+        commit.deciding().chain([&commit.refused]).chain(commit.counted()).map(String::as_str)
     });
     let texts: Vec<&str> = outputs
         .chain(leaving.iter().map(String::as_str))

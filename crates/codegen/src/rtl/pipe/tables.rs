@@ -54,10 +54,14 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
             None if ports.is_empty() => vec![&[]],
             None => ports.chunks(1).collect(),
         };
-        if commit.is_some() {
+        if let Some(commit) = commit {
+            let more = match commit.refusals {
+                Some(_) => format!("32'({s}_refusals)"),
+                None => "1'b1".to_string(),
+            };
             let _ = writeln!(
                 out,
-                "  always_ff @(posedge clk)\n    if (rst) {s}_n_refused <= '0;\n    else if ({s}_refused) {s}_n_refused <= {s}_n_refused + 1'b1;"
+                "  always_ff @(posedge clk)\n    if (rst) {s}_n_refused <= '0;\n    else if ({s}_refused) {s}_n_refused <= {s}_n_refused + {more};"
             );
         } else {
             let _ = writeln!(out, "  assign {s}_n_refused = '0;");
