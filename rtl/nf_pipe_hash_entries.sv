@@ -15,6 +15,10 @@
 // others on their way, a cycle each. `c_room` is low where the key is not there and CAPACITY leaves no room, or the key's two rows have
 // no place beside those of the ports before; entries that others on their way may yet add are counted as if they had been.
 //
+// With KEPT, PORTS - 1 cycles behind `c_hit`, `c_place` is the number {row, way} of each entry's place, or of the one where a new one would be put;
+// ports with the same key have the same place, so whichever of them makes the entry puts it there. Of the upper KEPT bits of values the host's
+// update (1) leaves what there is, its write (4) does not.
+//
 // h_: the host's operations as nf_table_array defines them, while no lookup is on its way.
 // Latency: 5 cycles. Throughput: one a cycle. After a reset `ready` stays low until all rows are empty.
 `default_nettype none
@@ -26,6 +30,7 @@ module nf_pipe_hash_entries #(
     parameter integer PORTS = 2,
     parameter [PORTS-1:0] WRITTEN = {PORTS{1'b1}},
     parameter integer APART = PORTS - 1,
+    parameter integer KEPT = 0,
     parameter integer R = CAPACITY > 8 ? $clog2(CAPACITY) - 2 : 1,  // bits of a row's number
     parameter [2*KEY*R-1:0] H3 = {2 * KEY * R{1'b1}}
 ) (
@@ -37,6 +42,7 @@ module nf_pipe_hash_entries #(
     output logic [      PORTS-1:0] c_hit,
     output logic [PORTS*VALUE-1:0] c_value,
     output logic [      PORTS-1:0] c_room,
+    output wire  [   32*PORTS-1:0] c_place,
     input  wire  [      PORTS-1:0] w_write,
     input  wire  [      PORTS-1:0] w_delete,
     input  wire  [PORTS*VALUE-1:0] w_value,
@@ -142,7 +148,7 @@ module nf_pipe_hash_entries #(
   wire [PORTS*8-1:0] used_begin;
   wire [PORTS*R-1:0] begin_a, begin_b, rows_a, rows_b;
   wire [PORTS*3-1:0] ways5;
-  wire [PORTS*KEY-1:0] keys5;
+  wire [PORTS*KEY-1:0] keys3, keys5;
   logic [COUNT-1:0] available;  // places that CAPACITY leaves, less those that lookups on their way may take
   genvar p, w, g;
   generate
@@ -248,6 +254,7 @@ module nf_pipe_hash_entries #(
       assign {begin_a[R*p+:R], begin_b[R*p+:R]} = {a4, b4};
       assign ways5[3*p+:3] = way5;
       assign {rows_a[R*p+:R], rows_b[R*p+:R], keys5[KEY*p+:KEY]} = {a5, b5, key5};
+      assign keys3[KEY*p+:KEY] = key3;
 
       // ---- room beside the new entries of the ports before --------------------------------------------------
       logic [MANY-1:0] earlier;
@@ -283,6 +290,22 @@ module nf_pipe_hash_entries #(
   wire [PORTS*PORTS*3-1:0] taken_all = {taken_past, {PORTS * 3{1'b0}}};
   wire [PORTS*3-1:0] taken_now;  // by the port whose turn it is
   genvar s;
+  // Where places are told: by port, which ports before it that take places have its key. The lowest: in step 0.
+  wire [PORTS*PORTS*PORTS-1:0] same_keys;
+  generate
+    if (KEPT > 0) begin : g_same_keys
+      logic [PORTS*PORTS*PORTS-1:0] same_past;
+      integer x, y;
+      always_ff @(posedge clk) begin
+        same_past <= same_past << PORTS * PORTS;
+        for (x = 0; x < PORTS; x = x + 1)
+          for (y = 0; y < PORTS; y = y + 1) same_past[PORTS*x+y] <= y < x && WRITTEN[y] && keys3[KEY*x+:KEY] == keys3[KEY*y+:KEY];
+      end
+      assign same_keys = same_past;
+    end else begin : g_no_same_keys
+      assign same_keys = '0;
+    end
+  endgenerate
   generate
     for (s = 0; s < PORTS; s = s + 1) begin : g_step
       wire [PORTS*R-1:0] a, b;
@@ -291,27 +314,38 @@ module nf_pipe_hash_entries #(
       end else begin : g_behind
         assign {a, b} = {shown[SHOWN*(s-1)+ROWS_A+:PORTS*R], shown[SHOWN*(s-1)+ROWS_B+:PORTS*R]};
       end
-      wire [2:0] taken = free_way(used_all[8*(PORTS*s+s)+:8]);
+      // One with the key of a port before takes what that one took.
+      wire [2:0] taken = same_keys[PORTS*(PORTS*s+s)+:PORTS] != '0 ? taken_all[3*(PORTS*s+s)+:3] : free_way(used_all[8*(PORTS*s+s)+:8]);
       assign taken_now[3*s+:3] = taken;
       for (p = 0; p < PORTS && s < PORTS - 1; p = p + 1) begin : g_port
         wire same = taken[2] ? b[R*s+:R] == b[R*p+:R] : a[R*s+:R] == a[R*p+:R];
         always_ff @(posedge clk) begin
           used_past[8*(PORTS*s+p)+:8] <= used_all[8*(PORTS*s+p)+:8] | (WRITTEN[s] && p > s && same ? 8'd1 << taken : 8'd0);
-          taken_past[3*(PORTS*s+p)+:3] <= p == s ? taken : taken_all[3*(PORTS*s+p)+:3];
+          taken_past[3*(PORTS*s+p)+:3] <= p == s || same_keys[PORTS*(PORTS*s+p)+s] ? taken : taken_all[3*(PORTS*s+p)+:3];
         end
       end
     end
   endgenerate
 
+  localparam [VALUE-1:0] STAY = KEPT > 0 ? ~({VALUE{1'b1}} >> KEPT) : '0;
+  wire [VALUE-1:0] host_value = h_op == 4'd1 ? (h_value & ~STAY) | (c_value[VALUE*HOST+:VALUE] & STAY) : h_value;
+
   // ---- what each writer's own memory holds at its place, and the change ---------------------------------------
   localparam integer LAST = PORTS - 2;  // cycles from what is shown to its ports' places
   generate
     for (p = 0; p < PORTS; p = p + 1) begin : g_change
+      wire hit = shown[SHOWN*LAST+HITS+p];
+      wire [2:0] taken = p == PORTS - 1 ? taken_now[3*p+:3] : taken_all[3*(PORTS*(PORTS-1)+p)+:3];
+      wire [2:0] way = hit ? shown[SHOWN*LAST+WAYS+3*p+:3] : taken;
+      wire [PLACE-1:0] place = {way, shown[SHOWN*LAST+(way[2]?ROWS_B : ROWS_A)+R*p+:R]};
+      if (KEPT > 0) begin : g_place
+        logic [PLACE-1:0] place_now;
+        always_ff @(posedge clk) place_now <= place;
+        assign c_place[32*p+:32] = 32'({place_now[R-1:0], place_now[R+:3]});
+      end else begin : g_no_place
+        assign c_place[32*p+:32] = '0;
+      end
       if (WRITTEN[p]) begin : g_writer
-        wire hit = shown[SHOWN*LAST+HITS+p];
-        wire [2:0] taken = p == PORTS - 1 ? taken_now[3*p+:3] : taken_all[3*(PORTS*(PORTS-1)+p)+:3];
-        wire [2:0] way = hit ? shown[SHOWN*LAST+WAYS+3*p+:3] : taken;
-        wire [PLACE-1:0] place = {way, shown[SHOWN*LAST+(way[2]?ROWS_B : ROWS_A)+R*p+:R]};
         // The place, until nobody reads rows from before the change.
         localparam integer AGES = APART + 2 - LAST;
         logic [AGES*PLACE-1:0] places_past;
@@ -348,13 +382,13 @@ module nf_pipe_hash_entries #(
           always_ff @(posedge clk) rests <= (WAITS * ENTRY)'({rests, rest});
           assign rest_w = rests[WAITS*ENTRY-1-:ENTRY];
         end
-        wire writes = act ? p == HOST && h_op == 4'd1 && c_room[p] : w_write[p];
+        wire writes = act ? p == HOST && ((h_op == 4'd1 && c_room[p]) || (KEPT > 0 && h_op == 4'd4 && hit_w[p])) : w_write[p];
         assign hit_w[p] = shown[SHOWN*APART+HITS+p];
         assign keys_w[KEY*p+:KEY] = shown[SHOWN*APART+PORTS*VALUE+KEY*p+:KEY];
         assign removes[p] = (act ? p == HOST && h_op == 4'd2 : w_delete[p]) && hit_w[p];
         assign inserts[p] = writes && !hit_w[p];
         assign change[p] = writes || removes[p];
-        assign fresh[(VALUE+1)*p+:VALUE+1] = {VALUE + 1{writes}} & {1'b1, act ? h_value : w_value[VALUE*p+:VALUE]};
+        assign fresh[(VALUE+1)*p+:VALUE+1] = {VALUE + 1{writes}} & {1'b1, act ? host_value : w_value[VALUE*p+:VALUE]};
         assign part[ENTRY*p+:ENTRY] = rest_w ^ {
             fresh[(VALUE+1)*p+VALUE], {KEY{writes}} & keys_w[KEY*p+:KEY], fresh[(VALUE+1)*p+:VALUE]};
       end else begin : g_reader
@@ -427,6 +461,11 @@ module nf_pipe_hash_entries #(
         ACT: begin
           h_ok <= h_op == 4'd1 ? c_room[HOST] : c_hit[HOST];
           h_r_value <= c_hit[HOST] ? c_value[VALUE*HOST+:VALUE] : '0;
+          // Whoever keeps bytes beside values goes by the number.
+          if (KEPT > 0) begin
+            h_r_index <= 32'({place_w[PLACE*HOST+:R], place_w[PLACE*HOST+R+:3]});
+            h_r_key <= h_key;
+          end
           state <= END;
         end
         // A row is there two cycles later.

@@ -66,6 +66,17 @@ SIMULATED = [
         )
         for ports, written, apart in ((3, 7, 2), (3, 7, 3), (3, 6, 8), (2, 3, 1), (3, 3, 2))
     ),
+    *(
+        (
+            "nf_pipe_hash_entries",
+            "cocotb_pipe_hash_entries",
+            {
+                **{"CAPACITY": 32, "KEY": 8, "VALUE": 12, "PORTS": ports, "WRITTEN": written, "APART": apart},
+                **{"KEPT": 5, "H3": 0xD1C5A96E3B27},
+            },
+        )
+        for ports, written, apart in ((3, 7, 2), (3, 5, 5), (2, 3, 1))
+    ),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 16, "KEY": 32, "VALUE": 16}),
     ("nf_pipe_lpm", "cocotb_pipe_lpm", {"CAPACITY": 5, "KEY": 8, "VALUE": 8}),
     *(

@@ -221,7 +221,7 @@ impl TableForm {
         TableForm { value_bits: self.entry_bits(), extra_bits: 0, ..self.clone() }
     }
 
-    /// Lines of 64 bytes of a pipe's byte strings: each place has as many.
+    /// Lines of 64 bytes of a pipe's byte strings: each place has as many, those of a stash included, which nf_pipe_hash_entries has not.
     pub fn pipe_lines(&self) -> u32 {
         let places = if self.pipe_hashes() { (8 << self.row_bits()) + STASH } else { self.capacity };
         self.bytes.as_ref().map_or(0, |store| store.lines * places)

@@ -6,6 +6,7 @@
 //! one that is written changes the table. So nobody needs to know beforehand whether two keys are the same, and packets of other entries need not wait.
 //!
 //! Tables that hash find places for new entries beside the lookup, a key a cycle (`nf_pipe_hash_entries`), so between an entry and its change lie [`places`] cycles at least.
+//! Where byte strings lie by places these are told that late too; keys that are the same are told the same one, so nothing is put in for them here.
 //!
 //! A chain of `n` keys takes `n` squared halves comparisons of keys, which are there before entries are, and a choice for each link.
 

@@ -74,6 +74,11 @@ impl Commit {
         if self.at_once { (changing * reading) as u32 } else { 1 }
     }
 
+    /// Of how many keys places for new entries are found beside the lookup, if of any.
+    pub fn placed(&self) -> Option<usize> {
+        (self.at_once && self.hashes).then_some(self.ends.len())
+    }
+
     /// The stage in which a port's entry is changed.
     pub fn changed(&self, port: usize) -> u32 {
         self.last + self.pace * port as u32

@@ -52,10 +52,7 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
         return turns;
     }
     // All of them at once, where there is memory for that, if packets follow sooner then.
-    let can = |table: &usize| match tables[*table].kind {
-        TableKind::Array => true,
-        kind => kind == TableKind::Hash && tables[*table].bytes.is_none(),
-    };
+    let can = |table: &usize| matches!(tables[*table].kind, TableKind::Array | TableKind::Hash);
     let mut at_once: BTreeSet<usize> = in_turn.iter().copied().filter(can).collect();
     let mut refused: BTreeMap<usize, NoPipe> = BTreeMap::new();
     while !at_once.is_empty() {
@@ -81,14 +78,17 @@ pub fn pipe(program: &Program, bits: &Bits, tables: &[TableForm], names: Names) 
     turns.map(|turns| Pipe { in_turn: refused.into_values().collect(), ..turns })
 }
 
-/// Cycles from a packet to the next if keys are random.
+/// Cycles from a packet to the next if keys are random. Readers of byte strings wait for others whether entries are given at once or not.
 fn expected(pipe: &Pipe, tables: &[TableForm]) -> f64 {
-    let at_once = pipe.commits.iter().filter(|commit| commit.at_once);
-    let chance: f64 = at_once.map(|commit| tables[commit.table].meeting_chance(commit.ends.len())).sum();
-    let more = f64::from(pipe.meeting.saturating_sub(pipe.interval));
+    let at_once = || pipe.commits.iter().filter(|commit| commit.at_once);
+    let meeting = at_once().map(Commit::cycles).max().unwrap_or(1);
+    let more = f64::from(meeting.saturating_sub(pipe.interval));
     // One that follows `d` cycles behind another one waits for the rest.
-    let waits = (1..pipe.meeting).map(|behind| chance * f64::from(pipe.meeting - behind)).sum::<f64>();
-    f64::from(pipe.interval) + more.min(waits)
+    let of = |commit: &Commit| {
+        let chance = tables[commit.table].meeting_chance(commit.ends.len());
+        (1..commit.cycles()).map(|behind| chance * f64::from(commit.cycles() - behind)).sum::<f64>()
+    };
+    f64::from(pipe.interval) + more.min(at_once().map(of).sum())
 }
 
 /// A table, by number, that hashes and finds places for new entries, though no gate tells packets of other entries apart.

@@ -52,6 +52,11 @@ impl Port {
         let there = |field: &&&str| !self.fixed || **field != "room";
         FIELDS.iter().filter(there).map(|field| format!("{signals}_{field}{}", self.end)).collect()
     }
+
+    /// The signal of the entry's place.
+    pub fn place(&self, dag: &Dag) -> String {
+        format!("{}_place{}", dag.tables[self.table].signals, self.end)
+    }
 }
 
 /// Ports, and the port of every key by table.

@@ -319,14 +319,17 @@ fn changed(
             for name in port.answers(dag) {
                 arrivals.set(&name, (first, FROM_REGISTER));
             }
+            let commit = commits.iter().find(|commit| commit.table == port.table);
+            if let Some(keys) = commit.and_then(Commit::placed) {
+                arrivals.set(&port.place(dag), (first + at_once::places(keys), FROM_REGISTER));
+            }
         }
         firsts.push((first, here));
         open = others;
     }
     for (first, tables) in firsts {
         let here = |commit: &&Commit| tables.contains(&commit.table);
-        let places = commits.iter().filter(here).filter(|commit| commit.at_once && commit.hashes);
-        let places = places.map(|commit| at_once::places(commit.ends.len())).max();
+        let places = commits.iter().filter(here).filter_map(Commit::placed).map(at_once::places).max();
         let roots: Vec<String> =
             commits.iter().filter(here).flat_map(|commit| commit.deciding().cloned()).collect();
         let decided = roots.iter().map(|text| arrivals.expression(text).0).max().unwrap_or(0);

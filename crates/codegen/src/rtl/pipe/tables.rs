@@ -165,6 +165,8 @@ pub fn print(out: &mut String, pipe: &Pipe, tables: &[TableForm]) {
                     _ => turns("w_used", &["w_used"]),
                 };
                 list.push(format!("w_used={used}"));
+            }
+            if form.pipe_hashes() {
                 list.push(format!("c_place={}", own("place")));
             }
             let changing = commit.filter(|commit| commit.at_once).map(|commit| commit.changing());
