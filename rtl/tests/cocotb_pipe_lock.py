@@ -12,8 +12,9 @@ SHARED = int(os.environ.get("SHARED", 0))
 
 
 def meet(a, b):
-    """Parts of an array are apart, unless all ports share it; all masks of hashes are ones. Keys that are not used are None, as are earlier
-    packets' that are not changed."""
+    """Parts of an array are apart, unless all ports share it; all masks of hashes are ones.
+
+    Keys that are not used are None, as are earlier packets' that are not changed."""
 
     def same(x, y):
         return x is not None and y is not None and (x ^ y) & ((1 << R) - 1) == 0
