@@ -3,7 +3,7 @@
  * assigned: a table that packets change says what the key of another one is: a flow is given a bucket when it is new or
  * asks for another one, and what lies in the bucket takes several cycles to decide.
  */
-#include <nicforge.h>
+#include "../bucket.h"
 
 NF_PORTS(2);
 
@@ -17,11 +17,6 @@ struct NF_PACKED head {
 struct flow {
     uint8_t bucket;
     uint8_t asked;
-};
-
-struct bucket {
-    uint32_t level;
-    uint32_t last;
 };
 
 NF_TABLE(hash, flows, uint16_t, struct flow, 200);
@@ -47,11 +42,7 @@ void net_recv(nf_pkt pkt)
         nf_delete(&flows, head.flow);
     }
     nf_lookup(&buckets, flow.bucket, &bucket);
-    uint32_t level = bucket.level + (head.amount - bucket.last) * 3;
-    if (level > 100000)
-        level = level - 100000;
-    bucket.level = level;
-    bucket.last = head.amount;
+    uint32_t level = filled(&bucket, head.amount);
     nf_update(&buckets, flow.bucket, bucket);
     nf_reset(pkt);
     nf_send(pkt, (level ^ flow.asked) & 1);

@@ -3,7 +3,7 @@
  * chained: what is left in a flow's bucket says its class, what is left in the class's says a meter, and each of the
  * three takes several cycles to decide.
  */
-#include <nicforge.h>
+#include "../bucket.h"
 
 NF_PORTS(2);
 
@@ -13,24 +13,9 @@ struct NF_PACKED head {
     uint32_t amount;
 };
 
-struct bucket {
-    uint32_t level;
-    uint32_t last;
-};
-
 NF_TABLE(hash, flows, uint16_t, struct bucket, 1000);
 NF_TABLE(array, classes, uint32_t, struct bucket, 4096);
 NF_TABLE(hash, meters, uint16_t, struct bucket, 1000);
-
-static uint32_t filled(struct bucket *bucket, uint32_t amount)
-{
-    uint32_t level = bucket->level + (amount - bucket->last) * 3;
-    if (level > 100000)
-        level = level - 100000;
-    bucket->level = level;
-    bucket->last = amount;
-    return level;
-}
 
 void net_recv(nf_pkt pkt)
 {

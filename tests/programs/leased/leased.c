@@ -2,7 +2,7 @@
  *
  * leased: an LRU table gives flows numbers of buckets, which take several cycles to fill.
  */
-#include <nicforge.h>
+#include "../bucket.h"
 
 NF_PORTS(2);
 
@@ -12,23 +12,8 @@ struct NF_PACKED head {
     uint32_t amount;
 };
 
-struct bucket {
-    uint32_t level;
-    uint32_t last;
-};
-
 NF_TABLE(lru, leases, uint16_t, uint16_t, 64);
 NF_TABLE(array, buckets, uint32_t, struct bucket, 4096);
-
-static uint32_t filled(struct bucket *bucket, uint32_t amount)
-{
-    uint32_t level = bucket->level + (amount - bucket->last) * 3;
-    if (level > 100000)
-        level = level - 100000;
-    bucket->level = level;
-    bucket->last = amount;
-    return level;
-}
 
 void net_recv(nf_pkt pkt)
 {

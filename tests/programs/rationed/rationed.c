@@ -3,7 +3,7 @@
  * rationed: some packets share one bucket, which takes several cycles to fill, and some each their flow's; others look
  * what is in it, or ask for none.
  */
-#include <nicforge.h>
+#include "../bucket.h"
 
 NF_PORTS(2);
 
@@ -13,23 +13,8 @@ struct NF_PACKED head {
     uint32_t amount;
 };
 
-struct bucket {
-    uint32_t level;
-    uint32_t last;
-};
-
 NF_TABLE(array, shared, uint32_t, struct bucket, 1);
 NF_TABLE(hash, flows, uint16_t, struct bucket, 1000);
-
-static uint32_t filled(struct bucket *bucket, uint32_t amount)
-{
-    uint32_t level = bucket->level + (amount - bucket->last) * 3;
-    if (level > 100000)
-        level = level - 100000;
-    bucket->level = level;
-    bucket->last = amount;
-    return level;
-}
 
 void net_recv(nf_pkt pkt)
 {

@@ -3,7 +3,7 @@
  * spelled: packets append words to the byte string of their flow or read them there, and the word is the number of a
  * bucket that takes several cycles to fill.
  */
-#include <nicforge.h>
+#include "../bucket.h"
 
 NF_PORTS(2);
 
@@ -13,11 +13,6 @@ struct NF_PACKED head {
     uint16_t flow;
     uint16_t word;
     uint32_t amount;
-};
-
-struct bucket {
-    uint32_t level;
-    uint32_t last;
 };
 
 NF_BUF_TABLE(hash, words, uint16_t, uint32_t, 1000, 64);
@@ -44,11 +39,7 @@ void net_recv(nf_pkt pkt)
         nf_buf_read(&words, head.flow, head.how >> 3, &word);
     }
     nf_lookup(&buckets, word & 4095, &bucket);
-    uint32_t level = bucket.level + (head.amount - bucket.last) * 3;
-    if (level > 100000)
-        level = level - 100000;
-    bucket.level = level;
-    bucket.last = head.amount;
+    uint32_t level = filled(&bucket, head.amount);
     nf_update(&buckets, word & 4095, bucket);
     nf_reset(pkt);
     nf_send(pkt, (level ^ count) & 1);
