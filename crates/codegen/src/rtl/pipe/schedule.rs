@@ -5,7 +5,7 @@
 //! depends on the entry is scheduled like all else, and in stage `last` the change is made. If that is the same stage a packet may follow in
 //! the next cycle; else, so that it sees the change, it follows so many cycles later: all packets, or only those of the same entry, if these
 //! are told apart in front of the table (`gate`). Packets use every table in their order, so each table has stages of its own, one behind those on whose entries its key or its
-//! change depends (`order`); tables that decide about each other have the same. Where a packet changes several entries of a table, one memory shows
+//! change depends (`order`); tables that decide about each other have the same, or stages one behind the other if one says another's key. Where a packet changes several entries of a table, one memory shows
 //! them in turn, each some cycles after the one before, and packets follow when it is free again.
 
 use std::collections::{BTreeSet, HashMap};
