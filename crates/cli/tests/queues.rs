@@ -64,7 +64,7 @@ fn hardware_makes_handlers_one_pipe() {
         ("programs/stages/chain.c", "cycle"),
         ("programs/stages/behind.c", "cycle, of the same entry every 2 cycles"),
         ("programs/stages/around.c", "cycle, of the same entry every 2 cycles"),
-        ("programs/stages/values.c", "cycle, of the same entry every 5 cycles"),
+        ("programs/stages/values.c", "cycle, of the same entry every 4 cycles"),
         ("internal_events/dropping.air", "cycle"),
     ];
     for (name, every) in every {
