@@ -1,11 +1,13 @@
 //! Round one: types, tables, constants, events, and who calls whom.
 
+use std::collections::HashSet;
+
 use cranelift_entity::{EntityRef, SecondaryMap};
 
 use super::{Checker, MAX_FRAME, MAX_STRUCT_NESTING, MAX_TYPE_SIZE};
 use crate::interp::Shapes;
 use crate::ops::Op;
-use crate::program::{Direction, Event, FuncId, TableKind};
+use crate::program::{BlockId, Body, Direction, Event, FuncId, TableKind};
 use crate::span::Span;
 use crate::types::Type;
 
@@ -248,16 +250,31 @@ fn is_known_output(event: &Event) -> bool {
     }
 }
 
+/// Functions that a body calls. Calls that passes took out of it are still among its instructions; whether regions are in one place only is
+/// not known yet.
+pub(super) fn called(body: &Body) -> Vec<FuncId> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let mut open: Vec<BlockId> = body.entry.into_iter().collect();
+    while let Some(block) = open.pop() {
+        if !seen.insert(block) {
+            continue;
+        }
+        let insts = body.blocks.get(block).into_iter().flat_map(|block| &block.insts);
+        for op in insts.filter_map(|inst| Some(&body.insts.get(*inst)?.op)) {
+            open.extend(op.regions());
+            if let Op::Call { func, .. } = op {
+                found.push(*func);
+            }
+        }
+    }
+    found
+}
+
 /// No function may reach itself through calls: bodies would not end and could not be inlined.
 fn check_calls(c: &mut Checker) {
     let mut calls: SecondaryMap<FuncId, Vec<FuncId>> = SecondaryMap::new();
     for (id, func) in &c.program.funcs {
-        // Calls that passes took out of the body are still among its instructions.
-        func.body.for_each_inst(func.body.entry(), &mut |inst| {
-            if let Op::Call { func, .. } = func.body.insts[inst].op {
-                calls[id].push(func);
-            }
-        });
+        calls[id] = called(&func.body);
     }
     // Functions all of whose callees are settled get settled, until none is left or those left are in cycles.
     let mut settled: SecondaryMap<FuncId, bool> = SecondaryMap::new();

@@ -9,7 +9,7 @@
 
 use cranelift_entity::SecondaryMap;
 
-use super::Checker;
+use super::{Checker, decls};
 use crate::ops::Op;
 use crate::program::{BlockId, Body, FuncId, InstId, Program, ValueId};
 use crate::text::MAX_NESTING;
@@ -57,10 +57,8 @@ fn functions(c: &mut Checker) -> SecondaryMap<FuncId, Summary> {
             }
             let body = &program.funcs[id].body;
             let before = stack.len();
-            body.for_each_inst(body.entry(), &mut |inst| match body.insts[inst].op {
-                Op::Call { func, .. } if program.funcs.is_valid(func) && !done[func] => stack.push(func),
-                _ => {}
-            });
+            let open = |func: &FuncId| program.funcs.is_valid(*func) && !done[*func];
+            stack.extend(decls::called(body).into_iter().filter(open));
             if stack.len() == before {
                 c.item = format!("func `{}`", program.funcs[id].name);
                 known[id] = walk_body(c, body, &known, false);
