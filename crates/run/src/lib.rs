@@ -8,6 +8,7 @@
 
 pub mod attach;
 pub mod balance;
+pub mod capacity;
 pub mod compile;
 pub mod control;
 pub mod dev;

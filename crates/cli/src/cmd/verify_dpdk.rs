@@ -59,7 +59,7 @@ pub fn run_sim(
 ) -> Result<(), Failure> {
     let target = matrix::find(target)?;
     let mut job = pipelines::on(&args.planned, subject, &target)?;
-    let reference = job.make_room(source)?;
+    let reference = job.make_room(source, entries, events, |_| true)?;
     interrupt::stop_in_order();
     let what = (&target, &job.plan, &job.pipeline);
     let (_, differences) = verify_sim(what, &reference, &job.program, entries, events, &interrupt::stopped)

@@ -34,7 +34,7 @@ pub fn run(
         Input::Host { .. } => true,
     };
     let list: Vec<InputEvent> = events.iter().filter(takes).cloned().collect();
-    let source = &job.room_for_shards(source)?;
+    let source = &job.room_for_shards(source, entries, &list)?;
     let mut session = session(source, job, entries, runtime, Mode::Record)?;
     let run = live(&mut session, &list)?;
     let result = agreement(source, entries, &run, &session)?;
