@@ -6,6 +6,7 @@ use std::path::Path;
 
 use common::{Place, capture, counter, example, finish, frame, words};
 use serde_json::Value;
+use std::os::unix::fs::DirBuilderExt;
 
 const BROKEN: &str = "#include <nicforge.h>\nvoid net_recv(nf_pkt pkt)\n{\n    if (nf_len(pkt) > 9)\n        nf_drop(pkt);\n}\n";
 
@@ -39,24 +40,37 @@ fn check_says_what_there_is_or_what_is_wrong() {
 #[test]
 fn what_killed_commands_left_is_removed() {
     let place = Place::new();
-    let (old, young) = ("tmp/nicforge-runtime-old", "tmp/nicforge-runtime-young");
-    for name in [old, young, "tmp/other"] {
-        std::fs::create_dir(place.path().join(name)).unwrap();
-        place.file(&format!("{name}/nicforge.h"), "");
+    let root = common::temporary_place(place.path());
+    std::fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
+    for name in ["runtime-left", "host-used", "kept-old", "kept-young"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("nicforge.h"), "").unwrap();
     }
-    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    for name in [old, "tmp/other"] {
-        std::fs::File::open(place.path().join(name)).unwrap().set_modified(hour_ago).unwrap();
-    }
+    let days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 86400);
+    std::fs::File::open(root.join("kept-old")).unwrap().set_modified(days_ago).unwrap();
+    // Another program's folder is nobody's business of ours.
+    std::fs::create_dir(place.path().join("tmp/other")).unwrap();
     let check = || place.run(&["check", &example("l2_forward")]).ok().to_string();
     // A folder that a process uses is locked.
-    let user = std::fs::File::open(place.path().join(old)).unwrap();
+    let user = std::fs::File::open(root.join("host-used")).unwrap();
     user.lock().unwrap();
     check();
-    assert_eq!(place.temporary().len(), 3);
+    assert_eq!(place.temporary(), ["host-used", "kept-young", "other"]);
     drop(user);
     check();
-    assert_eq!(place.temporary(), ["nicforge-runtime-young", "other"]);
+    assert_eq!(place.temporary(), ["kept-young", "other"]);
+}
+
+/// Somebody else's folder, or a link, in place of ours is not written to.
+#[test]
+fn a_foreign_temporary_place_is_not_used() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("trap")).unwrap();
+    let root = common::temporary_place(place.path());
+    std::os::unix::fs::symlink(place.path().join("trap"), root).unwrap();
+    let ran = place.run(&["check", &example("l2_forward")]);
+    ran.fails(3, &["is not a folder of this user", "set TMPDIR"]);
+    assert!(std::fs::read_dir(place.path().join("trap")).unwrap().next().is_none());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::fault::Fault;
+use crate::temp::{self, Folder};
 
 /// Version of clang used; the suffix is part of Debian's and LLVM's program names.
 pub const CLANG: &str = "clang-19";
@@ -142,11 +143,8 @@ pub fn compile_xdp(path: &Path, defines: &[String]) -> Result<Vec<u8>, CompileEr
 
 /// Keeps what clang refused, for a report.
 fn keep(name: &str, source: &str, messages: &str) -> Result<(PathBuf, PathBuf), CompileError> {
-    let dir = tempfile::Builder::new()
-        .prefix("nicforge-refused-")
-        .tempdir()
-        .map_err(|source| CompileError::Io { path: std::env::temp_dir(), source })?
-        .keep();
+    let dir =
+        Folder::new("refused").map_err(|source| CompileError::Io { path: temp::place(), source })?.keep();
     let (source_path, messages_path) = (dir.join(format!("{name}.c")), dir.join("messages.txt"));
     for (path, text) in [(&source_path, source), (&messages_path, messages)] {
         std::fs::write(path, text).map_err(|source| CompileError::Io { path: path.clone(), source })?;
