@@ -451,3 +451,41 @@ fn validate_compares_with_published_data() {
     assert!(of("count-min curve").iter().all(|row| row["error"].as_f64().unwrap().abs() < 0.1));
     assert!(rows.iter().any(|row| row["case"] == "all 21416 paths"));
 }
+
+/// What would overflow clang's stack is said with its place before clang runs; what macros make is said behind it.
+#[test]
+fn deep_programs_are_refused_in_a_line() {
+    let place = Place::new();
+    let program = |expression: &str| {
+        format!(
+            "#include <nicforge.h>\n#define A(x) ~~~~~~~~~~~~~~~~~~~~~x\n#define B(x) A(A(A(A(A(A(A(A(A(A(x))))))))))\n\
+             #define C(x) B(B(B(B(B(B(B(B(B(B(x))))))))))\n#define D(x) C(C(C(C(C(C(C(C(C(C(x))))))))))\nNF_PORTS(1);\n\
+             void net_recv(nf_pkt pkt)\n{{\n    uint32_t n = {expression}nf_len(pkt);\n    nf_send(pkt, n);\n}}\n"
+        )
+    };
+    for deep in ["~", "-", "1 + ", "1 ? 2 : "] {
+        place.file("deep.c", program(&deep.repeat(20_000)));
+        place.run(&["check", "deep.c"]).fails(1, &["error[NF0027]", "deep.c:9:", "more than 1000 operators"]);
+    }
+    place.file("macro.c", program("D(1) +"));
+    place.run(&["check", "macro.c"]).fails(1, &["error[NF0027]: clang crashed", "macros"]);
+    place.is_clean();
+}
+
+/// `bound` on the kernel takes programs of ours as it takes their objects, and says what is wrong with a damaged source.
+#[test]
+fn bound_on_xdp_takes_programs_and_names_errors() {
+    let place = Place::new();
+    let program = example("icmp_echo");
+    place.run(&["build", &program, "-o", "x.o"]).ok();
+    let rates = |file: &str| {
+        let ran = place.run(&["bound", "--target", "xdp", file, "--json"]);
+        let found = json(ran.ok());
+        (found["packet_rate"].clone(), found["cycles"].clone())
+    };
+    assert_eq!(rates(&program), rates("x.o"));
+    place.file("damaged.c", "#include <linux/bpf.h>\nint f(void) { retur 1 }\n");
+    let ran = place.run(&["bound", "--target", "xdp", "damaged.c"]);
+    ran.fails(1, &["damaged.c:2:", "error:"]);
+    place.is_clean();
+}
