@@ -118,8 +118,8 @@ static bool nf_options(int argc, char **argv)
 /* Workers whose tables are their own, for one table: all of them, or the first. */
 static u32 nf_owners(u32 table) { return nf_sharded[table] ? NF_WORKERS : 1; }
 
-/* Entries that one owner's part of a table must have space for. Parts of which all together hold what the table may hold
- * each begin with all entries of the file: what one deletes, another may put in. */
+/* Entries that one owner's part of a table must have space for. Parts of which all together hold what the table may
+ * hold each begin with all entries of the file: what one deletes, another may put in. */
 static u32 nf_part_capacity(u32 table)
 {
     u32 capacity = nf_table_specs[table].capacity;

@@ -105,8 +105,7 @@ NF_INLINE u64 nf_cycles(void) { return local_csr_read(local_csr_timestamp_low); 
 NF_INLINE struct nf_table *nf_make_table(u32 t, u32 capacity)
 {
     const struct nf_table_spec *spec = &nf_table_specs[t];
-    return nf_table_new(spec->kind, (enum nf_memory)nf_table_memory[t], capacity, spec->key_size,
-                        spec->entry_size);
+    return nf_table_new(spec->kind, (enum nf_memory)nf_table_memory[t], capacity, spec->key_size, spec->entry_size);
 }
 /* Called by each engine when it starts. A table that engines share without locks is read only; each has a handle of its
  * own, as its CAM is its own. */

@@ -199,7 +199,8 @@ int main(int argc, char **argv)
         }
     struct nf_worker *io = nf_workers[NF_IO];
     for (bool more = true; more || nf_all_through() < nf_next_sequence;) {
-        for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + (nf_in_turn ? 1 : NF_IN_FLIGHT); i++)
+        for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + (nf_in_turn ? 1 : NF_IN_FLIGHT);
+             i++)
             more = nf_input(io);
         nf_progress_set(NF_IO, nf_next_sequence);
         nf_collect();

@@ -30,6 +30,7 @@ pub mod sim;
 pub mod socket;
 pub mod spin;
 pub mod synth;
+pub mod temp;
 mod unix;
 pub mod xdp;
 

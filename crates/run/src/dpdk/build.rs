@@ -6,6 +6,7 @@ use std::process::Command;
 use super::{DpdkError, Machine};
 use crate::compile::CLANG;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
+use crate::temp::Folder;
 
 /// What only DPDK applications include.
 const DPDK_RUNTIME: [(&str, &str); 9] = [
@@ -34,7 +35,7 @@ fn flags() -> Result<Vec<String>, DpdkError> {
 }
 
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
-pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::TempDir, DpdkError> {
+pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, DpdkError> {
     let (compiler, package) = match machine {
         Machine::Here => (CLANG, CLANG),
         Machine::Bluefield2 => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),

@@ -21,6 +21,7 @@ use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, 
 
 use crate::fault::Fault;
 use crate::host::HostError;
+use crate::temp::{self, Folder};
 
 pub use files::Shards;
 pub use process::{Live, Progress};
@@ -238,8 +239,8 @@ pub struct DpdkProgram {
     /// [`DpdkProgram::run`] lets one event in when all before it are done.
     in_turn: bool,
     /// Executables for ports and for [`DpdkProgram::run`], built when they are first needed.
-    live: OnceCell<tempfile::TempDir>,
-    verify: OnceCell<tempfile::TempDir>,
+    live: OnceCell<Folder>,
+    verify: OnceCell<Folder>,
 }
 
 impl DpdkProgram {
@@ -444,9 +445,8 @@ impl DpdkProgram {
         }
     }
 
-    fn run_dir(&self) -> Result<tempfile::TempDir, DpdkError> {
-        let made = tempfile::Builder::new().prefix("nicforge-dpdk-run-").tempdir();
-        made.map_err(|source| DpdkError::Io { path: std::env::temp_dir(), source })
+    fn run_dir(&self) -> Result<Folder, DpdkError> {
+        Folder::new("dpdk").map_err(|source| DpdkError::Io { path: temp::place(), source })
     }
 
     /// What processes that have ended left in their folder.

@@ -102,12 +102,15 @@ pub(crate) fn full_among_replicas(
     pipeline.stages.iter().any(|stage| stage.replicas > 1) && capacity::refuses(program, entries, events)
 }
 
+/// A table and a key.
+type Place = (TableId, Vec<u8>);
+
 /// The keys that events use of tables whose entries depend on the order of their users: packets of one key leave in order.
 struct Keys {
     ordered: BTreeSet<TableId>,
     event: usize,
     /// By event, each with whether it changed the entry: events that only read one may leave in any order.
-    used: HashMap<usize, BTreeMap<(TableId, Vec<u8>), bool>>,
+    used: HashMap<usize, BTreeMap<Place, bool>>,
 }
 
 impl Keys {
@@ -127,7 +130,7 @@ impl Keys {
     /// The first packet that left before an earlier one of the same key.
     fn overtaken(&self, departures: &[Departure]) -> Option<Difference> {
         // The latest event of a key that left so far, and the latest of those that changed its entry.
-        let mut last: HashMap<&(TableId, Vec<u8>), (usize, Option<usize>)> = HashMap::new();
+        let mut last: HashMap<&Place, (usize, Option<usize>)> = HashMap::new();
         for departure in departures {
             let event = departure.event;
             for (key, changes) in self.used.get(&event).into_iter().flatten() {

@@ -14,6 +14,7 @@ use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 use crate::compile::CLANG;
 use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files, full_among_replicas};
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
+use crate::temp::Folder;
 
 macro_rules! runtime {
     ($($name:literal = $path:literal),* $(,)?) => {
@@ -78,7 +79,7 @@ impl EnginesProgram {
     }
 
     /// Builds the process `app` in a directory of its own.
-    fn build(&self) -> Result<tempfile::TempDir, DpdkError> {
+    fn build(&self) -> Result<Folder, DpdkError> {
         let dir = fresh_dir()?;
         self.write(dir.path())?;
         let mut clang = Command::new(CLANG);

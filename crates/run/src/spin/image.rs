@@ -10,6 +10,7 @@ use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, picolibc};
 use super::program::CoresError;
+use crate::temp::{self, Folder};
 
 macro_rules! runtime {
     ($($name:literal = $path:literal),* $(,)?) => {
@@ -79,8 +80,7 @@ fn build_with(
 ) -> Result<(Vec<u8>, Image), CoresError> {
     let library = picolibc()?;
     let io = |path: PathBuf| move |source| BuildError::Io { path, source };
-    let dir =
-        tempfile::Builder::new().prefix("nicforge-riscv-").tempdir().map_err(io(std::env::temp_dir()))?;
+    let dir = Folder::new("riscv").map_err(io(temp::place()))?;
     write_files(dir.path(), artifact)?;
     let mut defines = vec!["-DNF_VERIFY=1".to_string()];
     match artifact.cores {
