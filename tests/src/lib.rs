@@ -4,6 +4,7 @@ pub mod designs;
 pub mod example;
 pub mod net;
 pub mod nic;
+pub mod oracle;
 pub mod pipes;
 pub mod web;
 
