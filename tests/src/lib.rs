@@ -1,10 +1,15 @@
 //! What the end-to-end tests share.
 
+pub mod campaign;
 pub mod designs;
 pub mod example;
 pub mod net;
 pub mod nic;
+pub mod oracle;
 pub mod pipes;
+pub mod programs;
+pub mod reduce;
+pub mod targets;
 pub mod web;
 
 use std::path::{Path, PathBuf};

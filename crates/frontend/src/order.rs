@@ -87,9 +87,16 @@ impl<'a> Checker<'_, 'a> {
                         self.arithmetic(node.span, &node.inner[0], &node.opcode);
                         Order::Host
                     }
-                    "!" => Order::Host,
+                    "!" | "&" => Order::Host,
+                    // What a pointer leads to has the order of its own type, not the pointer's.
+                    "*" => self.type_order(&node.ty),
                     _ => order,
                 }
+            }
+            "BinaryConditionalOperator" => {
+                let [value, .., other] = &node.inner[..] else { return Order::Host };
+                let (a, b) = (self.order(value), self.order(other));
+                self.mix(node.span, (value, a), (other, b), "chosen together")
             }
             "ConditionalOperator" => {
                 let [cond, then, other] = &node.inner[..] else { return Order::Host };

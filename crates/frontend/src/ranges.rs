@@ -293,6 +293,10 @@ fn bin_op(opcode: &str) -> Option<BinOp> {
 
 /// The mathematical range of an operator's result; the caller checks that it fits the type.
 pub fn interval(op: BinOp, a: Range, b: Range) -> Option<Range> {
+    // Where facts contradict each other nothing runs; an empty interval says nothing.
+    if a.0 > a.1 || b.0 > b.1 {
+        return None;
+    }
     let not_negative = a.0 >= 0 && b.0 >= 0;
     match op {
         BinOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
@@ -348,6 +352,15 @@ fn same_text(a: &Node, b: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_intervals_say_nothing() {
+        use BinOp::{Add, And, Div, Mul, Or, Rem, Shl, Shr, Sub, Xor};
+        for op in [Add, Sub, Mul, Div, Rem, And, Or, Xor, Shl, Shr] {
+            assert_eq!(interval(op, (1, 2), (200, 0)), None, "{op:?}");
+            assert_eq!(interval(op, (200, 0), (1, 2)), None, "{op:?}");
+        }
+    }
 
     #[test]
     fn intervals_cover_every_pair() {

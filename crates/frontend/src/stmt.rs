@@ -222,12 +222,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         let parts = LoopParts { span: self.head_span(&parts), ..parts };
         let never_again = parts.condition.is_some_and(|c| self.unit.eval(c) == Some(0));
         if parts.is_do && never_again && !has_continue(parts.body) && !has_break(parts.body) {
-            // `do { ... } while (0)`, as macros are written. A bound of a loop that runs once says nothing, but must be one.
-            if self.declared_bound(parts.body)?.is_some() {
-                self.loop_body(parts.body);
-            } else {
-                self.stmt(parts.body);
+            // `do { ... } while (0)`, as macros are written. A bound that is said must be one.
+            if parts.body.inner.first().is_some_and(is_bound) || is_bound(parts.body) {
+                self.bound(&parts)?;
             }
+            self.loop_body(parts.body);
             return Ok(());
         }
         // Errors in the body are found even if the loop has no bound.

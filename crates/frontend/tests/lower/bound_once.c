@@ -1,20 +1,16 @@
 // nicforge build --emit air
-// A macro's loop that runs once may carry a bound, which says nothing then.
 #include <nicforge.h>
-NF_PORTS(1);
-
+/* A bound before a condition that never holds again, and one whose facts contradict each other. */
 void net_recv(nf_pkt pkt)
 {
-    uint32_t n = nf_len(pkt);
+    uint8_t n = 0;
+    nf_load(pkt, 0, &n);
     do {
-        NF_BOUND(8);
-        n = n * 3;
+        NF_BOUND(5);
+        n++;
     } while (0);
-    do
-        NF_BOUND(2);
-    while (0);
-    if (n > 100)
-        nf_send(pkt, 0);
-    else
-        nf_drop(pkt);
+    if (n > 200 && n < 3)
+        n = (uint8_t)(1 << n);
+    nf_strip(pkt, n);
+    nf_send(pkt, 0);
 }

@@ -1,0 +1,62 @@
+//! Generated C programs: as plain C, in the interpreter and on the targets.
+//!
+//! `NICFORGE_RANDOM_PROGRAMS` says how many, `NICFORGE_RANDOM_SEED` is the first seed, `NICFORGE_RANDOM_TARGETS` names targets
+//! (with commas between them; `host/4` is every fourth program on `host`). With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
+
+use nicforge_tests::campaign::{Campaign, reduced};
+use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root};
+
+/// Where programs run if nothing is said, and of how many each takes one.
+const TARGETS: &str = "";
+
+/// Failing programs that are made small.
+const REDUCED: usize = 3;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn generated_programs_do_the_same_everywhere() {
+    let state = std::env::var_os("NICFORGE_RANDOM_STATE").map(std::path::PathBuf::from);
+    let noted = state.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+    let noted = noted.and_then(|text| text.trim().parse().ok());
+    let first = noted.unwrap_or_else(|| setting("NICFORGE_RANDOM_SEED", 0));
+    let count = setting("NICFORGE_RANDOM_PROGRAMS", 200);
+    let wanted = std::env::var("NICFORGE_RANDOM_TARGETS").unwrap_or_else(|_| TARGETS.to_string());
+    let named = wanted.split(',').filter(|name| !name.is_empty());
+    let mut targets: Vec<(String, u64)> = named
+        .map(|name| match name.split_once('/') {
+            Some((name, of)) => (name.to_string(), of.parse().expect("a number behind the slash")),
+            None => (name.to_string(), 1),
+        })
+        .collect();
+    if let Some(why) = kernel_is_missing().filter(|_| targets.iter().any(|(name, _)| name == "xdp")) {
+        println!("skipped on xdp: {why}");
+        targets.retain(|(name, _)| name != "xdp");
+    }
+    if targets.iter().any(|(name, _)| name == "dpdk") && dpdk_is_missing() {
+        targets.retain(|(name, _)| name != "dpdk");
+    }
+    let report = Campaign { first, count, targets }.run();
+    report.lines().iter().for_each(|line| println!("{line}"));
+    let kept = root().join("target/generated");
+    let mut said = Vec::new();
+    for (seed, judge, what) in &report.wrong {
+        std::fs::create_dir_all(&kept).expect("a folder for what failed");
+        let path = kept.join(format!("program_{seed}.c"));
+        std::fs::write(&path, programs::generate(*seed).text).expect("a file for what failed");
+        // The first few are made small; more of them are seldom more faults.
+        if said.len() < REDUCED {
+            let (small, what) = reduced(*seed, judge, what);
+            let at = path.display();
+            said.push(format!("seed {seed}, {judge}, {at}:\n{what}\n\nreduced:\n{small}"));
+        } else {
+            said.push(format!("seed {seed}, {judge}, {}:\n{what}", path.display()));
+        }
+    }
+    assert!(said.is_empty(), "{} of {count} programs\n{}", said.len(), said.join("\n\n"));
+    if let Some(path) = state {
+        std::fs::write(path, format!("{}\n", first + count)).expect("the state file");
+    }
+}

@@ -1,0 +1,227 @@
+//! Many generated programs, one after the other: written to files, compiled together as plain C, compared with the interpreter,
+//! then run on targets.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use nicforge_ir::{Program, Severity, Verified, verify};
+
+use crate::oracle::{self, Source};
+use crate::programs::{Generated, entries, events, generate};
+use crate::root;
+use crate::targets::{Case, Verdict, judge};
+
+/// Events that each program is run on.
+pub const EVENTS: usize = 100;
+/// Programs that are compiled as plain C together.
+const TOGETHER: u64 = 50;
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    pub first: u64,
+    pub count: u64,
+    /// Names, and of how many programs each takes one.
+    pub targets: Vec<(String, u64)>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// By judge (`front end`, `oracle`, a target): programs, and time they took.
+    pub judged: BTreeMap<String, (u64, Duration)>,
+    /// By target and reason: seeds.
+    pub refused: BTreeMap<(String, String), Vec<u64>>,
+    /// Seed, judge, what is wrong.
+    pub wrong: Vec<(u64, String, String)>,
+}
+
+impl Report {
+    fn count(&mut self, judge: &str, count: u64, time: Duration) {
+        let (programs, sum) = self.judged.entry(judge.to_string()).or_default();
+        *programs += count;
+        *sum += time;
+    }
+
+    /// As lines: programs and milliseconds by judge, then why targets refused some.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (judge, (count, time)) in &self.judged {
+            let each = time.as_secs_f64() * 1e3 / (*count).max(1) as f64;
+            lines.push(format!("{judge}: {count} programs, {each:.0} ms each"));
+        }
+        for ((target, reason), seeds) in &self.refused {
+            lines.push(format!("{target} refused {}: {reason} (seed {})", seeds.len(), seeds[0]));
+        }
+        lines
+    }
+}
+
+/// A program's αIR.
+///
+/// # Errors
+/// What the front end says, or that it crashed.
+pub fn compile(path: &Path) -> Result<Verified<Program>, String> {
+    let mut options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    options.clang_args.push(format!("-I{}", root().join("tests/oracle").display()));
+    let compiled = std::panic::catch_unwind(|| nicforge_frontend::compile(path, &options));
+    let output = compiled.map_err(|_| "the front end crashed".to_string())?.map_err(|mut found| {
+        found.diagnostics.retain(|diagnostic| diagnostic.severity == Severity::Error);
+        found.render(false)
+    })?;
+    verify(output.program)
+        .map_err(|errors| format!("the verifier refuses what the front end made: {}", errors[0]))
+}
+
+/// Where a target's reason for refusing differs between programs only by names and places.
+fn kind_of(reason: &str) -> String {
+    let line = reason.lines().next().unwrap_or_default();
+    let line =
+        line.split_once(".c:").map_or(line, |(_, rest)| rest.split_once(": ").map_or(rest, |(_, what)| what));
+    line.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).take(160).collect()
+}
+
+/// What is wrong with a program's text for one judge; nothing if it is right, refused, or no program.
+fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
+    let folder = tempfile::tempdir().ok()?;
+    let path = folder.path().join("program.c");
+    std::fs::write(&path, text).ok()?;
+    let program = match (compile(&path), judge_name) {
+        (Err(what), "front end") => return Some(what),
+        (program, _) => program.ok()?,
+    };
+    let (entries, events) = (entries(&program, seed), events(&program, seed, EVENTS));
+    match judge_name {
+        "front end" => None,
+        "oracle" => {
+            let source = Source { path, names: Vec::new() };
+            let mut built = oracle::build(&[source]).ok()?;
+            oracle::difference(&program, &mut built[0], &entries, &events)
+        }
+        target => {
+            let case = Case { program: &program, entries: &entries, events: &events };
+            let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)));
+            match verdict.unwrap_or_else(|_| Verdict::Wrong("it crashed".into())) {
+                Verdict::Wrong(what) => Some(what),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// The kind of a fault: a reducer must not slip from one to another. Messages of ours up to their places, else what differs.
+fn fault(what: &str) -> String {
+    if what.contains("error") || what.contains("crashed") {
+        let line = what.lines().next().unwrap_or_default();
+        return line.rsplit(": ").next().unwrap_or_default().to_string();
+    }
+    what.chars().take_while(char::is_ascii_alphabetic).collect()
+}
+
+/// A smaller program with the same fault, and what is wrong with it.
+pub fn reduced(seed: u64, judge_name: &str, what: &str) -> (String, String) {
+    let kind = fault(what);
+    let fails = |text: &str| wrong_with(text, seed, judge_name).is_some_and(|found| fault(&found) == kind);
+    let text = generate(seed).text;
+    if !fails(&text) {
+        return (text, what.to_string());
+    }
+    let small = crate::reduce::reduce(&text, fails);
+    let what = wrong_with(&small, seed, judge_name).unwrap_or_default();
+    (small, what)
+}
+
+impl Campaign {
+    /// Runs it on two threads.
+    pub fn run(&self) -> Report {
+        let report = Mutex::new(Report::default());
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut from = self.first;
+        while from < self.first + self.count {
+            let to = (from + TOGETHER).min(self.first + self.count);
+            self.batch(from..to, folder.path(), &report);
+            from = to;
+        }
+        report.into_inner().expect("no thread crashed")
+    }
+
+    fn batch(&self, seeds: std::ops::Range<u64>, folder: &Path, report: &Mutex<Report>) {
+        let add = |change: &dyn Fn(&mut Report)| change(&mut report.lock().expect("no thread crashed"));
+        let wrong = |seed: u64, judge: &str, what: String| {
+            add(&|report| report.wrong.push((seed, judge.to_string(), what.clone())));
+        };
+        let seeds: Vec<u64> = seeds.collect();
+        let compiled: Vec<Option<(PathBuf, Verified<Program>)>> = each(&seeds, |seed| {
+            let path = folder.join(format!("program_{seed}.c"));
+            std::fs::write(&path, generate(*seed).text).expect("a temporary file");
+            let start = Instant::now();
+            let program = compile(&path);
+            add(&|report| report.count("front end", 1, start.elapsed()));
+            match program {
+                Ok(program) => Some((path, program)),
+                Err(what) => {
+                    wrong(*seed, "front end", what);
+                    None
+                }
+            }
+        });
+        let programs: Vec<(u64, PathBuf, Verified<Program>)> =
+            seeds.iter().zip(compiled).filter_map(|(seed, c)| c.map(|(path, p)| (*seed, path, p))).collect();
+        let start = Instant::now();
+        let source = |(_, path, _): &(u64, PathBuf, Verified<Program>)| Source {
+            path: path.clone(),
+            names: Generated::names(),
+        };
+        let sources: Vec<Source> = programs.iter().map(source).collect();
+        let mut oracles = oracle::build(&sources).unwrap_or_else(|e| panic!("clang refuses plain C: {e}"));
+        for ((seed, _, program), oracle) in programs.iter().zip(&mut oracles) {
+            let (entries, events) = (entries(program, *seed), events(program, *seed, EVENTS));
+            if let Some(what) = oracle::difference(program, oracle, &entries, &events) {
+                wrong(*seed, "oracle", what);
+            }
+        }
+        add(&|report| report.count("oracle", programs.len() as u64, start.elapsed()));
+        each(&programs, |(seed, _, program)| {
+            let (entries, events) = (entries(program, *seed), events(program, *seed, EVENTS));
+            let case = Case { program, entries: &entries, events: &events };
+            for (target, _) in self.targets.iter().filter(|(_, of)| seed % of == 0) {
+                let start = Instant::now();
+                let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)))
+                    .unwrap_or_else(|_| Verdict::Wrong("it crashed".into()));
+                add(&|report| report.count(target, 1, start.elapsed()));
+                match verdict {
+                    Verdict::Same => {}
+                    Verdict::Refused(reason) => add(&|report| {
+                        let kind = (target.clone(), kind_of(&reason));
+                        report.refused.entry(kind).or_default().push(*seed);
+                    }),
+                    Verdict::Wrong(what) => wrong(*seed, target, what),
+                }
+            }
+        });
+    }
+}
+
+/// Does something with each, two at a time; the results in order.
+fn each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(one) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    all.get(at).map(|one| (at, one))
+                } {
+                    let result = work(one.1);
+                    done.lock().expect("no thread crashed").push((one.0, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no thread crashed");
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,130 @@
+//! Programs to one shared object: wrappers around users' files, clang, and what its debug information says.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use super::calls::{CALLS, Calls, Value};
+use super::machine::{Oracle, RawProgram};
+use super::padding;
+use crate::root;
+
+/// A program to build.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub path: PathBuf,
+    /// Names at file scope that other programs of the object have too.
+    pub names: Vec<String>,
+}
+
+/// A loaded object.
+pub struct Object {
+    _library: Library,
+    /// By address in this process.
+    masks: HashMap<usize, Vec<u8>>,
+}
+
+impl Object {
+    /// The bits of a value's type that mean something.
+    pub fn mask(&self, value: &Value) -> &[u8] {
+        self.masks.get(&(value.marker as usize)).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn clear_padding(&self, value: &Value, bytes: &mut [u8]) {
+        let mask = self.mask(value);
+        assert_eq!(mask.len(), bytes.len(), "the type of a value is in the debug information");
+        bytes.iter_mut().zip(mask).for_each(|(byte, mask)| *byte &= mask);
+    }
+}
+
+/// Compiles programs together, each with its files beside it, and loads them.
+///
+/// # Errors
+/// clang's messages.
+pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let (text, object) = (folder.path().join("programs.c"), folder.path().join("programs.so"));
+    let wrapped: String = sources.iter().enumerate().map(|(id, source)| wrapper(id, source)).collect();
+    let whole = format!("#include \"nf_oracle.h\"\nNF_ORACLE_OBJECT\n{wrapped}");
+    std::fs::write(&text, whole).map_err(|e| e.to_string())?;
+    let shim = root().join("tests/oracle");
+    let mut clang = Command::new("clang-19");
+    clang.args(["-std=gnu11", "-O1", "-gdwarf-4", "-fPIC", "-shared", "-w", "-fblocks", "-ffreestanding"]);
+    // What C leaves open and the language does not.
+    clang.args(["-ftrivial-auto-var-init=zero", "-fwrapv", "-fno-strict-aliasing", "-fno-color-diagnostics"]);
+    clang.args(["-Wl,-Bsymbolic", "-nostdlib"]);
+    clang.arg("-I").arg(&shim).arg("-I").arg(root().join("runtime/include"));
+    let ran = clang.arg(&text).arg("-o").arg(&object).output().map_err(|e| format!("clang-19: {e}"))?;
+    if !ran.status.success() {
+        return Err(String::from_utf8_lossy(&ran.stderr).into_owned());
+    }
+    load(&object, sources.len())
+}
+
+/// A program's file with what is around it. Its handlers, and the names it shares with others, get names of their own.
+fn wrapper(id: usize, source: &Source) -> String {
+    let path = std::fs::canonicalize(&source.path).unwrap_or_else(|_| source.path.clone());
+    let own = ["net_recv".to_string(), "host_send".to_string()];
+    let names = || source.names.iter().chain(&own);
+    let defines: String = names().map(|name| format!("#define {name} {name}_{id}\n")).collect();
+    let undefines: String = names().map(|name| format!("#undef {name}\n")).collect();
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let takes_packets = has_handler(&text, "net_recv").is_some();
+    let (thunk, host) = match has_handler(&text, "host_send") {
+        Some(parameter) => thunk(id, parameter),
+        None => (String::new(), "0, 0, 0".to_string()),
+    };
+    let recv = if takes_packets { "net_recv" } else { "0" };
+    format!(
+        "#define NF_ID {id}\n{defines}#include \"{}\"\n{thunk}NF_ORACLE_PROGRAM({id}, {recv}, {host})\n{undefines}#undef NF_ID\n",
+        path.display()
+    )
+}
+
+/// The parameters of a handler's definition.
+fn has_handler<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let start = text.find(&format!("\nvoid {name}("))? + name.len() + 7;
+    let end = text[start..].find(')')? + start;
+    Some(&text[start..end])
+}
+
+/// A function that calls `host_send` with the bytes of its parameter, and what describes it.
+fn thunk(id: usize, parameter: &str) -> (String, String) {
+    let name = parameter.split_whitespace().last().unwrap_or_default();
+    let text = format!(
+        "static {parameter}_type_{id};\nstatic void nf_host_send_{id}(struct nf_value message)\n{{\n    \
+         {parameter};\n    __builtin_memcpy(&{name}, message.bytes, sizeof {name});\n    host_send({name});\n}}\n"
+    );
+    (text, format!("nf_host_send_{id}, sizeof {name}_type_{id}, &{name}_type_{id}"))
+}
+
+fn load(path: &Path, count: usize) -> Result<Vec<Oracle>, String> {
+    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    let marks = padding::masks(&bytes);
+    // SAFETY: the object has no initialisers; the symbols are those of the shim.
+    unsafe {
+        let library = Library::open(Some(path), RTLD_NOW | RTLD_LOCAL).map_err(|e| e.to_string())?;
+        let calls = library.get::<*mut *const Calls>(b"nf_oracle\0").map_err(|e| e.to_string())?;
+        **calls = &CALLS;
+        let mut programs = Vec::new();
+        for id in 0..count {
+            let name = format!("nf_program_{id}\0");
+            programs.push(*library.get::<*const RawProgram>(name.as_bytes()).map_err(|e| e.to_string())?);
+        }
+        let base = base(&bytes, *calls as usize);
+        let masks = marks.into_iter().map(|(at, mask)| (base + at as usize, mask)).collect();
+        let object = Rc::new(Object { _library: library, masks });
+        Ok(programs.into_iter().map(|raw| Oracle::new(raw, object.clone())).collect())
+    }
+}
+
+/// Where the object lies in this process, from the address of `nf_oracle` in both.
+fn base(bytes: &[u8], there: usize) -> usize {
+    use object::{Object as _, ObjectSymbol};
+    let file = object::File::parse(bytes).expect("a shared object");
+    let symbol = file.dynamic_symbols().find(|s| s.name() == Ok("nf_oracle")).expect("the shim's symbol");
+    there - symbol.address() as usize
+}

@@ -1,0 +1,119 @@
+//! Which bits of a type mean something, from the debug information of a variable of that type.
+//!
+//! The shim (`tests/oracle/nf_oracle.h`) has a static variable for each type that an operation takes. Its description in DWARF
+//! says where the members are, bit-fields too; what no member covers is padding. clang wrote that, not our front end.
+
+use std::collections::HashMap;
+
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, EndianSlice, LittleEndian, Operation, Unit, UnitOffset,
+};
+use object::{Object, ObjectSection};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+type Entry<'e, 'u, 'a> = DebuggingInformationEntry<'e, 'u, Slice<'a>>;
+
+/// By address in the object: a byte for each byte of the type, with ones where bits mean something.
+pub fn masks(object: &[u8]) -> HashMap<u64, Vec<u8>> {
+    let file = object::File::parse(object).expect("a shared object");
+    let section = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
+        let data = file.section_by_name(id.name()).map_or(&[][..], |s| s.data().expect("a section's bytes"));
+        Ok(EndianSlice::new(data, LittleEndian))
+    };
+    let dwarf = gimli::Dwarf::load(section).expect("debug information");
+    let mut found = HashMap::new();
+    let mut units = dwarf.units();
+    while let Some(header) = units.next().expect("a unit") {
+        let unit = dwarf.unit(header).expect("a unit");
+        let mut entries = unit.entries();
+        while let Some((_, entry)) = entries.next_dfs().expect("an entry") {
+            if entry.tag() != gimli::DW_TAG_variable {
+                continue;
+            }
+            if let (Some(address), Some(ty)) = (address(&unit, entry), type_of(entry)) {
+                found.insert(address, mask(&unit, ty));
+            }
+        }
+    }
+    found
+}
+
+fn address(unit: &Unit<Slice>, entry: &Entry) -> Option<u64> {
+    let AttributeValue::Exprloc(expression) = entry.attr_value(gimli::DW_AT_location).ok()?? else {
+        return None;
+    };
+    match expression.operations(unit.encoding()).next().ok()?? {
+        Operation::Address { address } => Some(address),
+        _ => None,
+    }
+}
+
+fn type_of(entry: &Entry) -> Option<UnitOffset> {
+    match entry.attr_value(gimli::DW_AT_type).ok()?? {
+        AttributeValue::UnitRef(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+fn number(entry: &Entry, name: gimli::DwAt) -> Option<u64> {
+    entry.attr_value(name).ok()??.udata_value()
+}
+
+fn mask(unit: &Unit<Slice>, ty: UnitOffset) -> Vec<u8> {
+    let entry = unit.entry(ty).expect("a type");
+    let size = number(&entry, gimli::DW_AT_byte_size).unwrap_or(0) as usize;
+    match entry.tag() {
+        gimli::DW_TAG_base_type => {
+            let boolean = AttributeValue::Encoding(gimli::DW_ATE_boolean);
+            let is_bool = entry.attr_value(gimli::DW_AT_encoding).ok().flatten() == Some(boolean);
+            if is_bool { vec![1] } else { vec![0xff; size] }
+        }
+        gimli::DW_TAG_enumeration_type => vec![0xff; size],
+        gimli::DW_TAG_array_type => {
+            let element = mask(unit, type_of(&entry).expect("an element"));
+            let count: u64 = children(unit, ty)
+                .iter()
+                .filter_map(|range| unit.entry(*range).ok())
+                .filter(|range| range.tag() == gimli::DW_TAG_subrange_type)
+                .map(|range| number(&range, gimli::DW_AT_count).unwrap_or(0))
+                .product();
+            element.repeat(count as usize)
+        }
+        gimli::DW_TAG_structure_type => {
+            let mut bytes = vec![0; size];
+            for child in children(unit, ty) {
+                let member = unit.entry(child).expect("a member");
+                if member.tag() == gimli::DW_TAG_member {
+                    put_member(unit, &member, &mut bytes);
+                }
+            }
+            bytes
+        }
+        gimli::DW_TAG_pointer_type => vec![0xff; 8],
+        // typedef, const, volatile
+        _ => type_of(&entry).map_or_else(Vec::new, |ty| mask(unit, ty)),
+    }
+}
+
+fn put_member(unit: &Unit<Slice>, member: &Entry, bytes: &mut [u8]) {
+    if let Some(bits) = number(member, gimli::DW_AT_bit_size) {
+        let first = number(member, gimli::DW_AT_data_bit_offset).expect("a bit-field's place");
+        for bit in first..first + bits {
+            bytes[bit as usize / 8] |= 1 << (bit % 8);
+        }
+        return;
+    }
+    let at = number(member, gimli::DW_AT_data_member_location).unwrap_or(0) as usize;
+    let part = mask(unit, type_of(member).expect("a member's type"));
+    bytes[at..at + part.len()].copy_from_slice(&part);
+}
+
+fn children(unit: &Unit<Slice>, of: UnitOffset) -> Vec<UnitOffset> {
+    let mut tree = unit.entries_tree(Some(of)).expect("a type's tree");
+    let mut found = Vec::new();
+    let mut below = tree.root().expect("a type").children();
+    while let Some(child) = below.next().expect("a child") {
+        found.push(child.entry().offset());
+    }
+    found
+}
