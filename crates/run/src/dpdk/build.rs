@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{DpdkError, Machine};
-use crate::compile::CLANG;
+use crate::compile::{CLANG, warnings};
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 use crate::temp::Folder;
 
@@ -50,7 +50,7 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, Dpd
     write_files(dir.path(), &[("app.c", source)])?;
     let mut command = Command::new(compiler);
     command.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
-    command.args(["-Wall", "-Wextra", "-Werror", "app.c", "nf_tables.c", "-o", "app"]);
+    command.args(warnings()).args(["app.c", "nf_tables.c", "-o", "app"]);
     command.arg(if machine == Machine::Here {
         "-fno-color-diagnostics"
     } else {

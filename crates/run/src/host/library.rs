@@ -8,7 +8,7 @@ use libloading::Library;
 
 use super::ffi::{Dispatch, TableFunctions};
 use super::{HostError, Watch};
-use crate::compile::CLANG;
+use crate::compile::{CLANG, warnings};
 use crate::temp::{self, Folder};
 
 /// What generated C includes and links.
@@ -73,9 +73,7 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &[("program.c", source)])?;
     let mut clang = Command::new(CLANG);
-    clang
-        .current_dir(dir.path())
-        .args(["-std=c11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]);
+    clang.current_dir(dir.path()).args(["-std=c11", "-O2", "-fPIC", "-shared"]).args(warnings());
     clang.args(["-fno-color-diagnostics", "-fno-strict-aliasing"]);
     match watch {
         Watch::Nothing => {}

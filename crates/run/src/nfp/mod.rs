@@ -11,7 +11,7 @@ use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, EnginesArtifact, Placement, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
-use crate::compile::CLANG;
+use crate::compile::{CLANG, warnings};
 use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files, full_among_replicas};
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 use crate::temp::Folder;
@@ -84,7 +84,7 @@ impl EnginesProgram {
         self.write(dir.path())?;
         let mut clang = Command::new(CLANG);
         clang.current_dir(dir.path()).args(["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread"]);
-        clang.args(["-Wall", "-Wextra", "-Werror", "-fno-color-diagnostics", "-DNF_VERIFY=1"]);
+        clang.args(warnings()).args(["-fno-color-diagnostics", "-DNF_VERIFY=1"]);
         // Every stage's file has the program's constants, as every engine on a chip has its own.
         clang.args(["-Wl,-z,muldefs", "-o", "app", "main.c", "nf_threads.c", "nf_tables.c"]);
         if self.artifact.engines == Engines::Nfp {
