@@ -4,7 +4,6 @@
 mod common;
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use common::{Background, Place, example};
 use serde_json::Value;
