@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::pipeline;
-use nicforge_ir::{Interp, Output, Program, TableBackend, Verified, verify};
+use nicforge_ir::{Interp, Output, Program, TableBackend, Verified};
 use nicforge_passes::PassManager;
 use nicforge_plan::Objective;
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config, profile};
-use nicforge_run::control;
 use nicforge_run::dpdk::{Machine, verify_on};
 use nicforge_run::nfp::EnginesProgram;
+use nicforge_run::{capacity, control};
 use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::root;
@@ -138,15 +138,15 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
             let name = format!("{} on {name}, candidate {number}", example.name);
             let config = Config::default();
             let plan = assemble::plan(&example.program, &target, &config, Objective::Rate, &found, number);
+            let events = &example.events[..example.events.len().min(events)];
+            let capacities = capacity::roomy(&example.program, &example.entries, events, |_| true);
             let roomy = |program: Verified<Program>| {
-                let mut program = program.into_inner();
-                plan.make_room(&mut program);
-                verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
+                capacity::with_capacities(&program, &capacities)
+                    .unwrap_or_else(|e| panic!("{name}: {}", e[0]))
             };
             let planned = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
             let compiled = PassManager::new().run_default(roomy(planned)).unwrap_or_else(|e| panic!("{e}"));
             let stages = pipeline::of_plan(&plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let events = &example.events[..example.events.len().min(events)];
             let reference = roomy(example.program.clone());
             let result = match runs {
                 Runs::Dpdk(machine) => {

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nicforge_codegen::pipeline;
 use nicforge_ir::generate::{self, decisions, generate_from};
-use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified, verify};
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_passes::PassManager;
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config};
+use nicforge_run::capacity;
 use nicforge_run::sim::verify_sim;
 use nicforge_target::{Target, support};
 use nicforge_tests::example::for_each;
@@ -36,10 +37,9 @@ fn check(
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) {
+    let capacities = capacity::roomy(program, entries, events, |_| true);
     let wide = |program: Verified<Program>| {
-        let mut program = program.into_inner();
-        plan.make_room(&mut program);
-        verify(program).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
+        capacity::with_capacities(&program, &capacities).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
     };
     let planned = assemble::program_of(plan).unwrap_or_else(|e| panic!("{name}: {e}"));
     let compiled = PassManager::new().run_default(wide(planned)).unwrap_or_else(|e| panic!("{name}: {e}"));

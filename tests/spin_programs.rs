@@ -13,13 +13,14 @@ use nicforge_codegen::dpdk::{Pipeline, SteerBy, Steering};
 use nicforge_codegen::nfp::Placement;
 use nicforge_codegen::pipeline;
 use nicforge_ir::generate::{self, decisions, generate_from};
-use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified, verify};
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_passes::PassManager;
 use nicforge_plan::{Objective, Plan};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Found, Limits, search};
 use nicforge_planner::{assemble, instance::Config};
-use nicforge_run::spin::{CoresError, CoresProgram, CoresRun, roomy_capacities, takes};
+use nicforge_run::capacity::{roomy, with_capacities};
+use nicforge_run::spin::{CoresError, CoresProgram, CoresRun, takes};
 use nicforge_target::{Target, support};
 use nicforge_tests::example::{Example, for_each};
 use nicforge_tests::pipes::{event, program, stage};
@@ -40,21 +41,18 @@ fn plans(program: &Verified<Program>, target: &Target) -> Option<Found> {
     search(program, target, &Config::default(), Goal::Rate, limits, &|| false).ok()
 }
 
-fn with_capacities(program: &Verified<Program>, capacities: &[u32]) -> Verified<Program> {
-    let mut program = program.clone().into_inner();
-    program.tables.values_mut().zip(capacities).for_each(|(table, capacity)| table.capacity = *capacity);
-    verify(program).unwrap_or_else(|e| panic!("{}", e[0]))
-}
-
 /// Runs a plan and compares.
 fn check(name: &str, example: &Example, target: &Target, plan: &Plan) -> CoresRun {
     let events: Vec<InputEvent> = example.events.iter().filter(|e| takes(e)).take(EVENTS).cloned().collect();
     let planned = assemble::program_of(plan).unwrap_or_else(|e| panic!("{name}: {e}"));
     let (mut reference, mut planned) = (example.program.clone(), planned);
     if plan.workers() > 1 {
-        let capacities = roomy_capacities(&reference, &example.entries, &events);
-        reference = with_capacities(&reference, &capacities);
-        planned = with_capacities(&planned, &capacities);
+        let capacities = roomy(&reference, &example.entries, &events, |_| true);
+        let wide = |program: &Verified<Program>| {
+            with_capacities(program, &capacities).unwrap_or_else(|e| panic!("{name}: {}", e[0]))
+        };
+        reference = wide(&reference);
+        planned = wide(&planned);
     }
     let compiled = PassManager::new().run_default(planned).unwrap_or_else(|e| panic!("{name}: {e}"));
     let stages = pipeline::of_plan(plan, &compiled).unwrap_or_else(|e| panic!("{name}: {e}"));

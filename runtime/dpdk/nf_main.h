@@ -529,7 +529,7 @@ static inline u16 nf_burst_in(void)
 #if NF_ROUND
     return NF_VERIFY ? 1 : (u16)RTE_MAX(1u, RTE_MIN((u32)NF_BURST, NF_IN_FLIGHT / RTE_MAX(1u, nf_ports)));
 #else
-    return NF_BURST;
+    return nf_in_turn ? 1 : NF_BURST;
 #endif
 }
 
@@ -597,6 +597,8 @@ static inline bool nf_has_room(void)
 #elif NF_ROUND
     return nf_alive() + (NF_VERIFY ? 0 : nf_burst_in() * nf_ports) <= (NF_VERIFY ? 0 : NF_IN_FLIGHT);
 #else
+    if (nf_in_turn)
+        return nf_all_through() >= nf_next_sequence;
     return nf_next_sequence - nf_all_through() + NF_BURST * nf_ports < NF_IN_FLIGHT;
 #endif
 }
@@ -759,7 +761,7 @@ static bool nf_make_workers(void)
         struct nf_table *shared = NULL;
         for (u32 i = 0; i <= NF_WORKERS; i++) {
             if (!shared || (nf_sharded[t] && i < NF_WORKERS))
-                shared = nf_table_new(spec->kind, spec->capacity, spec->key_size, spec->entry_size);
+                shared = nf_table_new(spec->kind, nf_part_capacity(t), spec->key_size, spec->entry_size);
             if (!shared)
                 return false;
             nf_workers[i]->tables[t] = shared;

@@ -14,6 +14,7 @@
  * --nf-ports N       there must be N ports
  * --nf-report 1      once a second a line on standard output: packets received, sent, dropped, lost
  * --nf-far FILE      the queues to a process that has the stages of the host; --nf-host 1: this is that process (dpdk)
+ * --nf-in-turn 1     an event is let in when all before it are done
  * --nf-halt W:N      worker W ends behind its first N events, as if it had died: for tests of what is counted then
  */
 #ifndef NF_FILES_H
@@ -24,6 +25,8 @@ static u64 nf_limit;
 static u32 nf_frame, nf_ports_wanted, nf_halt_worker = UINT32_MAX;
 static u64 nf_halt_after;
 static bool nf_reports;
+/* One event after the other: what finds a table full is then as in the interpreter. */
+static bool nf_in_turn;
 static const char *nf_far_path;
 #if !defined(NF_SPLIT) || !NF_SPLIT
 static bool nf_far_role;
@@ -68,7 +71,8 @@ static u8 *nf_read_file(const char *path, size_t *size)
 
 static bool nf_options(int argc, char **argv)
 {
-    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL, *halt = NULL, *role = NULL;
+    const char *events = NULL, *limit = NULL, *frame = NULL, *ports = NULL, *report = NULL, *halt = NULL, *role = NULL,
+               *turn = NULL;
     struct {
         const char *name;
         const char **value;
@@ -77,7 +81,8 @@ static bool nf_options(int argc, char **argv)
                    {"--nf-stats", &nf_stats_path},   {"--nf-limit", &limit},
                    {"--nf-frame", &frame},           {"--nf-ports", &ports},
                    {"--nf-report", &report},         {"--nf-halt", &halt},
-                   {"--nf-far", &nf_far_path},       {"--nf-host", &role}};
+                   {"--nf-far", &nf_far_path},       {"--nf-host", &role},
+                   {"--nf-in-turn", &turn}};
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
         for (size_t o = 0; o < sizeof(options) / sizeof(options[0]); o++)
@@ -94,6 +99,7 @@ static bool nf_options(int argc, char **argv)
     nf_frame = frame ? (u32)strtoul(frame, NULL, 10) : 0;
     nf_ports_wanted = ports ? (u32)strtoul(ports, NULL, 10) : 0;
     nf_reports = report && strcmp(report, "0") != 0;
+    nf_in_turn = turn && strcmp(turn, "0") != 0;
     nf_far_role = role && strcmp(role, "0") != 0;
     if (halt) {
         char *after = NULL;
@@ -112,12 +118,43 @@ static bool nf_options(int argc, char **argv)
 /* Workers whose tables are their own, for one table: all of them, or the first. */
 static u32 nf_owners(u32 table) { return nf_sharded[table] ? NF_WORKERS : 1; }
 
+/* Entries that one owner's part of a table must have space for. Parts of which all together hold what the table may
+ * hold each begin with all entries of the file: what one deletes, another may put in. */
+static u32 nf_part_capacity(u32 table)
+{
+    u32 capacity = nf_table_specs[table].capacity;
+    return nf_one_room[table] && nf_fill_path && capacity <= UINT32_MAX / 2 ? 2 * capacity : capacity;
+}
+
+#ifndef NFP_CHIP_H
+/* From now on parts of a table that hold together what it may hold take places from each other. */
+static bool nf_share_room(void)
+{
+    static u32 rooms[NF_TABLES + 1];
+    for (u32 t = 0; t < NF_TABLES; t++) {
+        u32 filled = nf_workers[0]->tables[t]->count, capacity = nf_table_specs[t].capacity;
+        if (!nf_one_room[t])
+            continue;
+        if (filled > capacity) {
+            fprintf(stderr, "nicforge: table %s is full: its capacity is %u\n", nf_table_specs[t].name, capacity);
+            return false;
+        }
+        rooms[t] = capacity - filled;
+        for (u32 w = 0; w < NF_WORKERS; w++)
+            nf_workers[w]->tables[t]->room = &rooms[t];
+    }
+    return true;
+}
+#else
+static bool nf_share_room(void) { return true; }
+#endif
+
 static bool nf_fill_tables(void)
 {
     size_t size;
     u8 *bytes = nf_fill_path ? nf_read_file(nf_fill_path, &size) : NULL;
     if (!bytes)
-        return !nf_fill_path;
+        return !nf_fill_path && nf_share_room();
     bool ok = true;
     for (u8 *at = bytes; ok && at < bytes + size;) {
         struct nf_entry_head head;
@@ -140,7 +177,7 @@ static bool nf_fill_tables(void)
         at = (u8 *)(uintptr_t)value + spec->value_size + head.buf_size;
     }
     free(bytes);
-    return ok;
+    return ok && nf_share_room();
 }
 
 static void nf_write_entry(FILE *file, u32 t, u32 worker, const void *key, const void *mask, u32 detail, u8 *value)

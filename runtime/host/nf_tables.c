@@ -156,8 +156,23 @@ static uint32_t take(struct nf_table *table)
     return number;
 }
 
+/* Whether one more entry fits. Parts of one table take their places from what all of them have left. */
+static bool claim(struct nf_table *table)
+{
+    if (table->count >= table->capacity)
+        return false;
+    if (!table->room)
+        return true;
+    uint32_t left = __atomic_load_n(table->room, __ATOMIC_RELAXED);
+    while (left && !__atomic_compare_exchange_n(table->room, &left, left - 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return left;
+}
+
 static void give_back(struct nf_table *table, uint32_t number)
 {
+    if (table->room)
+        __atomic_fetch_add(table->room, 1, __ATOMIC_RELAXED);
     struct nf_entry *entry = nf_entry_at(table, number);
     entry->live = 0;
     entry->detail = table->free;
@@ -201,7 +216,7 @@ static void drop_entry(struct nf_table *table, uint32_t number, uint32_t hash)
 static void *insert_indexed(struct nf_table *table, const void *key, uint32_t hash)
 {
     uint32_t size = indexed_size(table);
-    if (table->count >= table->capacity) {
+    if (!claim(table)) {
         if (table->kind != NF_LRU || !table->count)
             return NULL;
         uint32_t oldest = oldest_use(table);

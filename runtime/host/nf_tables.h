@@ -95,6 +95,8 @@ struct nf_table {
     /* Insertions that were refused, entries that were evicted, for whoever reads them. */
     uint64_t refused;
     uint64_t evicted;
+    /* HASH: places left in all parts of a table that replicas share out by key; null if the table is whole. */
+    uint32_t *room;
     /* TERNARY: see nf_masks.h; null if they would be too large. */
     uint64_t *fitting;
     uint32_t *cares;

@@ -102,11 +102,10 @@ NF_INLINE void nf_idle(void) { ctx_swap(); }
 NF_INLINE bool nf_stopped(void) { return __atomic_load_n(&nf_all_done, __ATOMIC_ACQUIRE); }
 NF_INLINE u64 nf_cycles(void) { return local_csr_read(local_csr_timestamp_low); }
 
-NF_INLINE struct nf_table *nf_make_table(u32 t)
+NF_INLINE struct nf_table *nf_make_table(u32 t, u32 capacity)
 {
     const struct nf_table_spec *spec = &nf_table_specs[t];
-    return nf_table_new(spec->kind, (enum nf_memory)nf_table_memory[t], spec->capacity, spec->key_size,
-                        spec->entry_size);
+    return nf_table_new(spec->kind, (enum nf_memory)nf_table_memory[t], capacity, spec->key_size, spec->entry_size);
 }
 /* Called by each engine when it starts. A table that engines share without locks is read only; each has a handle of its
  * own, as its CAM is its own. */
@@ -140,7 +139,7 @@ NF_INLINE void nf_start(struct nf_worker *w, u32 stage)
     w->env.user = w;
     w->env.tables = w->tables;
     for (u32 t = 0; t < NF_TABLES; t++)
-        w->tables[t] = nf_make_table(t);
+        w->tables[t] = nf_make_table(t, nf_table_specs[t].capacity);
 }
 #define NF_ENGINE_MAIN(stage)                                                                                          \
     static struct nf_worker nf_self;                                                                                   \

@@ -44,7 +44,7 @@ static bool nf_make_workers(void)
         struct nf_table *shared = NULL;
         for (u32 i = 0; i <= NF_WORKERS; i++) {
             if (!shared || (nf_sharded[t] && i < NF_WORKERS))
-                shared = nf_make_table(t);
+                shared = nf_make_table(t, nf_part_capacity(t));
             if (!shared)
                 return false;
             nf_workers[i]->tables[t] = shared;
@@ -199,7 +199,8 @@ int main(int argc, char **argv)
         }
     struct nf_worker *io = nf_workers[NF_IO];
     for (bool more = true; more || nf_all_through() < nf_next_sequence;) {
-        for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + NF_IN_FLIGHT; i++)
+        for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + (nf_in_turn ? 1 : NF_IN_FLIGHT);
+             i++)
             more = nf_input(io);
         nf_progress_set(NF_IO, nf_next_sequence);
         nf_collect();

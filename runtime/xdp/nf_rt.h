@@ -25,6 +25,9 @@
 
 /* A bit-field takes the low bits of what is set, constants included. */
 #pragma clang diagnostic ignored "-Wbitfield-constant-conversion"
+/* Constants end up where the source had variables: a comparison or a mask may have one outcome only. */
+#pragma clang diagnostic ignored "-Wtautological-compare"
+#pragma clang diagnostic ignored "-Wunused-const-variable"
 
 typedef __u8 u8;
 typedef __u16 u16;

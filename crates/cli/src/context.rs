@@ -1,16 +1,12 @@
 //! What all commands share: failures with their exit status, and the runtime files this binary carries.
 
-use std::fs::File;
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use include_dir::{Dir, include_dir};
 use nicforge_run::Fault;
-
-use crate::interrupt;
+use nicforge_run::temp::Folder;
 
 /// Headers for user programs and for generated code, as they were when this binary was built.
 static RUNTIME: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../runtime");
@@ -48,6 +44,11 @@ impl Failure {
         Failure { code: fault.exit_code(), message: with_prefix(message.to_string()) }
     }
 
+    /// A temporary folder cannot be made.
+    pub fn temporary(error: std::io::Error) -> Failure {
+        Failure::environment(format!("cannot make a temporary folder: {error}"))
+    }
+
     /// Diagnostics that are rendered already.
     pub fn rendered(message: String) -> Failure {
         Failure { code: 1, message }
@@ -59,29 +60,18 @@ fn with_prefix(message: String) -> String {
 }
 
 /// The runtime files on disk; they go away with this. Kept only while something is compiled: a process that is killed
-/// leaves them behind, and long runs are the ones that get killed.
+/// leaves them behind until the next one starts, and long runs are the ones that get killed.
 pub struct Runtime {
-    dir: tempfile::TempDir,
-    /// Locked while the process lives.
-    _lock: File,
+    dir: Folder,
 }
-
-const RUNTIME_PREFIX: &str = "nicforge-runtime-";
 
 impl Runtime {
     /// Unpacks what the binary carries.
     pub fn unpack() -> Result<Runtime, Failure> {
-        let fail =
-            |e: std::io::Error| Failure::environment(format!("cannot unpack the runtime headers: {e}"));
-        sweep(&std::env::temp_dir());
-        let make = || {
-            let dir = tempfile::Builder::new().prefix(RUNTIME_PREFIX).tempdir()?;
-            let lock = File::open(dir.path())?;
-            lock.try_lock()?;
-            RUNTIME.extract(dir.path())?;
-            Ok(Runtime { dir, _lock: lock })
-        };
-        interrupt::remember(make, |runtime| runtime.dir.path()).map_err(fail)
+        let made = Folder::filled("runtime", |path| RUNTIME.extract(path));
+        let dir =
+            made.map_err(|e| Failure::environment(format!("cannot unpack the runtime headers: {e}")))?;
+        Ok(Runtime { dir })
     }
 
     /// The folder with all of them.
@@ -97,27 +87,6 @@ impl Runtime {
     /// Folders that generated code for `target` includes from.
     pub fn target_headers(&self, target: &str) -> Vec<PathBuf> {
         vec![self.dir.path().join(target)]
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        interrupt::forget(self.dir.path());
-    }
-}
-
-/// Removes runtime files whose process was killed: our own folders that nobody has locked. A young one may be about to be.
-fn sweep(temporary: &Path) {
-    const YOUNG: Duration = Duration::from_secs(60);
-    for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
-        let Ok(found) = entry.metadata() else { continue };
-        let named = entry.file_name().to_string_lossy().starts_with(RUNTIME_PREFIX);
-        let old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age > YOUNG);
-        // SAFETY: no arguments.
-        let own = found.is_dir() && found.uid() == unsafe { libc::geteuid() };
-        if named && old && own && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
     }
 }
 

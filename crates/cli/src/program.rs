@@ -11,6 +11,7 @@ use nicforge_passes::fuse::fuse;
 use nicforge_passes::{PassError, PassManager};
 use nicforge_run::compile::{Mode, compile_bpf};
 use nicforge_run::native;
+use nicforge_run::temp;
 use nicforge_run::xdp::XdpError;
 use nicforge_target::support::calls_c_on_host;
 
@@ -75,7 +76,7 @@ pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
 /// Loads what calls of C in programs need. Without --with nothing is: whoever runs them finds out.
 pub fn functions(programs: &[&Program], source: &Source, runtime: &Runtime) -> Result<(), Failure> {
     if !source.with.is_empty() {
-        native::before_a_crash_ends_it(crate::interrupt::remove_folders);
+        native::before_a_crash_ends_it(nicforge_run::temp::remove_all);
         native::load(programs, &source.with, &runtime.user_headers())
             .map_err(|e| Failure::of(e.fault(), e))?;
     }
@@ -163,10 +164,9 @@ pub fn compile_live(
 /// A pass that broke a program is our bug: it names itself and leaves what reproduces it.
 pub fn pass_failure(error: PassError) -> Failure {
     let PassError::Broken { pass, program, .. } = &error else { return Failure::usage(error.to_string()) };
-    let path = std::env::temp_dir().join(format!("nicforge-{pass}-{}.air", std::process::id()));
     let reproducer = text::print(program, text::PrintOptions { spans: false });
-    let saved = match std::fs::write(&path, reproducer) {
-        Ok(()) => format!("\n  reproducer: nicforge build -p {pass} --emit passes {}", path.display()),
+    let saved = match temp::keep_file("reproducer", &format!("{pass}.air"), &reproducer) {
+        Ok(path) => format!("\n  reproducer: nicforge build -p {pass} --emit passes {}", path.display()),
         Err(_) => String::new(),
     };
     Failure::user(format!("{error}{saved}"))

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use common::{Place, capture, counter, example, finish, frame, words};
 use serde_json::Value;
+use std::os::unix::fs::DirBuilderExt;
 
 const BROKEN: &str = "#include <nicforge.h>\nvoid net_recv(nf_pkt pkt)\n{\n    if (nf_len(pkt) > 9)\n        nf_drop(pkt);\n}\n";
 
@@ -39,24 +40,37 @@ fn check_says_what_there_is_or_what_is_wrong() {
 #[test]
 fn what_killed_commands_left_is_removed() {
     let place = Place::new();
-    let (old, young) = ("tmp/nicforge-runtime-old", "tmp/nicforge-runtime-young");
-    for name in [old, young, "tmp/other"] {
-        std::fs::create_dir(place.path().join(name)).unwrap();
-        place.file(&format!("{name}/nicforge.h"), "");
+    let root = common::temporary_place(place.path());
+    std::fs::DirBuilder::new().mode(0o700).create(&root).unwrap();
+    for name in ["runtime-left", "host-used", "kept-old", "kept-young"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("nicforge.h"), "").unwrap();
     }
-    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    for name in [old, "tmp/other"] {
-        std::fs::File::open(place.path().join(name)).unwrap().set_modified(hour_ago).unwrap();
-    }
+    let days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 86400);
+    std::fs::File::open(root.join("kept-old")).unwrap().set_modified(days_ago).unwrap();
+    // Another program's folder is nobody's business of ours.
+    std::fs::create_dir(place.path().join("tmp/other")).unwrap();
     let check = || place.run(&["check", &example("l2_forward")]).ok().to_string();
     // A folder that a process uses is locked.
-    let user = std::fs::File::open(place.path().join(old)).unwrap();
+    let user = std::fs::File::open(root.join("host-used")).unwrap();
     user.lock().unwrap();
     check();
-    assert_eq!(place.temporary().len(), 3);
+    assert_eq!(place.temporary(), ["host-used", "kept-young", "other"]);
     drop(user);
     check();
-    assert_eq!(place.temporary(), ["nicforge-runtime-young", "other"]);
+    assert_eq!(place.temporary(), ["kept-young", "other"]);
+}
+
+/// Somebody else's folder, or a link, in place of ours is not written to.
+#[test]
+fn a_foreign_temporary_place_is_not_used() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("trap")).unwrap();
+    let root = common::temporary_place(place.path());
+    std::os::unix::fs::symlink(place.path().join("trap"), root).unwrap();
+    let ran = place.run(&["check", &example("l2_forward")]);
+    ran.fails(3, &["is not a folder of this user", "set TMPDIR"]);
+    assert!(std::fs::read_dir(place.path().join("trap")).unwrap().next().is_none());
 }
 
 #[test]
@@ -436,4 +450,42 @@ fn validate_compares_with_published_data() {
     assert!(of("table 1").iter().all(|row| row["error"].as_f64().unwrap().abs() <= 0.3));
     assert!(of("count-min curve").iter().all(|row| row["error"].as_f64().unwrap().abs() < 0.1));
     assert!(rows.iter().any(|row| row["case"] == "all 21416 paths"));
+}
+
+/// What would overflow clang's stack is said with its place before clang runs; what macros make is said behind it.
+#[test]
+fn deep_programs_are_refused_in_a_line() {
+    let place = Place::new();
+    let program = |expression: &str| {
+        format!(
+            "#include <nicforge.h>\n#define A(x) ~~~~~~~~~~~~~~~~~~~~~x\n#define B(x) A(A(A(A(A(A(A(A(A(A(x))))))))))\n\
+             #define C(x) B(B(B(B(B(B(B(B(B(B(x))))))))))\n#define D(x) C(C(C(C(C(C(C(C(C(C(x))))))))))\nNF_PORTS(1);\n\
+             void net_recv(nf_pkt pkt)\n{{\n    uint32_t n = {expression}nf_len(pkt);\n    nf_send(pkt, n);\n}}\n"
+        )
+    };
+    for deep in ["~", "-", "1 + ", "1 ? 2 : "] {
+        place.file("deep.c", program(&deep.repeat(20_000)));
+        place.run(&["check", "deep.c"]).fails(1, &["error[NF0027]", "deep.c:9:", "more than 1000 operators"]);
+    }
+    place.file("macro.c", program("D(1) +"));
+    place.run(&["check", "macro.c"]).fails(1, &["error[NF0027]: clang crashed", "macros"]);
+    place.is_clean();
+}
+
+/// `bound` on the kernel takes programs of ours as it takes their objects, and says what is wrong with a damaged source.
+#[test]
+fn bound_on_xdp_takes_programs_and_names_errors() {
+    let place = Place::new();
+    let program = example("icmp_echo");
+    place.run(&["build", &program, "-o", "x.o"]).ok();
+    let rates = |file: &str| {
+        let ran = place.run(&["bound", "--target", "xdp", file, "--json"]);
+        let found = json(ran.ok());
+        (found["packet_rate"].clone(), found["cycles"].clone())
+    };
+    assert_eq!(rates(&program), rates("x.o"));
+    place.file("damaged.c", "#include <linux/bpf.h>\nint f(void) { retur 1 }\n");
+    let ran = place.run(&["bound", "--target", "xdp", "damaged.c"]);
+    ran.fails(1, &["damaged.c:2:", "error:"]);
+    place.is_clean();
 }

@@ -66,6 +66,60 @@ fn verify_compares_packet_by_packet() {
     place.is_clean();
 }
 
+/// Nothing compared is a failure, and what differs is called different.
+#[test]
+fn a_check_of_nothing_fails() {
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("none.pcap", capture(&[]));
+    place.file("long.pcap", capture(&[vec![2; 9000]]));
+    for target in ["xdp", "agilio-cx"] {
+        if target == "xdp" && !can_load() {
+            continue;
+        }
+        let ran = place.run(&["verify", "c.c", "--target", target, "--pcap", "none.pcap"]);
+        ran.fails(1, &["nothing was compared: the captures have no packets"]);
+        assert!(!ran.out.contains("matches"), "{ran:?}");
+        let ran = place.run(&["verify", "c.c", "--target", target, "--pcap", "none.pcap", "--json"]);
+        assert_eq!((ran.code(), &json(&ran.out)["ok"]), (1, &false.into()), "{ran:?}");
+    }
+    if can_load() {
+        let ran = place.run(&["verify", "c.c", "--pcap", "long.pcap"]);
+        ran.fails(1, &["every event is beyond what the target takes"]);
+    }
+    place.is_clean();
+}
+
+/// A frame that leaves shorter than an Ethernet header is left out with what it does to tables, on both sides.
+#[test]
+fn events_are_left_out_as_a_whole() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "short.c",
+        "#include <nicforge.h>\n\
+         NF_PORTS(1);\n\
+         struct seen { uint8_t bytes[14]; };\n\
+         NF_TABLE(hash, counts, struct seen, uint64_t, 64);\n\
+         void net_recv(nf_pkt pkt)\n{\n\
+         \x20   struct seen seen;\n\
+         \x20   if (!nf_extract(pkt, &seen)) {\n\
+         \x20       nf_drop(pkt, \"short\");\n\
+         \x20       return;\n\
+         \x20   }\n\
+         \x20   nf_add_value(&counts, seen, 1);\n\
+         \x20   nf_send(pkt, 0);\n}\n",
+    );
+    let frames: Vec<Vec<u8>> = (0..12u8).map(|n| vec![n / 2; if n % 3 == 0 { 20 } else { 60 }]).collect();
+    place.file("p.pcap", capture(&frames));
+    let ran = place.run(&["verify", "short.c", "--pcap", "p.pcap"]);
+    assert!(ran.ok().contains("4 events are beyond what the kernel takes"), "{ran:?}");
+    assert!(ran.out.contains("xdp matches the reference: 8 of 8 events, 1 of 1 tables"), "{ran:?}");
+    place.is_clean();
+}
+
 /// A plan of several stages, from `nicforge plan` into a file and back.
 #[test]
 fn plans_run_on_several_cpus() {

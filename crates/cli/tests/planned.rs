@@ -99,3 +99,100 @@ fn what_is_missing_is_said() {
     command.env("NICFORGE_ARM64", place.path().join("nowhere"));
     common::finish(command).fails(3, &["there is no DPDK for arm64", "scripts/arm64-dpdk.sh"]);
 }
+
+/// A balancer by highest random weight: control packets change which servers are well, every packet asks, and each connection keeps
+/// its server. `OTHERWISE` is what becomes of a connection that the table refuses.
+const BALANCER: &str = r#"#include <nicforge.h>
+struct flow { nf_be32 src; nf_be32 dst; nf_be16 sport; nf_be16 dport; };
+NF_TABLE(KIND, connections, struct flow, uint32_t, 64);
+NF_TABLE(array, unwell, uint32_t, uint32_t, 1);
+NF_TABLE(array, sent, uint32_t, uint64_t, 16);
+NF_TABLE(array, refused, uint32_t, uint64_t, 1);
+void net_recv(nf_pkt pkt)
+{
+    struct nf_eth eth;
+    struct nf_ipv4 ip;
+    struct nf_udp udp;
+    if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp)) {
+        nf_drop(pkt, "too short");
+        return;
+    }
+    uint32_t unwell_now;
+    if (udp.dport == nf_htons(9999)) {
+        nf_lookup(&unwell, 0, &unwell_now);
+        nf_update(&unwell, 0, unwell_now ^ (1u << (nf_ntohs(udp.sport) & 15)));
+        nf_drop(pkt, "control");
+        return;
+    }
+    struct flow flow = {ip.src, ip.dst, udp.sport, udp.dport};
+    uint32_t server;
+    nf_lookup(&unwell, 0, &unwell_now);
+    bool known = nf_lookup(&connections, flow, &server);
+    if (!known || (unwell_now >> server & 1)) {
+        uint32_t most = 0;
+        bool any = false;
+        for (uint32_t i = 0; i < 16; i++) {
+            uint32_t weight = nf_hash(i, flow);
+            if (!(unwell_now >> i & 1) && (!any || weight > most)) {
+                most = weight;
+                server = i;
+                any = true;
+            }
+        }
+        if (!any || !nf_update(&connections, flow, server)) {
+            nf_add_value(&refused, 0, 1);
+            OTHERWISE
+        }
+    }
+    nf_add_value(&sent, server, 1);
+    nf_reset(pkt);
+    nf_extract(pkt, &eth);
+    eth.type = nf_htons(server);
+    nf_emit(pkt, &eth);
+    nf_send(pkt, 1);
+}
+"#;
+
+/// Packets of some hundred connections, and a control packet now and then.
+fn connections() -> Vec<u8> {
+    let mut capture =
+        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
+    let mut random = 5u32;
+    for i in 0..1500u32 {
+        random = random.wrapping_mul(1664525).wrapping_add(1013904223);
+        let (source, control) = (random >> 8 & 0xff, random >> 24 < 12);
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, source as u8, 10, 0, 1, 1]);
+        let ports = if control { [source as u16 & 15, 9999] } else { [1000 + (random >> 17) as u16 % 2, 53] };
+        frame.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
+        frame.extend([0, 26, 0, 0]);
+        frame.resize(60, 0);
+        for word in [i / 1000, i % 1000 * 1000, 60, 60] {
+            capture.extend(word.to_le_bytes());
+        }
+        capture.extend(frame);
+    }
+    capture
+}
+
+/// Replicas that each have a part of a hash table refuse what the one table refuses, and packets that only read an entry need no
+/// order among each other. Parts of an LRU table keep at least what the one table keeps, so room is made for the comparison.
+#[test]
+fn full_tables_among_replicas() {
+    let place = Place::new();
+    place.file("traffic.pcap", connections());
+    for (target, kind, otherwise) in [
+        ("dpdk", "hash", "nf_drop(pkt, \"full\"); return;"),
+        ("dpdk", "hash", ";"),
+        ("dpdk", "lru", ";"),
+        ("liquidio", "hash", "nf_drop(pkt, \"full\"); return;"),
+        ("agilio-cx", "hash", ";"),
+    ] {
+        let program = BALANCER.replace("KIND", kind).replace("OTHERWISE", otherwise);
+        place.file("balancer.c", program);
+        let ran = place.run(&["verify", "balancer.c", "--target", target, "--pcap", "traffic.pcap"]);
+        assert!(ran.ok().contains("1500 of 1500 events, 4 of 4 tables"), "{target} {kind}: {ran:?}");
+        let replicas = ["x2", "x3", "x4", "x5", "x6", "x7", "x8"].iter().any(|many| ran.out.contains(many));
+        assert!(replicas, "{target} {kind}: nothing is shared out: {ran:?}");
+    }
+}

@@ -120,9 +120,10 @@ fn structs(program: &Program, id: StructId, known: &mut BTreeSet<StructId>, out:
     let _ = writeln!(out, "struct {tag} {{");
     for field in &def.fields {
         let width = field.bit_width.map_or(String::new(), |bits| format!(" : {bits}"));
-        let _ = writeln!(out, "    {}{width};", declarator(program, field.ty, &field.name));
+        let _ = writeln!(out, "    {}{width};", declarator(program, field.ty, &field.name).trim_end());
     }
-    let _ = writeln!(out, "}};");
+    let packed = if def.packed { " __attribute__((packed))" } else { "" };
+    let _ = writeln!(out, "}}{packed};");
     let _ = writeln!(out, "static_assert(sizeof(struct {tag}) == {}, \"layout of {tag}\");", layout.size);
     for (field, slot) in def.fields.iter().zip(&slots).filter(|(field, _)| field.bit_width.is_none()) {
         let at = slot.bit_offset / 8;

@@ -210,7 +210,7 @@ impl<'a> FnLower<'_, 'a, '_> {
     }
 
     /// The bound that NF_BOUND declares.
-    fn declared_bound(&mut self, body: &'a Node) -> Lowered<Option<u32>> {
+    pub fn declared_bound(&mut self, body: &'a Node) -> Lowered<Option<u32>> {
         let first = if body.kind == "CompoundStmt" { body.inner.first() } else { Some(body) };
         let Some(call) = first.filter(|n| is_bound(n)) else { return Ok(None) };
         match self.unit.eval(&call.inner[1]) {

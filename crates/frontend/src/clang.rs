@@ -1,6 +1,7 @@
 //! Running clang: source in, syntax tree or diagnostics out.
 
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
 use nicforge_ir::{Diagnostic, Span};
@@ -9,6 +10,7 @@ use serde_json::Value;
 use crate::Options;
 use crate::ast::{self, Files, Node};
 use crate::diagnostics::codes;
+use crate::nesting;
 
 /// What clang compiles.
 pub enum Input<'a> {
@@ -70,6 +72,14 @@ fn run(
     options: &Options,
     files: &mut Files,
 ) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    let (name, text) = match input {
+        Input::Path(path) => (*path, std::fs::read(path).ok()),
+        Input::Text(text) => ("<stdin>", Some(text.as_bytes().to_vec())),
+    };
+    let deep = text.and_then(|text| nesting::check(&String::from_utf8_lossy(&text), Some(files.open(name))));
+    if let Some(deep) = deep {
+        return Err(vec![deep]);
+    }
     let mut command = Command::new(&options.clang);
     command.args(words).arg("-std=gnu11");
     command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-fno-color-diagnostics", "-w"]);
@@ -101,6 +111,9 @@ fn run(
     let errors = parse_messages(&messages, files);
     if !errors.is_empty() {
         return Err(errors);
+    }
+    if let Some(signal) = output.status.signal() {
+        return Err(vec![nesting::crashed(signal)]);
     }
     if !output.status.success() {
         return Err(fail(format!("`{name}` failed ({}): {}", output.status, messages.trim())));

@@ -182,7 +182,7 @@ impl<'a> Unit<'a> {
                 let slots = self.prog.struct_layout(id).1;
                 let fields = self.prog.structs[id].fields.clone();
                 // Initialisers skip unnamed bit-fields.
-                let named = fields.iter().zip(slots).filter(|(f, _)| !is_padding(f));
+                let named = fields.iter().zip(slots).filter(|(f, _)| !f.is_padding());
                 for (child, (field, slot)) in node.inner.iter().zip(named) {
                     self.init_at(child, field.ty, bytes, bit + slot.bit_offset as usize, field.bit_width)?;
                 }
@@ -214,11 +214,6 @@ impl<'a> Unit<'a> {
         let help = "write constants; what changes belongs into a table (NF_TABLE)";
         self.refuse(codes::CONST_INIT, node.span, "this initialiser is not constant", help)
     }
-}
-
-/// Whether a member is an unnamed bit-field.
-pub fn is_padding(field: &nicforge_ir::Field) -> bool {
-    field.bit_width.is_some() && field.name.starts_with("unnamed")
 }
 
 fn put_bits(bytes: &mut [u8], at: usize, width: u8, value: u64) {

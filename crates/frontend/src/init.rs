@@ -3,7 +3,6 @@
 use nicforge_ir::{Op, Proj, Type, ValueId};
 
 use crate::ast::Node;
-use crate::consts::is_padding;
 use crate::func::FnLower;
 use crate::unit::{Failed, Lowered};
 
@@ -34,7 +33,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let fields: Vec<u32> = match ty {
             Type::Struct(id) => {
                 let fields = self.unit.prog.structs[id].fields.iter().enumerate();
-                fields.filter(|(_, f)| !is_padding(f)).map(|(number, _)| number as u32).collect()
+                fields.filter(|(_, f)| !f.is_padding()).map(|(number, _)| number as u32).collect()
             }
             _ => Vec::new(),
         };

@@ -21,6 +21,7 @@ mod functions;
 mod init;
 mod likely;
 mod linear;
+mod nesting;
 pub mod opaque;
 mod order;
 mod place;

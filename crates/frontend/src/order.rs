@@ -9,7 +9,6 @@
 use nicforge_ir::{Diagnostic, Span};
 
 use crate::ast::Node;
-use crate::consts::is_padding;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
 use crate::unit::Unit;
@@ -273,7 +272,7 @@ impl<'a> Checker<'_, 'a> {
         let children = node.inner.iter().skip(node.flags.has_filler.into());
         let expected: Vec<Option<Order>> = match &ty {
             CType::Struct(id) => {
-                let fields = self.unit.prog.structs[*id].fields.iter().filter(|f| !is_padding(f));
+                let fields = self.unit.prog.structs[*id].fields.iter().filter(|f| !f.is_padding());
                 let order = |big_endian: bool| if big_endian { Order::Network } else { Order::Host };
                 fields.map(|f| matches!(f.ty, Type::Int { .. }).then(|| order(f.big_endian))).collect()
             }

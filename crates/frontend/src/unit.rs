@@ -425,7 +425,12 @@ impl<'a> Unit<'a> {
             bit_width = Some(width as u8);
         }
         let big_endian = matches!(declared, CType::Int { network: true, .. });
-        let name = if node.name.is_empty() { format!("unnamed{number}") } else { node.name.clone() };
+        let name = match (node.name.as_str(), bit_width) {
+            // Padding, see `Field::is_padding`.
+            ("", Some(_)) => String::new(),
+            ("", None) => format!("unnamed{number}"),
+            (name, _) => name.to_string(),
+        };
         Ok(Field { name, ty, bit_width, big_endian })
     }
 

@@ -205,7 +205,8 @@ fn declare(program: &mut Program, options: Options) {
         fields: vec![
             field("x", Type::U64),
             Field { bit_width: Some(3), ..field("f", Type::U8) },
-            Field { bit_width: Some(5), ..field("g", Type::U8) },
+            // A bit of the byte is left over.
+            Field { bit_width: Some(4), ..field("g", Type::U8) },
             field("n", Type::i(32)),
             field("list", three),
             field("inner", Type::Struct(head)),
@@ -214,7 +215,8 @@ fn declare(program: &mut Program, options: Options) {
     program.add_struct(StructDef {
         name: "key".to_string(),
         packed: false,
-        fields: vec![field("lo", Type::U16), field("hi", Type::U16)],
+        // Unused bits and a hole.
+        fields: vec![Field { bit_width: Some(11), ..field("lo", Type::U16) }, field("hi", Type::U32)],
     });
     let key = program.structs.keys().next_back().map(Type::Struct).unwrap_or(Type::U32);
     let mut table = |name: &str, kind, key, value, buf| {

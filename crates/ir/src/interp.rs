@@ -103,6 +103,7 @@ pub struct Interp<'p> {
 }
 
 /// What outlives an event.
+#[derive(Clone)]
 struct State {
     tables: Vec<Store>,
     counters: Counters,
@@ -116,6 +117,17 @@ impl<'p> Interp<'p> {
         let tables = program.tables.values().map(|t| Store::new(t.kind, t.capacity, shapes.size(t.value)));
         let state = State { tables: tables.collect(), counters: Counters::default(), evictions: Vec::new() };
         Interp { program, shapes, state, max_steps: 100_000_000 }
+    }
+
+    /// Another one in the same state.
+    pub fn fork(&self) -> Interp<'p> {
+        let shapes = Shapes::new(self.program);
+        Interp { program: self.program, shapes, state: self.state.clone(), max_steps: self.max_steps }
+    }
+
+    /// Entries in all tables.
+    pub fn entries(&self) -> usize {
+        self.state.tables.iter().map(Store::len).sum()
     }
 
     pub fn program(&self) -> &'p Program {

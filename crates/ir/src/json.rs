@@ -73,13 +73,14 @@ pub fn parse_key(program: &Program, table: TableId, json: &Value) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The members of a struct with their places.
+/// The members of a struct with their places, without padding.
 fn fields(program: &Program, id: StructId) -> impl Iterator<Item = (&Field, Part)> {
     let slots = program.struct_layout(id).1;
     program.structs[id]
         .fields
         .iter()
         .zip(slots)
+        .filter(|(field, _)| !field.is_padding())
         .map(|(field, slot)| (field, Part { at: slot.bit_offset, bits: slot.bits, ty: field.ty }))
 }
 
@@ -181,8 +182,9 @@ fn parse_struct(
     bytes: &mut [u8],
 ) -> Result<(), String> {
     let def = &program.structs[id];
-    if let Some(unknown) = object.keys().find(|key| !def.fields.iter().any(|field| field.name == **key)) {
-        let known = def.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
+    let named = || def.fields.iter().filter(|field| !field.is_padding());
+    if let Some(unknown) = object.keys().find(|key| !named().any(|field| field.name == **key)) {
+        let known = named().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(format!("struct {} has no member `{unknown}`; it has {known}", def.name));
     }
     for (field, part) in fields(program, id) {

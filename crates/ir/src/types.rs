@@ -76,6 +76,7 @@ pub struct StructDef {
 /// One member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
+    /// Empty for an unnamed bit-field, which is padding.
     pub name: String,
     pub ty: Type,
     /// Width of a bit-field (clang's x86 layout: least significant bits first); `None` for an ordinary member.
@@ -83,6 +84,13 @@ pub struct Field {
     /// Declared `nf_be16/32/64`: the bytes are in network order. The value an op sees is still the little-endian
     /// reading of those bytes; only dumps, table files and the byte-order warnings look at this.
     pub big_endian: bool,
+}
+
+impl Field {
+    /// Whether the member is an unnamed bit-field: bits that are set aside and always read as zero.
+    pub fn is_padding(&self) -> bool {
+        self.bit_width.is_some() && self.name.is_empty()
+    }
 }
 
 /// Element type and length of an array.

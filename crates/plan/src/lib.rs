@@ -265,15 +265,4 @@ impl Plan {
     pub fn workers(&self) -> u32 {
         self.stages.iter().map(|stage| stage.replicas).sum()
     }
-
-    /// Makes room in a program's tables if replicas of this plan run side by side, for comparisons: then it is a matter of luck which
-    /// key finds a table full, and shards hold more together than one table would. Capacities are minima.
-    pub fn make_room(&self, program: &mut nicforge_ir::Program) {
-        if self.stages.iter().all(|stage| stage.replicas == 1) {
-            return;
-        }
-        for table in program.tables.values_mut().filter(|table| table.kind.takes_inserts()) {
-            table.capacity = table.capacity.saturating_mul(self.workers());
-        }
-    }
 }

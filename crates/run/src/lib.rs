@@ -8,6 +8,7 @@
 
 pub mod attach;
 pub mod balance;
+pub mod capacity;
 pub mod compile;
 pub mod control;
 pub mod dev;
@@ -29,6 +30,7 @@ pub mod sim;
 pub mod socket;
 pub mod spin;
 pub mod synth;
+pub mod temp;
 mod unix;
 pub mod xdp;
 

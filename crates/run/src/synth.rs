@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::fault::Fault;
+use crate::temp::{self, Folder};
 pub use netlist::{Depth, fuzz, measure};
 
 /// Why a design has no area.
@@ -103,8 +104,7 @@ pub fn synthesize(
         .filter(|name| name.ends_with(".sv"))
         .collect();
     sources.sort();
-    let work =
-        tempfile::Builder::new().prefix("nicforge-synth-").tempdir().map_err(io(&std::env::temp_dir()))?;
+    let work = Folder::new("synth").map_err(io(&temp::place()))?;
     let blif = work.path().join("netlist.blif");
     let hide: String = hidden.iter().map(|port| format!("delete -output {top}/w:{port}; ")).collect();
     let script = format!(

@@ -9,10 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 from . import bodies
 from .errors import FlowError
+from .temporary import Folder
 
 
 def find() -> str:
@@ -267,8 +267,8 @@ class _Folder:
         self.name, self.text, self.contents, self.files = name, text, contents, files
 
     def __enter__(self) -> str:
-        self.folder = tempfile.TemporaryDirectory(prefix="nicforge-flow-")
-        path = pathlib.Path(self.folder.name) / f"{self.name}.c"
+        self.folder = Folder("flow")
+        path = self.folder.path / f"{self.name}.c"
         path.write_text(self.text)
         for name, text in self.files.items():
             path.with_name(name).write_text(text)
@@ -278,4 +278,4 @@ class _Folder:
         return str(path)
 
     def __exit__(self, *_) -> None:
-        self.folder.cleanup()
+        self.folder.remove()

@@ -26,8 +26,10 @@ static int put(char c, FILE *file)
 }
 
 static FILE console = FDEV_SETUP_STREAM(put, NULL, NULL, _FDEV_SETUP_WRITE);
-FILE *const stdout = &console;
-FILE *const stderr = &console;
+// What only the C library refers to: link-time optimisation of handlers sees no use of it.
+#define NF_KEPT __attribute__((used))
+NF_KEPT FILE *const stdout = &console;
+NF_KEPT FILE *const stderr = &console;
 
 void init_printf(void *putp, void *putf)
 {
@@ -85,16 +87,16 @@ void tfp_format(void *putp, void (*putf)(void *, char), const char *format, va_l
 }
 
 // There is no process to end: the handler is at fault.
-__attribute__((noreturn)) void _exit(int status)
+NF_KEPT __attribute__((noreturn)) void _exit(int status)
 {
     (void)status;
     for (;;)
         __asm__ volatile("ebreak");
 }
 
-__attribute__((noreturn)) void abort(void) { _exit(1); }
+NF_KEPT __attribute__((noreturn)) void abort(void) { _exit(1); }
 
-__attribute__((noreturn)) void __assert_func(const char *file, int line, const char *function, const char *what)
+NF_KEPT __attribute__((noreturn)) void __assert_func(const char *file, int line, const char *function, const char *what)
 {
     printf("%s:%d: %s: not true: %s\n", file, line, function ? function : "", what);
     abort();

@@ -1,10 +1,13 @@
 //! The interpreter beside a target: expected outputs, and where they differ.
 
+use std::collections::BTreeSet;
+
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{Entry, InputEvent, Output, Program, TableBackend, TableId, json};
 use nicforge_run::live::Streams;
 use serde_json::Value;
 
+use super::align::{Pair, align};
 use crate::context::Failure;
 
 /// How well a target's run agrees with the interpreter's.
@@ -24,6 +27,29 @@ impl Agreement {
         self.events == self.matching && self.tables == self.matching_tables
     }
 
+    /// Everything is equal, and there was something to compare: what a check needs to pass.
+    pub fn passes(&self) -> bool {
+        self.events > 0 && self.complete()
+    }
+
+    /// Says how it went, as the end of a sentence about who ran.
+    pub fn verdict(&self) -> String {
+        let (events, tables) = (self.events, self.tables);
+        if self.complete() && events == 0 {
+            return "was not compared with the reference: no events".to_string();
+        }
+        if self.complete() {
+            return format!(
+                "matches the reference: {events} of {events} events, {tables} of {tables} tables"
+            );
+        }
+        let wrong = (events - self.matching.min(events), tables - self.matching_tables.min(tables));
+        format!(
+            "does not match the reference: {} of {events} events differ, {} of {tables} tables differ",
+            wrong.0, wrong.1
+        )
+    }
+
     fn differ(&mut self, text: String) {
         if self.differences.len() < 10 {
             self.differences.push(text);
@@ -41,57 +67,63 @@ pub fn expected(interp: &mut Interp, events: &[InputEvent]) -> Result<Vec<Vec<Ou
     Ok(all)
 }
 
-/// Compares what each event should cause with the streams a live run gave. Drops are not in the streams; their counters
-/// are compared by the caller.
+/// Compares what each event should cause with the streams a live run gave. Frames carry no number there, so the streams are
+/// aligned by content: one that is lost is one difference. Drops are not in the streams; their counters are compared by the
+/// caller.
 pub fn streams(program: &Program, expected: &[Vec<Output>], got: &Streams) -> Agreement {
     let mut result = Agreement { events: expected.len(), ..Agreement::default() };
-    let mut sent = vec![0usize; got.sent.len()];
-    let (mut stack, mut host) = (0usize, 0usize);
-    for (i, outputs) in expected.iter().enumerate() {
-        let mut good = true;
-        for want in outputs {
-            let seen = match want {
-                Output::Send { port, frame } => {
-                    let at = *port as usize;
-                    let next = got.sent.get(at).and_then(|list| list.get(sent[at]));
-                    if let Some(next) = next {
-                        sent[at] += 1;
-                        (next == frame)
-                            .then_some(())
-                            .ok_or(Some(Output::Send { port: *port, frame: next.clone() }))
-                    } else {
-                        Err(None)
-                    }
+    let mut wrong = BTreeSet::new();
+    let sent = |port: usize, frame: &Vec<u8>| Output::Send { port: port as u32, frame: frame.clone() };
+    let mut lists: Vec<Vec<Output>> = got
+        .sent
+        .iter()
+        .enumerate()
+        .map(|(port, list)| list.iter().map(|f| sent(port, f)).collect())
+        .collect();
+    let ports = lists.len();
+    lists.push(got.stack.iter().map(|frame| Output::Stack { frame: frame.clone() }).collect());
+    lists.push(got.host.clone());
+    // Where an output shows up; what is sent by a port that is not there shows up nowhere.
+    let place = |output: &Output| match output {
+        Output::Send { port, .. } => *port as usize,
+        Output::Stack { .. } => ports,
+        _ => ports + 1,
+    };
+    let mut surplus = 0;
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let all = || expected.iter().enumerate().flat_map(|(i, list)| list.iter().map(move |o| (i, o)));
+    for (event, want) in
+        all().filter(|(_, o)| matches!(o, Output::Send { port, .. } if *port as usize >= ports))
+    {
+        found.push((event, format!("expected {}, got nothing", describe(program, want))));
+    }
+    for (at, list) in lists.iter().enumerate() {
+        let here = |o: &Output| {
+            let nowhere = matches!(o, Output::Send { port, .. } if *port as usize >= ports);
+            !nowhere && !matches!(o, Output::Drop { .. }) && place(o) == at
+        };
+        let (events, want): (Vec<usize>, Vec<&Output>) = all().filter(|(_, o)| here(o)).unzip();
+        let list: Vec<&Output> = list.iter().collect();
+        for pair in align(&want, &list) {
+            match pair {
+                Pair::Same(..) => {}
+                Pair::Missing(i, other) => {
+                    let seen = other.map_or("nothing".to_string(), |j| describe(program, list[j]));
+                    found.push((events[i], format!("expected {}, got {seen}", describe(program, want[i]))));
                 }
-                Output::Stack { frame } => {
-                    let next = got.stack.get(stack);
-                    stack += 1;
-                    match next {
-                        Some(next) if next == frame => Ok(()),
-                        other => Err(other.map(|frame| Output::Stack { frame: frame.clone() })),
-                    }
+                Pair::Surplus(j) => {
+                    surplus += 1;
+                    result.differ(format!("unexpected: {}", describe(program, list[j])));
                 }
-                Output::Drop { .. } => Ok(()),
-                _ => {
-                    let next = got.host.get(host);
-                    host += 1;
-                    if next == Some(want) { Ok(()) } else { Err(next.cloned()) }
-                }
-            };
-            if let Err(seen) = seen {
-                good = false;
-                let seen = seen.map_or("nothing".to_string(), |o| describe(program, &o));
-                result.differ(format!("event {}: expected {}, got {seen}", i + 1, describe(program, want)));
             }
         }
-        result.matching += usize::from(good);
     }
-    let surplus: usize =
-        got.sent.iter().zip(&sent).map(|(list, used)| list.len().saturating_sub(*used)).sum();
-    if surplus > 0 {
-        result.matching = result.matching.saturating_sub(surplus);
-        result.differ(format!("{surplus} frames were sent that the reference does not send"));
+    found.sort_by_key(|(event, _)| *event);
+    for (event, text) in found {
+        wrong.insert(event);
+        result.differ(format!("event {}: {text}", event + 1));
     }
+    result.matching = result.events.saturating_sub(wrong.len() + surplus);
     result
 }
 
@@ -205,4 +237,42 @@ fn header_at(frame: &[u8], at: usize) -> &'static str {
         _ => &[],
     };
     find(&ipv4).or_else(|| find(&ports).filter(|_| !l4.is_empty())).or_else(|| find(l4)).unwrap_or("payload")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_says_what_differs_and_passes_only_on_something() {
+        let of = |events, matching, matching_tables| Agreement {
+            events,
+            matching,
+            tables: 2,
+            matching_tables,
+            differences: vec![],
+        };
+        let none = of(0, 0, 2);
+        assert!(!none.passes() && none.verdict() == "was not compared with the reference: no events");
+        let all = of(3, 3, 2);
+        assert!(all.passes() && all.verdict() == "matches the reference: 3 of 3 events, 2 of 2 tables");
+        let some = of(2, 1, 2);
+        let want = "does not match the reference: 1 of 2 events differ, 0 of 2 tables differ";
+        assert!(!some.passes() && some.verdict() == want);
+    }
+
+    #[test]
+    fn one_lost_frame_is_one_event() {
+        let source = "program p\nports 1\n";
+        let program = nicforge_ir::text::parse(source).expect("a program");
+        let frames: Vec<Vec<u8>> = (0..100u8).map(|n| vec![n; 20]).collect();
+        let send = |frame: &Vec<u8>| vec![Output::Send { port: 0, frame: frame.clone() }];
+        let expected: Vec<Vec<Output>> = frames.iter().map(send).collect();
+        let mut got = Streams { sent: vec![frames], ..Streams::default() };
+        assert_eq!(streams(&program, &expected, &got).matching, 100);
+        got.sent[0].remove(7);
+        let result = streams(&program, &expected, &got);
+        assert_eq!((result.events, result.matching, result.differences.len()), (100, 99, 1));
+        assert!(result.differences[0].starts_with("event 8: expected net_send"), "{:?}", result.differences);
+    }
 }

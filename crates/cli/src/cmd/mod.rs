@@ -1,6 +1,8 @@
 //! The commands, one file each.
 
+mod align;
 pub mod balance;
+mod beyond;
 mod bound;
 mod build;
 mod check;

@@ -1,15 +1,16 @@
 //! From a program and what is said about its plan to something a code generator for processes takes.
 
-use nicforge_codegen::dpdk::Pipeline;
+use nicforge_codegen::dpdk::{self, Pipeline};
 use nicforge_codegen::nfp::Engines;
 use nicforge_codegen::xdp::generate_split;
 use nicforge_codegen::{LineStyle, XdpArtifact, pipeline};
 use nicforge_ir::{Entry, InputEvent, Program, Side, TableId, Verified};
 use nicforge_plan::Plan;
 use nicforge_planner::assemble;
+use nicforge_run::capacity;
 use nicforge_run::dpdk::{Difference, DpdkError, DpdkRun, Machine, verify_apart, verify_on};
 use nicforge_run::nfp::EnginesProgram;
-use nicforge_run::spin::{CoresError, CoresProgram, roomy_capacities};
+use nicforge_run::spin::{CoresError, CoresProgram};
 use nicforge_target::Generator;
 use nicforge_target::support::calls_c_on_host;
 
@@ -124,7 +125,13 @@ impl Job {
         if target.is_bare() {
             return self.compare_bare(target, source, entries, events);
         }
-        let reference = self.make_room(source)?;
+        // A pipeline's shards of a hash table hold together what the table may hold; an NFP's engines each count for themselves.
+        let one_room = dpdk::one_room(&self.program, &self.pipeline);
+        let counted: Vec<TableId> = match target.engines() {
+            Some(Engines::Nfp) => Vec::new(),
+            _ => self.program.tables.keys().zip(one_room).filter(|(_, one)| *one).map(|(t, _)| t).collect(),
+        };
+        let reference = self.make_room(source, entries, events, |table| !counted.contains(&table))?;
         if let Some(engines) = target.engines() {
             let ran = self.engines(engines)?.verify(&reference, entries, events);
             return ran.map_err(|e| failure(&self.program, e));
@@ -145,8 +152,7 @@ impl Job {
             .map_err(|e| failure(&self.program, e))
     }
 
-    /// The same on simulated cores. Room is made only for tables that are full: memories on a chip have
-    /// none to give away.
+    /// The same on simulated cores.
     fn compare_bare(
         &mut self,
         target: Target,
@@ -154,19 +160,7 @@ impl Job {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
-        // One replica finds a table full exactly when the interpreter does.
-        let mut reference = source.clone();
-        if self.plan.stages.iter().any(|stage| stage.replicas > 1) {
-            let capacities = roomy_capacities(source, entries, events);
-            let widen = |program: &Verified<Program>| {
-                let mut program = program.clone().into_inner();
-                let tables = program.tables.values_mut();
-                tables.zip(&capacities).for_each(|(table, capacity)| table.capacity = *capacity);
-                program::check(program)
-            };
-            reference = widen(source)?;
-            self.program = widen(&self.program)?;
-        }
+        let reference = self.make_room(source, entries, events, |_| true)?;
         let ran = self.cores(target)?.verify(&reference, entries, events);
         let (run, differences) = ran.map_err(|e| bare_failure(&self.program, e))?;
         Ok((run.run, differences))
@@ -181,17 +175,33 @@ impl Job {
     }
 
     /// The same for programs on `xdp`, where only tables of the process have parts: replicas of the kernel share theirs.
-    pub fn room_for_shards(&mut self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+    pub fn room_for_shards(
+        &mut self,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+    ) -> Result<Verified<Program>, Failure> {
         let inside = in_process(self)?;
         let sharded = inside.iter().any(|stage| self.pipeline.stages[*stage].replicas > 1);
-        if sharded { self.make_room(source) } else { Ok(source.clone()) }
+        if sharded { self.make_room(source, entries, events, |_| true) } else { Ok(source.clone()) }
     }
 
-    /// Makes room in the tables of this program and gives the one to compare with, see [`Plan::make_room`].
-    pub fn make_room(&mut self, source: &Verified<Program>) -> Result<Verified<Program>, Failure> {
+    /// Makes room in those of this program's tables that are full with these inputs, and gives the program to compare with. One
+    /// replica finds a table full exactly when the interpreter does; several decide by luck.
+    pub fn make_room(
+        &mut self,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+        among: impl Fn(TableId) -> bool,
+    ) -> Result<Verified<Program>, Failure> {
+        if self.plan.stages.iter().all(|stage| stage.replicas == 1) {
+            return Ok(source.clone());
+        }
+        let capacities = capacity::roomy(source, entries, events, among);
         let widen = |program: &Verified<Program>| {
             let mut program = program.clone().into_inner();
-            self.plan.make_room(&mut program);
+            program.tables.values_mut().zip(&capacities).for_each(|(table, room)| table.capacity = *room);
             program::check(program)
         };
         let reference = widen(source)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
+use nicforge_run::temp::Folder;
 use nicforge_target::area::{AreaCosts, Estimate};
 use serde_json::json;
 
@@ -24,10 +25,7 @@ const SHOWN: usize = 8;
 
 /// Synthesizes a design, in the time there is.
 pub fn area(design: &RtlProgram, limit: Option<Duration>) -> Result<Area, Failure> {
-    let dir = tempfile::Builder::new()
-        .prefix("nicforge-design-")
-        .tempdir()
-        .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
+    let dir = Folder::new("design").map_err(Failure::temporary)?;
     design.write(dir.path()).map_err(|e| Failure::of(e.fault(), e))?;
     synth::synthesize(dir.path(), "nf_top", &RECORD, limit).map_err(|e| Failure::of(e.fault(), e))
 }

@@ -260,7 +260,7 @@ fn on_xdp(
     let mut job: Job = pipelines::of_plan(plan.clone(), program, false)?;
     job.without_locks();
     let runtime = Runtime::unpack()?;
-    let reference = job.room_for_shards(source)?;
+    let reference = job.room_for_shards(source, &traffic.entries, &traffic.events)?;
     let mut session = verify_xdp::session(source, &job, &traffic.entries, &runtime, Mode::Record)?;
     let result = verify_xdp::live(&mut session, &traffic.events)?;
     let agreement = verify_xdp::agreement(&reference, &traffic.entries, &result, &session)?;

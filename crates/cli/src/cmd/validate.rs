@@ -13,6 +13,7 @@ use nicforge_bound::method::Method;
 use nicforge_bound::search::{By, Machine};
 use nicforge_bound::unroll::UnrollError;
 use nicforge_isa::nfp::cost;
+use nicforge_run::temp::Folder;
 use serde_json::json;
 
 use super::{validate_alkali, validate_balance, validate_flow, validate_fpga, validate_spin};
@@ -366,12 +367,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 fn programs(text: &str) -> Result<Vec<Row>, Failure> {
     let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the examples: {e}"));
-    let make = || {
-        let dir = tempfile::tempdir()?;
-        EXAMPLES.extract(dir.path())?;
-        Ok(dir)
-    };
-    let dir = interrupt::remember(make, |dir| dir.path()).map_err(fail)?;
+    let dir = Folder::filled("validate", |path| EXAMPLES.extract(path)).map_err(fail)?;
     let (mut rows, mut slower) = (Vec::new(), Vec::new());
     for fields in records(PUBLISHED) {
         let [case, program, define, count, rate] = fields[..] else { continue };
@@ -423,6 +419,5 @@ fn programs(text: &str) -> Result<Vec<Row>, Failure> {
             });
         }
     }
-    interrupt::forget(dir.path());
     Ok(rows)
 }

@@ -14,6 +14,7 @@ use nicforge_planner::instance::{self, Config};
 use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{CANDIDATES, Limits, search};
 use nicforge_run::sim::Compiled;
+use nicforge_run::temp::Folder;
 use nicforge_sim::workload::{Rate, Replay, Timed};
 use nicforge_sim::{Options, Report, find};
 use nicforge_target::{Target, Traffic, support};
@@ -184,7 +185,7 @@ fn stages(rows: &mut Vec<Row>) -> Result<(), Failure> {
 pub fn load(name: &str) -> Result<Verified<Program>, Failure> {
     let runtime = Runtime::unpack()?;
     let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack the programs: {e}"));
-    let dir = tempfile::tempdir().map_err(fail)?;
+    let dir = Folder::new("validate-alkali").map_err(fail)?;
     PROGRAMS.extract(dir.path()).map_err(fail)?;
     // Programs are in C, but for one that is cut by hand.
     let named = |end: &str| dir.path().join(Path::new(&format!("{name}.{end}")));

@@ -13,6 +13,7 @@ use include_dir::{Dir, include_dir};
 use nicforge_ir::{Input, InputEvent, Output, Program, Verified};
 use nicforge_passes::fuse::fuse;
 use nicforge_run::host::HostProgram;
+use nicforge_run::temp::Folder;
 
 use super::validate::Row;
 use super::validate_flow_load::{KEYS, Load};
@@ -74,14 +75,14 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
 
 /// Python's modules and programs, unpacked.
 pub struct Place {
-    dir: tempfile::TempDir,
+    dir: Folder,
     runtime: Runtime,
 }
 
 impl Place {
     fn new() -> Result<Place, Failure> {
         let fail = |e: std::io::Error| Failure::environment(format!("cannot unpack Python's modules: {e}"));
-        let dir = tempfile::tempdir().map_err(fail)?;
+        let dir = Folder::new("validate-flow").map_err(fail)?;
         let python = dir.path().join("python");
         std::fs::create_dir(&python).map_err(fail)?;
         PYTHON.extract(&python).map_err(fail)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::Area;
+use nicforge_run::temp::Folder;
 
 use super::validate::{Row, records};
 use super::{fpga, synth};
@@ -69,8 +70,7 @@ const YOSYS: &str = include_str!("../../../../docs/validation/fpga_yosys.csv");
 const HEADER: &str = "program,lut_cells,lut_sites,lut_memory,flip_flops,half_brams,urams,dsps,depth";
 
 fn load(name: &str, text: &str, runtime: &Runtime) -> Result<Loaded, Failure> {
-    let dir = tempfile::tempdir()
-        .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
+    let dir = Folder::new("validate-fpga").map_err(Failure::temporary)?;
     let path = dir.path().join(format!("{name}.c"));
     std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
     program::load(
@@ -199,8 +199,7 @@ fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, 
         let loaded = load(program, text, runtime)?;
         return synth::area(&design(&loaded.program, engines)?, limit);
     }
-    let dir = tempfile::tempdir()
-        .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
+    let dir = Folder::new("validate-fpga").map_err(Failure::temporary)?;
     for (name, text) in BALANCE_FILES {
         let path = dir.path().join(name);
         std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;

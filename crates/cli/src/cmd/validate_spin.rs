@@ -13,6 +13,7 @@ use nicforge_run::spin::{
     Api, HostProgram, ImageOptions, Load, Simulated, Simulation, Traffic, build, generate, handlers_of,
     simulate, throughput,
 };
+use nicforge_run::temp::Folder;
 use nicforge_spin::machine::Machine;
 use nicforge_spin::messages::Handler;
 use nicforge_spin::nic::{Full, Options};
@@ -42,14 +43,13 @@ const SLMP_HEADERS: usize = 52;
 /// Images by example and flags, built once.
 struct Images {
     runtime: Runtime,
-    sources: tempfile::TempDir,
+    sources: Folder,
     built: BTreeMap<String, Image>,
 }
 
 impl Images {
     fn new() -> Result<Images, Failure> {
-        let sources =
-            tempfile::tempdir().map_err(|e| Failure::environment(format!("temporary folder: {e}")))?;
+        let sources = Folder::new("validate-spin").map_err(Failure::temporary)?;
         EXAMPLES
             .extract(sources.path())
             .map_err(|e| Failure::environment(format!("{}: {e}", sources.path().display())))?;

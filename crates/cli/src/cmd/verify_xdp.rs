@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use nicforge_codegen::LineStyle;
-use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_run::compile::Mode;
 use nicforge_run::live::{self, Difference, LARGEST_WINDOW, LiveOptions, LiveRun, Session};
 use nicforge_run::netns::LARGEST_FRAME;
-use nicforge_run::xdp::SMALLEST_FRAME;
+use nicforge_run::xdp::{HEADROOM, SMALLEST_FRAME};
 
 use super::compare::{self, Agreement};
 use super::pipelines::{self, Job};
-use super::verify;
+use super::{beyond, verify};
 use crate::args::Verify;
 use crate::context::{Failure, Runtime};
 use crate::interrupt::stopped;
@@ -29,17 +29,15 @@ pub fn run(
     entries: &[(TableId, Entry)],
     runtime: &Runtime,
 ) -> Result<(), Failure> {
-    let takes = |event: &&InputEvent| match &event.input {
-        Input::Net { frame, .. } => (SMALLEST_FRAME..=LARGEST_FRAME).contains(&frame.len()),
-        Input::Host { .. } => true,
-    };
-    let list: Vec<InputEvent> = events.iter().filter(takes).cloned().collect();
-    let source = &job.room_for_shards(source)?;
+    let source = &job.room_for_shards(source, entries, events)?;
+    let taken = beyond::taken(source, entries, events, &(SMALLEST_FRAME..=LARGEST_FRAME), HEADROOM)?;
+    let list: Vec<InputEvent> = taken.iter().map(|at| events[*at].clone()).collect();
     let mut session = session(source, job, entries, runtime, Mode::Record)?;
     let run = live(&mut session, &list)?;
     let result = agreement(source, entries, &run, &session)?;
-    verify::report(args, &result, events.len() - list.len(), Some(&job.plan));
-    if result.complete() { Ok(()) } else { Err(Failure::rendered(String::new())) }
+    let left_out = events.len() - list.len();
+    verify::report(args, &result, left_out, Some(&job.plan));
+    verify::end(&result, left_out)
 }
 
 /// The planned program in the kernel, its tables filled.

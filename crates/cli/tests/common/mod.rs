@@ -89,7 +89,16 @@ impl Place {
 
     /// Names of temporary files.
     pub fn temporary(&self) -> Vec<String> {
-        names(&self.path().join("tmp"))
+        let (tmp, own) = (self.path().join("tmp"), temporary_place(self.path()));
+        let mut all = names(&tmp);
+        if own.is_dir() {
+            // An empty one goes with the last folder in it.
+            all.retain(|name| !own.ends_with(name));
+            let inside = names(&own);
+            all.extend(if inside.is_empty() { vec!["an empty place".to_string()] } else { inside });
+        }
+        all.sort();
+        all
     }
 
     /// Names of control sockets.
@@ -102,6 +111,12 @@ impl Place {
     pub fn is_clean(&self) {
         assert_eq!((self.temporary(), self.sockets()), (vec![], vec![]));
     }
+}
+
+/// Where commands run in `place` make their temporary folders.
+pub fn temporary_place(place: &Path) -> PathBuf {
+    // SAFETY: no arguments.
+    place.join("tmp").join(format!("nicforge-{}", unsafe { libc::geteuid() }))
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -272,7 +287,9 @@ pub fn remove_log(ran: &Ran) {
     let log = ran.err.split("complete log is in ").nth(1).and_then(|rest| rest.split_whitespace().next());
     let log = log.expect("the message names the log");
     assert!(std::fs::metadata(log).unwrap().len() > 1000, "the log is there");
-    std::fs::remove_file(log).unwrap();
+    let folder = Path::new(log).parent().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    let _ = std::fs::remove_dir(folder.parent().unwrap());
 }
 
 /// The text with single spaces.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use nicforge_ir::interp::Shapes;
 use nicforge_ir::{ArrayId, Program, StructId, Type};
 
 use super::names::Names;
@@ -14,6 +15,7 @@ use super::names::Names;
 /// The C spelling of every type of a program.
 pub struct CTypes<'a> {
     pub program: &'a Program,
+    shapes: Shapes,
     structs: HashMap<StructId, String>,
     members: HashMap<StructId, Vec<String>>,
 }
@@ -29,7 +31,7 @@ impl<'a> CTypes<'a> {
             let mut names = Names::new([]);
             members.insert(id, def.fields.iter().map(|f| names.fresh(&f.name)).collect());
         }
-        CTypes { program, structs, members }
+        CTypes { program, shapes: Shapes::new(program), structs, members }
     }
 
     /// A type for a variable: `u16`, `struct t_conn`, `struct nf_array_u8_6`.
@@ -73,56 +75,66 @@ impl<'a> CTypes<'a> {
         }
     }
 
-    /// Statements that turn bytes from outside into a proper value of the type: bits that an integer narrower than its
-    /// carrier does not have, and padding, become zero. Most types need none.
+    /// Statements that turn bytes from outside into a proper value of the type: padding, and bits that an integer narrower
+    /// than its carrier does not have, become zero. Most types need none.
     pub fn canonical(&self, ty: Type, place: &str) -> Vec<String> {
+        let mut lines = Vec::new();
         match ty {
             Type::Int { bits, .. } if !matches!(bits, 8 | 16 | 32 | 64) => {
                 let carrier = int_name(if bits == 1 { 8 } else { bits }, false);
                 let mask = super::expr::literal(nicforge_ir::build::mask(u64::MAX, bits), Type::U64);
-                vec![format!("*({carrier} *)&{place} &= {mask};")]
+                lines.push(format!("*({carrier} *)&{place} &= {mask};"));
             }
-            Type::Struct(id) => {
-                let mut lines: Vec<String> = self
-                    .padding(id)
-                    .iter()
-                    .map(|pad| format!("__builtin_memset((u8 *)&{place} + {}, 0, {});", pad.0, pad.1))
-                    .collect();
-                for (field, name) in self.program.structs[id].fields.iter().zip(&self.members[&id]) {
-                    if field.bit_width.is_none() {
-                        lines.extend(self.canonical(field.ty, &format!("{place}.{name}")));
-                    }
-                }
-                lines
+            Type::Struct(_) | Type::Array(_) => {
+                self.clear(ty, &Bytes { base: format!("(u8 *)&{place}"), at: 0, loops: 0 }, &mut lines);
+            }
+            _ => {}
+        }
+        lines
+    }
+
+    /// Whether bytes from outside may be no proper value of the type.
+    pub fn has_padding(&self, ty: Type) -> bool {
+        self.shapes.meaning(ty).iter().any(|byte| *byte != 0xff)
+    }
+
+    /// Statements that clear the bits at `to` that mean nothing in a value of the type.
+    fn clear(&self, ty: Type, to: &Bytes, lines: &mut Vec<String>) {
+        let meaning = self.shapes.meaning(ty);
+        if meaning.iter().all(|byte| *byte == 0xff) {
+            return;
+        }
+        match ty {
+            Type::Array(id) if self.program.arrays[id].len > WRITTEN_OUT => {
+                let def = self.program.arrays[id];
+                let index = format!("nf_i{}", to.loops);
+                let base = format!("{} + {index} * {}", to.address(0), self.program.size_of(def.elem));
+                lines.push(format!("for (u32 {index} = 0; {index} < {}; {index}++) {{", def.len));
+                let mut inner = Vec::new();
+                self.clear(def.elem, &Bytes { base, at: 0, loops: to.loops + 1 }, &mut inner);
+                lines.extend(inner.iter().map(|line| format!("    {line}")));
+                lines.push("}".to_string());
             }
             Type::Array(id) => {
                 let def = self.program.arrays[id];
-                (0..def.len)
-                    .flat_map(|i| {
-                        self.canonical(
-                            def.elem,
-                            &format!("((u8 *)&{place})[{}]", i * self.program.size_of(def.elem)),
-                        )
-                    })
-                    .collect()
+                let size = self.program.size_of(def.elem);
+                (0..def.len).for_each(|i| self.clear(def.elem, &to.behind(i * size), lines));
             }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Offset and length in bytes of each hole of a struct.
-    fn padding(&self, id: StructId) -> Vec<(u32, u32)> {
-        let (layout, slots) = self.program.struct_layout(id);
-        let mut end = 0;
-        let mut holes = Vec::new();
-        let stops = slots.iter().map(|s| (s.bit_offset / 8, (s.bit_offset + s.bits).div_ceil(8)));
-        for (start, stop) in stops.chain([(layout.size, layout.size)]) {
-            if start > end {
-                holes.push((end, start - end));
+            Type::Struct(id) => {
+                let (_, slots) = self.program.struct_layout(id);
+                // What members clear themselves is left out here.
+                let mut own = meaning;
+                for (field, slot) in self.program.structs[id].fields.iter().zip(slots) {
+                    if field.ty.is_aggregate() {
+                        let (start, size) = (slot.bit_offset / 8, slot.bits / 8);
+                        own[start as usize..(start + size) as usize].fill(0xff);
+                        self.clear(field.ty, &to.behind(start), lines);
+                    }
+                }
+                mask_bytes(&own, to, lines);
             }
-            end = end.max(stop);
+            _ => mask_bytes(&meaning, to, lines),
         }
-        holes
     }
 
     /// Declarations of all struct and array types, with a check of each size.
@@ -175,6 +187,46 @@ impl<'a> CTypes<'a> {
                 writeln!(out, "struct {} {{\n    {raw};\n}} __attribute__((packed));\n", self.array_tag(id));
         }
         out
+    }
+}
+
+/// Arrays of more elements are cleared in a loop.
+const WRITTEN_OUT: u32 = 8;
+
+/// Bytes in memory: `at` behind an address, within `loops` loops.
+struct Bytes {
+    base: String,
+    at: u32,
+    loops: u32,
+}
+
+impl Bytes {
+    fn behind(&self, offset: u32) -> Bytes {
+        Bytes { base: self.base.clone(), at: self.at + offset, loops: self.loops }
+    }
+
+    fn address(&self, offset: u32) -> String {
+        match self.at + offset {
+            0 => self.base.clone(),
+            at => format!("{} + {at}", self.base),
+        }
+    }
+}
+
+/// Statements that keep of each byte the bits of its mask.
+fn mask_bytes(masks: &[u8], to: &Bytes, lines: &mut Vec<String>) {
+    let mut at = 0;
+    while at < masks.len() {
+        let run = masks[at..].iter().take_while(|mask| **mask == masks[at]).count();
+        match masks[at] {
+            0xff => {}
+            0 => lines.push(format!("__builtin_memset({}, 0, {run});", to.address(at as u32))),
+            mask => {
+                let each = at..at + run;
+                lines.extend(each.map(|at| format!("*({}) &= {mask};", to.address(at as u32))));
+            }
+        }
+        at += run;
     }
 }
 

@@ -14,6 +14,18 @@ pub struct Leaf {
     pub paths: Vec<Vec<u32>>,
     pub offset: u32,
     pub size: u32,
+    /// It consists of bit-fields, which have no address in C.
+    pub bits: bool,
+}
+
+impl Leaf {
+    /// The path of the one member that it is, if that has an address.
+    pub fn member(&self) -> Option<&[u32]> {
+        match self.paths.as_slice() {
+            [path] if !path.is_empty() && !self.bits => Some(path),
+            _ => None,
+        }
+    }
 }
 
 /// The leaves of a type, by offset.
@@ -25,7 +37,8 @@ pub fn leaves(program: &Program, ty: Type) -> Vec<Leaf> {
 
 fn collect(program: &Program, ty: Type, base: u32, path: &mut Vec<u32>, found: &mut Vec<Leaf>) {
     let Type::Struct(id) = ty else {
-        found.push(Leaf { paths: vec![path.clone()], offset: base, size: program.size_of(ty) });
+        let size = program.size_of(ty);
+        found.push(Leaf { paths: vec![path.clone()], offset: base, size, bits: false });
         return;
     };
     let (_, slots) = program.struct_layout(id);
@@ -39,7 +52,10 @@ fn collect(program: &Program, ty: Type, base: u32, path: &mut Vec<u32>, found: &
                     last.paths.push(path.clone());
                     last.size = end - last.offset;
                 }
-                _ => found.push(Leaf { paths: vec![path.clone()], offset: first, size: end - first }),
+                _ => {
+                    let size = end - first;
+                    found.push(Leaf { paths: vec![path.clone()], offset: first, size, bits: true });
+                }
             }
         } else {
             collect(program, field.ty, base + slot.bit_offset / 8, path, found);

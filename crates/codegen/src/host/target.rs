@@ -179,6 +179,14 @@ fn extern_call(e: &mut H<'_, '_>, inst: InstId, name: &str, passing: &[Passing],
     for (value, copy) in left.iter().zip(copies) {
         e.define(inst, *value, &copy);
     }
+    // What C left in padding is not part of a value.
+    for value in results.iter().copied() {
+        let ty = e.body.ty(value);
+        if e.is_used(value) && (ty.is_aggregate() || left.contains(&value)) {
+            let fixes = e.types.canonical(ty, e.vars.name(value));
+            fixes.iter().for_each(|line| e.line(line));
+        }
+    }
 }
 
 fn log(e: &mut H<'_, '_>, format: &str, args: &[ValueId]) {

@@ -343,7 +343,8 @@ pub fn finish<T: Target>(e: &mut E<'_, T>) {
 fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Option<i64>) {
     let ty = e.body.ty(item.value);
     let original = shift.map(|shift| at as i64 + shift);
-    let in_place = !e.dialect.stores_over_headers;
+    // What the frame has in the padding of a header is not what the value has there, which is zero.
+    let in_place = !e.dialect.stores_over_headers && !e.types.has_padding(ty);
     let is_origin = |inst: InstId, index: u32| {
         index == 1
             && in_place
@@ -362,8 +363,8 @@ fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Opt
         .iter()
         .map(|leaf| {
             let to = place(at + leaf.offset);
-            match leaf.paths.as_slice() {
-                [path] if !path.is_empty() => {
+            match leaf.member() {
+                Some(path) => {
                     let steps: Vec<_> = path.iter().map(|f| nicforge_ir::Proj::Field(*f)).collect();
                     let (part, _) = e.place_from(item.name.clone(), ty, &steps);
                     format!("NF_PUT({to}, {part});")

@@ -82,9 +82,16 @@ pub fn lookup<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
             e.line(&format!("    {get}"));
         }
     }
+    // The host writes entries of a shared table with C of its own, which may leave anything in their padding.
+    let ty = e.body.ty(value);
+    let foreign = e.program.tables[table].shared && e.types.has_padding(ty);
+    if foreign && e.is_used(value) {
+        let fixes = e.types.canonical(ty, e.vars.name(value));
+        fixes.iter().for_each(|line| e.line(line));
+    }
     if let Some(entry) = entry_mut(e, &name) {
         entry.hit = Some(hit);
-        entry.content = Some(value);
+        entry.content = (!foreign).then_some(value);
     }
 }
 
@@ -216,8 +223,8 @@ fn write_back<T: Target>(
     }
     changed
         .iter()
-        .map(|leaf| match leaf.paths.as_slice() {
-            [path] if !path.is_empty() => {
+        .map(|leaf| match leaf.member() {
+            Some(path) => {
                 let steps: Vec<_> = path.iter().map(|f| Proj::Field(*f)).collect();
                 let (from, _) = e.place_from(name.clone(), ty, &steps);
                 let (at, _) = e.place_from(to.clone(), ty, &steps);

@@ -87,7 +87,9 @@ pub fn generate(
         header.push_str("#endif\n\n");
     }
     header.push_str(&base.host.source);
-    header.push_str(&dpdk::around(program, pipeline, &base.sharded, true));
+    // An NFP's engines have no count in common yet: each shard holds what the table may hold.
+    let one_room: Vec<bool> = base.one_room.iter().map(|one| *one && engines == Engines::Threads).collect();
+    header.push_str(&dpdk::around(program, pipeline, (&base.sharded, &one_room), true));
     let locked: Vec<&str> = base.locked.iter().map(|l| if *l { "1" } else { "0" }).chain(["0"]).collect();
     let _ = writeln!(
         header,

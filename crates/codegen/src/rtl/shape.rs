@@ -46,9 +46,8 @@ impl<'a> Bits<'a> {
 
     /// Which bits of a value's bytes mean something, least significant first; `None` if all do.
     pub fn meaning(&self, ty: Type) -> Option<Vec<u8>> {
-        let ones = vec![0xff; self.bytes(ty) as usize];
-        let clean = self.shapes.encode(ty, &self.shapes.decode(ty, &ones)).to_vec();
-        (clean != ones).then_some(clean)
+        let meaning = self.shapes.meaning(ty);
+        meaning.iter().any(|byte| *byte != 0xff).then_some(meaning)
     }
 
     /// The part at the end of a path into a value of type `ty`. Constant indices are found by `constant`; `None` if one is beyond its

@@ -79,7 +79,7 @@ pub fn generate(
     header.push_str("#ifndef NF_PROGRAM_H\n#define NF_PROGRAM_H\n\n");
     header.push_str(&dpdk::constants(program, pipeline, &base.host));
     header.push_str(&base.host.source);
-    header.push_str(&dpdk::around(program, pipeline, &base.sharded, false));
+    header.push_str(&dpdk::around(program, pipeline, (&base.sharded, &base.one_room), false));
     header.push_str("#endif\n");
     let mut files = vec![("nf_program.h".to_string(), header.clone())];
     base.source = header;

@@ -252,6 +252,7 @@ impl Target for Xdp<'_> {
         e.line(&text);
         let name = e.vars.name(param).to_string();
         e.line(&format!("NF_GET({name}, data);"));
+        e.types.canonical(e.body.ty(param), &name).iter().for_each(|line| e.line(line));
     }
 
     fn end_of_handler(e: &mut E<'_, Self>) {

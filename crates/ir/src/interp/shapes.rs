@@ -11,7 +11,7 @@ use crate::build::mask;
 use crate::layout::{FieldSlot, int_layout};
 use crate::ops::Proj;
 use crate::program::{Program, ValueId};
-use crate::types::{ArrayId, StructId, Type};
+use crate::types::{ArrayId, Field, StructId, Type};
 
 /// Layouts of a program's types. The types must be finite, as the verifier's are.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Shapes {
 struct StructShape {
     size: u32,
     slots: Vec<(FieldSlot, Option<Type>)>,
+    /// By member: it is an unnamed bit-field.
+    padding: Vec<bool>,
     /// Every bit of its bytes means something.
     dense: bool,
 }
@@ -50,7 +52,8 @@ impl Shapes {
             let (layout, slots) = program.struct_layout(id);
             let slots =
                 slots.into_iter().zip(&def.fields).map(|(slot, field)| (slot, Some(field.ty))).collect();
-            shapes.structs[id] = StructShape { size: layout.size, slots, dense: false };
+            let padding = def.fields.iter().map(Field::is_padding).collect();
+            shapes.structs[id] = StructShape { size: layout.size, slots, padding, dense: false };
         }
         for (id, def) in &program.arrays {
             let elem_size = program.size_of(def.elem);
@@ -73,8 +76,9 @@ impl Shapes {
     fn struct_is_dense(&self, id: StructId) -> bool {
         let shape = &self.structs[id];
         let mut covered = 0;
-        for (slot, ty) in &shape.slots {
+        for ((slot, ty), padding) in shape.slots.iter().zip(&shape.padding) {
             let full = match ty {
+                _ if *padding => false,
                 Some(Type::Int { bits, .. }) => *bits as u32 >= slot.bits,
                 Some(ty) => self.is_dense(*ty),
                 None => false,
@@ -113,6 +117,11 @@ impl Shapes {
             Type::Int { .. } | Type::Packet => Val::Int(0),
             _ => Val::Bytes(vec![0; self.size(ty)].into()),
         }
+    }
+
+    /// Which bits of a value's bytes mean something; the others are zero in every value.
+    pub fn meaning(&self, ty: Type) -> Vec<u8> {
+        self.encode(ty, &self.decode(ty, &vec![0xff; self.size(ty)])).to_vec()
     }
 
     /// The value whose bytes these are; padding and bits above an integer's width read as zero.
@@ -162,8 +171,10 @@ impl Shapes {
                 }
             }
             Type::Struct(id) => {
-                for (slot, ty) in &self.structs[id].slots {
+                let shape = &self.structs[id];
+                for ((slot, ty), padding) in shape.slots.iter().zip(&shape.padding) {
                     match ty {
+                        _ if *padding => {}
                         Some(Type::Int { bits, .. }) => {
                             let raw = bits::get(from, slot.bit_offset, slot.bits);
                             bits::set(to, slot.bit_offset, slot.bits, mask(raw, *bits));

@@ -11,6 +11,9 @@ use crate::program::{BlockId, Body, Direction, Event, FuncId, TableKind};
 use crate::span::Span;
 use crate::types::Type;
 
+/// Most ports: more than any NIC or host has. Whoever runs a program keeps something for each.
+const MAX_PORTS: u32 = 65_536;
+
 /// What every target offers programs to generate, as `name(parameters)`.
 pub const OUT_EVENTS: &str = "net_send(packet, u32), stack_recv(packet), host_recv(packet), host_msg(T), dma_write(packet borrowed, u64, u32)";
 
@@ -18,6 +21,10 @@ pub fn check(c: &mut Checker) {
     if c.program.ports == 0 {
         c.item = format!("program `{}`", c.program.name);
         c.error(Span::default(), "a program has at least one port".to_string());
+    }
+    if c.program.ports > MAX_PORTS {
+        c.item = format!("program `{}`", c.program.name);
+        c.error(Span::default(), format!("a program has at most {MAX_PORTS} ports, not {}", c.program.ports));
     }
     if check_types(c) {
         check_tables(c);

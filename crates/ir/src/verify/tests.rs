@@ -301,6 +301,7 @@ fn consumed_parameters_are_known() {
 fn declarations() {
     let cases = [
         ("program p ports 0", "at least one port"),
+        ("program p ports 2147483647", "at most 65536 ports, not 2147483647"),
         ("program p ports 1 struct s { a: s }", "types contain themselves"),
         ("program p ports 1 struct s { a: t } struct t { b: s[2] }", "types contain themselves"),
         ("program p ports 1 struct s { }", "struct `s` has no members"),

@@ -365,9 +365,11 @@ impl Walk<'_> {
                 let (_, slots) = self.program.struct_layout(id);
                 let fields = &self.program.structs[id].fields;
                 let each = fields.iter().zip(&slots).map(|(field, slot)| match field.ty {
-                    Type::Int { .. } => Shape::Int(Origin::Frame {
+                    // A bit-field without a name is padding, which reads as zero whatever the frame has there.
+                    _ if field.is_padding() => Shape::Int(Origin::Const(0)),
+                    Type::Int { bits, .. } => Shape::Int(Origin::Frame {
                         offset: at + slot.bit_offset / 8,
-                        bits: slot.bits,
+                        bits: slot.bits.min(u32::from(bits)),
                         bit_offset: slot.bit_offset % 8,
                         by: Read(by),
                     }),

@@ -380,7 +380,7 @@ pub fn run(
     tell: &mut dyn FnMut(&Status),
     stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<PhaseReport>, XdpError> {
-    let folder = tempfile::tempdir()
+    let folder = crate::temp::Folder::new("demo")
         .map_err(|source| XdpError::Kernel { what: "make a temporary folder".to_string(), source })?;
     let sandbox = Sandbox::new(3)?;
     let mut balancer = Balancer::load(&options.config)?;

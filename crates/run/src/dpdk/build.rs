@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{DpdkError, Machine};
-use crate::compile::CLANG;
+use crate::compile::{CLANG, warnings};
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
+use crate::temp::Folder;
 
 /// What only DPDK applications include.
 const DPDK_RUNTIME: [(&str, &str); 9] = [
@@ -34,7 +35,7 @@ fn flags() -> Result<Vec<String>, DpdkError> {
 }
 
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
-pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::TempDir, DpdkError> {
+pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, DpdkError> {
     let (compiler, package) = match machine {
         Machine::Here => (CLANG, CLANG),
         Machine::Bluefield2 => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
@@ -49,7 +50,7 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<tempfile::T
     write_files(dir.path(), &[("app.c", source)])?;
     let mut command = Command::new(compiler);
     command.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
-    command.args(["-Wall", "-Wextra", "-Werror", "app.c", "nf_tables.c", "-o", "app"]);
+    command.args(warnings()).args(["app.c", "nf_tables.c", "-o", "app"]);
     command.arg(if machine == Machine::Here {
         "-fno-color-diagnostics"
     } else {

@@ -21,9 +21,11 @@ use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, 
 
 use crate::fault::Fault;
 use crate::host::HostError;
+use crate::temp::{self, Folder};
 
 pub use files::Shards;
 pub use process::{Live, Progress};
+pub(crate) use verify::full_among_replicas;
 pub use verify::{Difference, compare, verify_apart, verify_dpdk, verify_on};
 
 /// Why a DPDK program could not be built or run.
@@ -234,9 +236,11 @@ pub struct DpdkProgram {
     apart: bool,
     /// The DMA device between both processes.
     dma: Option<String>,
+    /// [`DpdkProgram::run`] lets one event in when all before it are done.
+    in_turn: bool,
     /// Executables for ports and for [`DpdkProgram::run`], built when they are first needed.
-    live: OnceCell<tempfile::TempDir>,
-    verify: OnceCell<tempfile::TempDir>,
+    live: OnceCell<Folder>,
+    verify: OnceCell<Folder>,
 }
 
 impl DpdkProgram {
@@ -260,6 +264,7 @@ impl DpdkProgram {
             machine,
             apart: false,
             dma: None,
+            in_turn: false,
             live,
             verify,
         })
@@ -279,6 +284,12 @@ impl DpdkProgram {
     /// The same, with a DMA device of DPDK's between both processes, such as `dma_skeleton0`; without one the engine is modelled.
     pub fn with_dma(mut self, device: Option<&str>) -> DpdkProgram {
         self.dma = device.map(str::to_string);
+        self
+    }
+
+    /// The same, with one event after the other in [`DpdkProgram::run`].
+    pub fn in_turn(mut self, in_turn: bool) -> DpdkProgram {
+        self.in_turn = in_turn;
         self
     }
 
@@ -309,8 +320,12 @@ impl DpdkProgram {
         });
         let frame = longest.max().unwrap_or(0).to_string();
         let longest = frame.clone();
-        let own =
-            [("--nf-events", at("events")), ("--nf-outputs", at("outputs")), ("--nf-frame", frame.into())];
+        let own = [
+            ("--nf-events", at("events")),
+            ("--nf-outputs", at("outputs")),
+            ("--nf-frame", frame.into()),
+            ("--nf-in-turn", u32::from(self.in_turn).to_string().into()),
+        ];
         let mut command = self.command_with(dir.path(), &[], entries, &own)?;
         let host = self.start_host(dir.path(), longest, true)?;
         process::to_the_end(&mut command).map_err(|error| self.starting(error))?;
@@ -430,9 +445,8 @@ impl DpdkProgram {
         }
     }
 
-    fn run_dir(&self) -> Result<tempfile::TempDir, DpdkError> {
-        let made = tempfile::Builder::new().prefix("nicforge-dpdk-run-").tempdir();
-        made.map_err(|source| DpdkError::Io { path: std::env::temp_dir(), source })
+    fn run_dir(&self) -> Result<Folder, DpdkError> {
+        Folder::new("dpdk").map_err(|source| DpdkError::Io { path: temp::place(), source })
     }
 
     /// What processes that have ended left in their folder.

@@ -1,6 +1,6 @@
 //! A DPDK run against the interpreter.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nicforge_codegen::dpdk::{PipeStage, Pipeline, SteerBy};
 use nicforge_ir::interp::{Access, Tracer};
@@ -10,7 +10,7 @@ use nicforge_ir::{
 };
 
 use super::{Departure, DpdkError, DpdkProgram, DpdkRun, Machine, Refusal};
-use crate::control;
+use crate::{capacity, control};
 
 /// Where a run differs from the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn verify_on(
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
     let built = DpdkProgram::new_on(machine, compiled, pipeline)?;
-    run_and_compare(&built, (program, compiled), pipeline, entries, events)
+    run_and_compare(built, (program, compiled), pipeline, entries, events)
 }
 
 /// The same with the stages of the host in a process of their own, see [`DpdkProgram::apart`] and [`DpdkProgram::with_dma`].
@@ -75,26 +75,42 @@ pub fn verify_apart(
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
     let built = DpdkProgram::new(compiled, pipeline)?.apart()?.with_dma(dma);
-    run_and_compare(&built, (program, compiled), pipeline, entries, events)
+    run_and_compare(built, (program, compiled), pipeline, entries, events)
 }
 
 fn run_and_compare(
-    built: &DpdkProgram,
+    built: DpdkProgram,
     programs: (&Verified<Program>, &Program),
     pipeline: &Pipeline,
     entries: &[(TableId, Entry)],
     events: &[InputEvent],
 ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
+    let built = built.in_turn(full_among_replicas(programs.0, pipeline, entries, events));
     let run = built.run(events, entries)?;
     let found = compare(&run, programs, pipeline, entries, events);
     Ok((run, found))
 }
 
+/// Whether a hash table is full and replicas run side by side: which key is refused then depends on who is first, so events are compared
+/// one after the other.
+pub(crate) fn full_among_replicas(
+    program: &Verified<Program>,
+    pipeline: &Pipeline,
+    entries: &[(TableId, Entry)],
+    events: &[InputEvent],
+) -> bool {
+    pipeline.stages.iter().any(|stage| stage.replicas > 1) && capacity::refuses(program, entries, events)
+}
+
+/// A table and a key.
+type Place = (TableId, Vec<u8>);
+
 /// The keys that events use of tables whose entries depend on the order of their users: packets of one key leave in order.
 struct Keys {
     ordered: BTreeSet<TableId>,
     event: usize,
-    used: HashMap<usize, BTreeSet<(TableId, Vec<u8>)>>,
+    /// By event, each with whether it changed the entry: events that only read one may leave in any order.
+    used: HashMap<usize, BTreeMap<Place, bool>>,
 }
 
 impl Keys {
@@ -113,13 +129,18 @@ impl Keys {
 
     /// The first packet that left before an earlier one of the same key.
     fn overtaken(&self, departures: &[Departure]) -> Option<Difference> {
-        let mut last: HashMap<&(TableId, Vec<u8>), usize> = HashMap::new();
+        // The latest event of a key that left so far, and the latest of those that changed its entry.
+        let mut last: HashMap<&Place, (usize, Option<usize>)> = HashMap::new();
         for departure in departures {
-            for key in self.used.get(&departure.event).into_iter().flatten() {
-                let before = last.insert(key, departure.event).filter(|before| *before > departure.event);
-                if let Some(before) = before {
-                    return Some(Difference::Order { before, after: departure.event });
+            let event = departure.event;
+            for (key, changes) in self.used.get(&event).into_iter().flatten() {
+                let (any, changed) = last.entry(key).or_insert((event, None));
+                let before = if *changes { Some(*any) } else { *changed };
+                if let Some(before) = before.filter(|before| *before > event) {
+                    return Some(Difference::Order { before, after: event });
                 }
+                *any = event.max(*any);
+                *changed = if *changes { Some(event).max(*changed) } else { *changed };
             }
         }
         None
@@ -129,7 +150,8 @@ impl Keys {
 impl Tracer for Keys {
     fn table(&mut self, access: &Access) {
         if self.ordered.contains(&access.table) {
-            self.used.entry(self.event).or_default().insert((access.table, access.key.to_vec()));
+            let used = self.used.entry(self.event).or_default();
+            *used.entry((access.table, access.key.to_vec())).or_default() |= access.writes;
         }
     }
 }

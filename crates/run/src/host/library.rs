@@ -8,7 +8,8 @@ use libloading::Library;
 
 use super::ffi::{Dispatch, TableFunctions};
 use super::{HostError, Watch};
-use crate::compile::CLANG;
+use crate::compile::{CLANG, warnings};
+use crate::temp::{self, Folder};
 
 /// What generated C includes and links.
 pub const RUNTIME: [(&str, &str); 5] = [
@@ -37,9 +38,8 @@ pub fn write_files(dir: &Path, files: &[(&str, &str)]) -> Result<(), HostError> 
 }
 
 /// A fresh temporary directory.
-pub fn fresh_dir() -> Result<tempfile::TempDir, HostError> {
-    let made = tempfile::Builder::new().prefix("nicforge-host-").tempdir();
-    made.map_err(|source| HostError::Io { path: std::env::temp_dir(), source })
+pub fn fresh_dir() -> Result<Folder, HostError> {
+    Folder::new("host").map_err(|source| HostError::Io { path: temp::place(), source })
 }
 
 /// Compiles and loads.
@@ -73,9 +73,7 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &[("program.c", source)])?;
     let mut clang = Command::new(CLANG);
-    clang
-        .current_dir(dir.path())
-        .args(["-std=c11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]);
+    clang.current_dir(dir.path()).args(["-std=c11", "-O2", "-fPIC", "-shared"]).args(warnings());
     clang.args(["-fno-color-diagnostics", "-fno-strict-aliasing"]);
     match watch {
         Watch::Nothing => {}
@@ -99,7 +97,7 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
 }
 
 /// Keeps the directory of code that a compiler refused, for a report.
-pub fn refused(dir: tempfile::TempDir, compiler: &'static str, stderr: &[u8]) -> HostError {
+pub fn refused(dir: Folder, compiler: &'static str, stderr: &[u8]) -> HostError {
     let messages = String::from_utf8_lossy(stderr).into_owned();
     let first =
         messages.lines().find(|line| line.contains("error")).unwrap_or("(it gave no reason)").to_string();

@@ -11,9 +11,10 @@ use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, EnginesArtifact, Placement, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
-use crate::compile::CLANG;
-use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files};
+use crate::compile::{CLANG, warnings};
+use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files, full_among_replicas};
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
+use crate::temp::Folder;
 
 macro_rules! runtime {
     ($($name:literal = $path:literal),* $(,)?) => {
@@ -78,12 +79,12 @@ impl EnginesProgram {
     }
 
     /// Builds the process `app` in a directory of its own.
-    fn build(&self) -> Result<tempfile::TempDir, DpdkError> {
+    fn build(&self) -> Result<Folder, DpdkError> {
         let dir = fresh_dir()?;
         self.write(dir.path())?;
         let mut clang = Command::new(CLANG);
         clang.current_dir(dir.path()).args(["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread"]);
-        clang.args(["-Wall", "-Wextra", "-Werror", "-fno-color-diagnostics", "-DNF_VERIFY=1"]);
+        clang.args(warnings()).args(["-fno-color-diagnostics", "-DNF_VERIFY=1"]);
         // Every stage's file has the program's constants, as every engine on a chip has its own.
         clang.args(["-Wl,-z,muldefs", "-o", "app", "main.c", "nf_threads.c", "nf_tables.c"]);
         if self.artifact.engines == Engines::Nfp {
@@ -97,6 +98,16 @@ impl EnginesProgram {
 
     /// Runs input events in order.
     pub fn run(&self, events: &[InputEvent], entries: &[(TableId, Entry)]) -> Result<DpdkRun, DpdkError> {
+        self.play(events, entries, false)
+    }
+
+    /// The same, if wanted with one event after the other.
+    fn play(
+        &self,
+        events: &[InputEvent],
+        entries: &[(TableId, Entry)],
+        in_turn: bool,
+    ) -> Result<DpdkRun, DpdkError> {
         let dir = self.build()?;
         let at = |name: &str| dir.path().join(name);
         let io = |name: &str, source| DpdkError::Io { path: at(name), source };
@@ -113,6 +124,7 @@ impl EnginesProgram {
         for name in ["events", "fill", "tables", "outputs", "stats"] {
             command.arg(format!("--nf-{name}")).arg(at(name));
         }
+        command.arg("--nf-in-turn").arg(u32::from(in_turn).to_string());
         let ran = command.stdin(Stdio::null()).output().map_err(|e| io("app", e))?;
         if !ran.status.success() {
             let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
@@ -134,8 +146,9 @@ impl EnginesProgram {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), DpdkError> {
-        let run = self.run(events, entries)?;
         let mut pipeline = self.artifact.base.pipeline.clone();
+        let in_turn = full_among_replicas(reference, &pipeline, entries, events);
+        let run = self.play(events, entries, in_turn)?;
         // The network block of an NFP puts packets back into the order in which they came, whatever engines did.
         pipeline.ordered_output |= self.artifact.engines == Engines::Nfp;
         let found = compare(&run, (reference, &self.program), &pipeline, entries, events);

@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST};
 
 use super::RtlError;
+use crate::temp::{self, Folder};
 
 macro_rules! library {
     ($($name:literal),* $(,)?) => {
@@ -293,20 +294,15 @@ fn sources(artifact: &RtlArtifact) -> Vec<&str> {
     files(artifact).into_iter().map(|(name, _)| name).filter(|name| name.ends_with(".sv")).collect()
 }
 
-fn temporary() -> Result<tempfile::TempDir, RtlError> {
-    tempfile::Builder::new()
-        .prefix("nicforge-rtl-")
-        .tempdir()
-        .map_err(|source| RtlError::Io { path: std::env::temp_dir(), source })
+fn temporary() -> Result<Folder, RtlError> {
+    Folder::new("rtl").map_err(|source| RtlError::Io { path: temp::place(), source })
 }
 
 /// The user's folder of simulators.
 fn cache() -> Result<PathBuf, RtlError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)
-        .unwrap_or_else(std::env::temp_dir);
+    let base =
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_else(temp::place);
     let path = base.join("nicforge/rtl");
     std::fs::create_dir_all(&path).map_err(|source| RtlError::Io { path: path.clone(), source })?;
     Ok(path)

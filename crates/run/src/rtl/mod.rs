@@ -24,6 +24,7 @@ pub use held::Held;
 
 use crate::dpdk::{Difference, DpdkRun, compare};
 use crate::fault::Fault;
+use crate::temp::{self, Folder};
 
 /// Why a design could not be made or run.
 #[derive(Debug, thiserror::Error)]
@@ -247,11 +248,11 @@ impl RtlProgram {
         events: &[InputEvent],
         entries: &[(TableId, Entry)],
         drive: &Drive,
-    ) -> Result<(tempfile::TempDir, Command), RtlError> {
+    ) -> Result<(Folder, Command), RtlError> {
         let wanted = Simulator { trace: drive.trace.is_some(), lossy: drive.lossy };
         let simulator = Verilator::find()?.simulator(&self.artifact, wanted)?;
-        let dir = tempfile::Builder::new().prefix("nicforge-rtl-").tempdir();
-        let dir = dir.map_err(|source| RtlError::Io { path: std::env::temp_dir(), source })?;
+        let dir = Folder::new("rtl");
+        let dir = dir.map_err(|source| RtlError::Io { path: temp::place(), source })?;
         let at = |name: &str| dir.path().join(name);
         let inputs = [
             ("events", files::events(events, &drive.bad)),

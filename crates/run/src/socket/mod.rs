@@ -75,7 +75,7 @@ pub fn directory() -> Result<PathBuf, SocketError> {
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(runtime) if !runtime.is_empty() => PathBuf::from(runtime).join("nicforge"),
         _ if user == 0 => PathBuf::from("/run/nicforge"),
-        _ => std::env::temp_dir().join(format!("nicforge-{user}")),
+        _ => std::env::temp_dir().join(format!("nicforge-sockets-{user}")),
     };
     own_directory(path, user)
 }

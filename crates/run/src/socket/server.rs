@@ -1,8 +1,10 @@
 //! The run's end of the socket. Nothing here blocks: the run's loop calls [`Server::poll`] whenever it has a moment.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -12,6 +14,8 @@ use super::{ControlTarget, Request, SocketError, answer, directory};
 const LONGEST_REQUEST: usize = 1 << 20;
 /// Most connections at a time; more wait.
 const MOST_CLIENTS: usize = 16;
+/// Where all places are taken, a connection on which nothing moved for this long loses its place to one that waits.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// A listening control socket; its name goes when this is dropped.
 pub struct Server {
@@ -25,6 +29,8 @@ struct Client {
     asked: Vec<u8>,
     answers: Vec<u8>,
     closed: bool,
+    /// When something was last read or written.
+    moved: Instant,
 }
 
 impl Server {
@@ -70,10 +76,11 @@ impl Server {
 
     /// Answers everything that was asked meanwhile.
     pub fn poll(&mut self, target: &mut dyn ControlTarget) {
-        while self.clients.len() < MOST_CLIENTS {
+        while self.has_place() {
             let Ok((stream, _)) = self.listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
-                self.clients.push(Client { stream, asked: Vec::new(), answers: Vec::new(), closed: false });
+                let (asked, answers, moved) = (Vec::new(), Vec::new(), Instant::now());
+                self.clients.push(Client { stream, asked, answers, closed: false, moved });
             }
         }
         for client in &mut self.clients {
@@ -84,15 +91,33 @@ impl Server {
         self.clients.retain(|client| !client.closed);
     }
 
+    /// Whether there is a place for one more, made of an idle one's if somebody waits for it.
+    fn has_place(&mut self) -> bool {
+        if self.clients.len() < MOST_CLIENTS {
+            return true;
+        }
+        let idle = self.clients.iter().enumerate().min_by_key(|(_, client)| client.moved);
+        let Some((at, _)) = idle.filter(|(_, client)| client.moved.elapsed() > IDLE && self.is_waited_for())
+        else {
+            return false;
+        };
+        self.clients.swap_remove(at);
+        true
+    }
+
+    fn is_waited_for(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, and no waiting.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+
     /// Sends answers that are still waiting, before a run ends; for at most a second.
     pub fn finish(&mut self) {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(1);
-        while self.clients.iter().any(|client| !client.answers.is_empty())
-            && std::time::Instant::now() < until
-        {
+        let until = Instant::now() + Duration::from_secs(1);
+        while self.clients.iter().any(|client| !client.answers.is_empty()) && Instant::now() < until {
             self.clients.iter_mut().for_each(Client::write);
             self.clients.retain(|client| !client.closed);
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -110,6 +135,7 @@ impl Client {
             match self.stream.read(&mut chunk) {
                 Ok(0) => self.closed = self.answers.is_empty(),
                 Ok(got) => {
+                    self.moved = Instant::now();
                     self.asked.extend(&chunk[..got]);
                     self.closed |= self.asked.len() > LONGEST_REQUEST;
                     if !self.closed {
@@ -144,6 +170,7 @@ impl Client {
         while !self.answers.is_empty() {
             match self.stream.write(&self.answers) {
                 Ok(sent) => {
+                    self.moved = Instant::now();
                     self.answers.drain(..sent);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

@@ -89,6 +89,19 @@ fn serve(ask: impl FnOnce(&std::path::Path) + Send) -> Target {
 }
 
 #[test]
+fn idle_connections_do_not_keep_others_out() {
+    serve(|path| {
+        let idle: Vec<_> =
+            (0..40).filter_map(|_| std::os::unix::net::UnixStream::connect(path).ok()).collect();
+        assert!(idle.len() > 16);
+        for _ in 0..3 {
+            let set = json!({"op": "set", "table": "bytes", "entry": {"key": 1, "value": 11}});
+            assert_eq!(request(path, &serde_json::from_value(set).unwrap()).unwrap(), json!(true));
+        }
+    });
+}
+
+#[test]
 fn every_request() {
     let target = serve(|path| {
         let ask = |request_: &Value| request(path, &serde_json::from_value(request_.clone()).unwrap());

@@ -10,6 +10,7 @@ use nicforge_isa::object::riscv::{self, Image};
 
 use super::native::NativeImage;
 use crate::fault::Fault;
+use crate::temp::{self, Folder};
 
 pub(super) const GCC: &str = "riscv64-unknown-elf-gcc";
 /// Where Debian's package has its files.
@@ -171,7 +172,7 @@ pub(super) fn picolibc() -> Result<PathBuf, BuildError> {
 pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError> {
     let library = picolibc()?;
     let spin = runtime.join("spin");
-    let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
+    let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
     let defines = defines(options.api);
     let gcc = || {
         let mut gcc = Command::new(GCC);
@@ -225,7 +226,7 @@ fn link_script(mut gcc: Command, defines: &[String], from: &Path, to: &Path) -> 
 pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, String), BuildError> {
     let library = picolibc()?;
     let spin = runtime.join("spin");
-    let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
+    let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
     let gcc = || {
         let mut gcc = Command::new(NATIVE_GCC);
         gcc.stdin(Stdio::null()).env("LC_ALL", "C");
@@ -260,7 +261,7 @@ pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, 
 /// # Errors
 /// The tool is missing or fails.
 pub fn join(elf: &[u8], native: &[u8]) -> Result<Vec<u8>, BuildError> {
-    let work = tempfile::tempdir().map_err(|source| BuildError::Io { path: std::env::temp_dir(), source })?;
+    let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
     let place = |name: &str| work.path().join(name);
     let io = |name: &str| {
         let path = place(name);

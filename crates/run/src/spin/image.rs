@@ -10,6 +10,8 @@ use nicforge_target::Target;
 
 use super::build::{BuildError, FLAGS, GCC, picolibc};
 use super::program::CoresError;
+use crate::compile::warnings;
+use crate::temp::{self, Folder};
 
 macro_rules! runtime {
     ($($name:literal = $path:literal),* $(,)?) => {
@@ -79,8 +81,7 @@ fn build_with(
 ) -> Result<(Vec<u8>, Image), CoresError> {
     let library = picolibc()?;
     let io = |path: PathBuf| move |source| BuildError::Io { path, source };
-    let dir =
-        tempfile::Builder::new().prefix("nicforge-riscv-").tempdir().map_err(io(std::env::temp_dir()))?;
+    let dir = Folder::new("riscv").map_err(io(temp::place()))?;
     write_files(dir.path(), artifact)?;
     let mut defines = vec!["-DNF_VERIFY=1".to_string()];
     match artifact.cores {
@@ -117,16 +118,18 @@ fn build_with(
     preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args(["link.ld.in", "-o", "link.ld"]);
     run(preprocess)?;
     let mut compile = gcc();
-    compile
-        .args(FLAGS)
-        .args([optimise, "-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror"])
-        .args(&defines);
+    compile.args(FLAGS).args([optimise, "-fno-strict-aliasing"]).args(warnings()).args(&defines);
     compile.args(["-I.", "-isystem", "spin/include", "-isystem"]).arg(library.join("include"));
     compile.args([
         "-nostartfiles",
         "-nostdlib",
         "-Wl,--gc-sections,--undefined=nf_layout,--defsym=vfprintf=__i_vfprintf",
     ]);
+    // The host reads where records end, also of programs that write none.
+    if artifact.cores == Cores::Spin {
+        compile.arg("-Wl,--undefined=nf_ring_at");
+    }
+    compile.arg("-Wl,--undefined=nf_worker_at");
     compile.args(["-T", "link.ld", "start.S", "nf_tables.c"]).arg(format!("stage_{stage}.c"));
     if artifact.cores == Cores::Spin {
         compile.arg("runtime.c");

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use crate::temp::Folder;
 use nicforge_spin::nic::Fault;
 
 const TOOL: &str = "riscv64-unknown-elf-addr2line";
@@ -42,10 +43,11 @@ fn look_up(elf: &[u8], pc: u32) -> Option<String> {
     if elf.is_empty() {
         return None;
     }
-    let file = tempfile::NamedTempFile::new().ok()?;
-    std::fs::write(file.path(), elf).ok()?;
+    let folder = Folder::new("lines").ok()?;
+    let file = folder.path().join("image");
+    std::fs::write(&file, elf).ok()?;
     let mut tool = Command::new(TOOL);
-    tool.arg("-e").arg(file.path()).arg(format!("{pc:#x}")).stdin(Stdio::null()).env("LC_ALL", "C");
+    tool.arg("-e").arg(&file).arg(format!("{pc:#x}")).stdin(Stdio::null()).env("LC_ALL", "C");
     let ran = tool.output().ok().filter(|ran| ran.status.success())?;
     let text = String::from_utf8_lossy(&ran.stdout);
     // `??:0`, `file.c:?`, or `file.c:12 (discriminator 3)`.

@@ -28,4 +28,3 @@ pub use simulate::{
     throughput,
 };
 pub use traffic::{Load, TraceError, Traffic, generate, read_trace};
-pub use verify::roomy_capacities;

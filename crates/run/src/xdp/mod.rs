@@ -26,7 +26,7 @@ pub use stages::StageCount;
 pub(crate) use stages::feeding_cpu;
 pub use tables::Tables;
 pub(crate) use test_run::run_once;
-pub use test_run::{LARGEST_TEST_FRAME, SMALLEST_FRAME};
+pub use test_run::{HEADROOM, LARGEST_TEST_FRAME, SMALLEST_FRAME};
 
 /// C source of the small programs that measurements and test networks need; compiled when they are used.
 pub const HARNESS_SOURCE: &str = include_str!("../../../../runtime/xdp/harness.bpf.c");

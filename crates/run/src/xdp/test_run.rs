@@ -18,6 +18,10 @@ pub const SMALLEST_FRAME: usize = 14;
 /// What fits one page beside the headroom and the kernel's own data behind the frame.
 pub const LARGEST_TEST_FRAME: usize = 4096 - 256 - 320;
 
+/// By how many bytes a frame may become longer at its head: the headroom but for what the kernel keeps in it
+/// (`struct xdp_frame`).
+pub const HEADROOM: usize = 256 - 40;
+
 /// Offsets in `nf_event`.
 const NOW: usize = 0;
 const SEED: usize = 8;

@@ -5,9 +5,8 @@
 //! reason names the refused line. Generated code carries `#line`, so that is a line of the user's source, unless it is
 //! code of the runtime's headers put in its place: then the user's line is the one above that.
 
-use std::path::PathBuf;
-
 use super::error::XdpError;
+use crate::temp;
 
 /// What libbpf prints around the log, and before it.
 const BEGIN: &str = "-- BEGIN PROG LOAD LOG --";
@@ -28,9 +27,7 @@ pub(super) fn program_of(messages: &str) -> Option<&str> {
 
 /// The error for a refused program; keeps the log in a file.
 pub(super) fn refused(program: &str, log: &str) -> Result<XdpError, std::io::Error> {
-    let file = tempfile::Builder::new().prefix("nicforge-verifier-").suffix(".log").tempfile()?;
-    std::fs::write(file.path(), log)?;
-    let log_path: PathBuf = file.keep().map_err(|error| error.error)?.1;
+    let log_path = temp::keep_file("verifier", "verifier.log", log)?;
     let (source_line, reason) = read(log);
     Ok(XdpError::Refused { program: program.to_string(), source_line, reason, log_path })
 }

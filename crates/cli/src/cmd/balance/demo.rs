@@ -12,6 +12,7 @@ use nicforge_balance::policy::headroom::Headroom;
 use nicforge_run::balance::demo::{self, Options, Phase, PhaseReport, vips, wire_bits};
 use nicforge_run::balance::functions::FunctionName;
 use nicforge_run::balance::{Config, heartbeat, metrics, peer};
+use nicforge_run::temp::Folder;
 use serde_json::{Value, json};
 
 use super::{profile, program};
@@ -121,7 +122,7 @@ pub fn peer(args: Peer) -> Result<(), Failure> {
 
 /// Runs the demo.
 pub fn run(args: &Demo) -> Result<(), Failure> {
-    let folder = tempfile::tempdir().map_err(|e| Failure::environment(format!("temporary folder: {e}")))?;
+    let folder = Folder::new("demo").map_err(Failure::temporary)?;
     let compiled = args.program.as_ref().map(|path| program::prepare(path, &args.inputs, folder.path()));
     let compiled = compiled.transpose()?;
     let stateful = compiled.as_ref().is_some_and(|(requests, _)| requests.stateful());

@@ -8,6 +8,7 @@ use nicforge_balance::profile::{Power, Profile, Side};
 use nicforge_run::balance::functions::{Function, FunctionName};
 use nicforge_run::balance::library::{Pipeline, compile};
 use nicforge_run::balance::measure::{Cost, measure};
+use nicforge_run::temp::Folder;
 
 use crate::context::Failure;
 use crate::out;
@@ -72,7 +73,7 @@ pub fn run(args: &ProfileArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--seconds is above 0 and at most 3600"));
     }
     let environment = |e: std::io::Error| Failure::environment(format!("temporary folder: {e}"));
-    let folder = tempfile::tempdir().map_err(environment)?;
+    let folder = Folder::new("profile").map_err(environment)?;
     let mut call: Call = match objects(&args.function, folder.path())? {
         Some(objects) => {
             let mut pipeline = Pipeline::load(&objects).map_err(|e| Failure::of(e.fault(), e))?;

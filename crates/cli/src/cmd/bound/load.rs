@@ -8,6 +8,7 @@ use nicforge_bound::search::Machine;
 use nicforge_bound::unit::Unit;
 use nicforge_bound::witness::Witness;
 use nicforge_bound::{ebpf, nfp, replay, rv};
+use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::{self as ir, Verified};
 use nicforge_isa::lower;
 use nicforge_isa::nfp::cost;
@@ -104,14 +105,8 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
     if args.entry.is_some() {
         return Err(Failure::usage("--entry is for RISC-V handlers: --target pspin or fpspin".to_string()));
     }
-    let described = || {
-        Failure::usage(format!(
-            "{}: Nicforge programs are bounded on a described target, such as --target bluefield2",
-            path.display()
-        ))
-    };
     if path.is_dir() || path.extension().is_some_and(|extension| extension == "air") {
-        return Err(described());
+        return from_generated(args);
     }
     let bytes = std::fs::read(path).map_err(|e| fail(e.to_string()))?;
     if object::is_elf(&bytes) {
@@ -130,12 +125,30 @@ pub fn load(args: &Bound) -> Result<Subject, Failure> {
     }
     if path.extension().is_some_and(|extension| extension == "c") {
         if text.is_some_and(|text| text.contains("<nicforge.h>")) {
-            return Err(described());
+            return from_generated(args);
         }
         let object = compile::compile_xdp(path, &args.define).map_err(|e| Failure::of(e.fault(), e))?;
         return from_object(args, &object);
     }
     Err(fail("neither an ELF object, nor an NFP listing (`0:  .0  immed[…]`), nor C source (.c)".to_string()))
+}
+
+/// A Nicforge program as XDP program: the object that `build` writes.
+fn from_generated(args: &Bound) -> Result<Subject, Failure> {
+    let source = Source {
+        program: args.file.clone(),
+        define: args.define.clone(),
+        include: Vec::new(),
+        with: Vec::new(),
+    };
+    let runtime = Runtime::unpack()?;
+    let loaded = program::load(&source.on(&matrix::find("xdp")?), &runtime)?;
+    out::notes(&loaded.warnings);
+    let lowered = program::lower(&loaded.program)?;
+    let artifact =
+        xdp::generate(&lowered, LineStyle::Directives).map_err(|e| program::unsupported(&lowered, &e))?;
+    let built = program::compile_live(lowered, artifact, &runtime)?;
+    from_object(args, &built.object)
 }
 
 /// Handlers in an RV32 ELF file, on all cores of a target.

@@ -21,7 +21,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let Some(mut job) = pipelines::xdp(&args.planned, source)? else {
         return Err(Failure::usage("a planned run needs --plan or --candidate"));
     };
-    let reference = job.room_for_shards(source)?;
+    let reference = job.room_for_shards(source, &entries, &list)?;
     let mut session = verify_xdp::session(source, &job, &entries, &runtime, Mode::Record)?;
     let mut result = verify_xdp::live(&mut session, &list)?;
     if !result.report.stopped {

@@ -261,14 +261,7 @@ impl Summary {
         for difference in &a.differences {
             outln!("  {difference}");
         }
-        let verdict = if a.complete() { "matches the reference" } else { "DIFFERS from the reference" };
-        outln!(
-            "  {verdict}: {} of {} events, {} of {} tables",
-            a.matching,
-            a.events,
-            a.matching_tables,
-            a.tables
-        );
+        outln!("  {}", a.verdict());
     }
 
     /// The same as JSON.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nicforge_run::spin::datapath::{Cycles, Latencies, Model, SOURCES};
+use nicforge_run::temp::Folder;
 use nicforge_spin::machine::Machine;
 use serde_json::{Value, json};
 
@@ -156,8 +157,7 @@ pub fn remake(only: &[String], limit: Option<Duration>) -> Result<(), Failure> {
     if let Some(name) = only.iter().find(|name| !MODULES.contains(&name.as_str())) {
         return Err(Failure::usage(format!("`{name}` is none of {}", MODULES.join(", "))));
     }
-    let dir = tempfile::tempdir()
-        .map_err(|e| Failure::environment(format!("a temporary folder cannot be made: {e}")))?;
+    let dir = Folder::new("datapath").map_err(Failure::temporary)?;
     for (name, text) in SOURCES {
         let path = dir.path().join(name.rsplit('/').next().unwrap_or(name));
         std::fs::write(&path, text).map_err(|e| Failure::environment(format!("{}: {e}", path.display())))?;
