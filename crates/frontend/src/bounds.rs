@@ -1,20 +1,19 @@
 //! Proving how often a loop's body runs.
 //!
-//! A loop is bounded if its condition compares an *induction variable*, which one statement changes by a constant on
-//! every trip, with a limit. With the variable's range on entry and the limit's range, the number of trips follows; the
+//! A loop is bounded if its condition compares an *induction variable* (a variable or a member of one), which every way through a trip
+//! changes by a sum of constants in one direction ([`steps`](crate::steps)), with a limit. With the variable's range on entry and the limit's range, the number of trips follows; the
 //! variable must not wrap before the condition fails. One conjunct of `a && b` suffices. The limit may change from trip
 //! to trip: only its range counts, and that holds always.
 
-use std::collections::HashSet;
-
-use nicforge_ir::{Diagnostic, Span};
+use nicforge_ir::{Diagnostic, Proj, Span};
 
 use crate::ast::Node;
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::diagnostics::codes;
-use crate::func::{FnLower, VarIndex, assigned_decls, root_decl};
+use crate::func::{FnLower, VarIndex};
 use crate::ranges::Range;
+use crate::steps::{Spot, Walk, touches, writes};
 use crate::unit::Lowered;
 
 /// Most trips a loop may have: more would take longer than any packet may.
@@ -32,15 +31,41 @@ pub struct LoopParts<'a> {
     pub is_do: bool,
 }
 
-/// Most trips by one condition, and its variable's range.
-type Counted = (i128, (VarIndex, Range));
+/// A variable, or a member of one, that a loop counts in.
+#[derive(Clone, Debug)]
+pub struct Counter {
+    pub var: VarIndex,
+    /// Of the member.
+    pub path: Vec<Proj>,
+    /// Its range at the start of each trip, and behind the loop.
+    pub ahead: Range,
+    pub behind: Range,
+}
+
+/// Most trips by one condition, and what it counts in.
+type Counted = (i128, Counter);
+
+/// How trips change a place.
+struct Steps {
+    /// The shortest and the longest step from trip to trip; `None` if there is no second one.
+    each: Option<(Step, Step)>,
+    /// The sums that any part of a trip may have come to.
+    within: Option<Range>,
+}
+
+impl LoopParts<'_> {
+    /// Whether the loop may change the place that an expression is; also if it is none.
+    pub fn change(&self, node: &Node) -> bool {
+        let parts = || self.condition.into_iter().chain(self.step).chain([self.body]);
+        Spot::of(node).is_none_or(|(spot, _)| parts().any(|part| touches(part, &spot)))
+    }
+}
 
 /// What is known of a loop.
 #[derive(Clone, Debug)]
 pub struct Bound {
     pub max_trips: u32,
-    /// Induction variables and their ranges at the start of each trip.
-    pub counters: Vec<(VarIndex, Range)>,
+    pub counters: Vec<Counter>,
 }
 
 /// How a trip changes the induction variable.
@@ -208,101 +233,131 @@ impl<'a> FnLower<'_, 'a, '_> {
             ("BinaryOperator", "<" | "<=" | ">" | ">=" | "!=") => {
                 let [left, right] = &condition.inner[..] else { return None };
                 let test = test_of(&condition.opcode)?;
-                if self.changes_in(left, parts) {
+                if parts.change(left) {
                     (left, test, Some(right))
-                } else if self.changes_in(right, parts) {
+                } else if parts.change(right) {
                     (right, mirrored(test), Some(left))
                 } else {
                     return None;
                 }
             }
-            ("DeclRefExpr", _) => (condition, Test::NotEqual, None),
+            ("DeclRefExpr" | "MemberExpr", _) => (condition, Test::NotEqual, None),
             _ => return None,
         };
-        let decl = variable_of(variable)?;
-        let var = *self.var_of.get(&decl)?;
-        let whole = match self.vars[var].ty {
-            nicforge_ir::Type::Int { bits, signed } => limits(bits, signed),
-            _ => return None,
+        let spot = Spot::counted(variable)?;
+        let (var, path) = self.part(&spot)?;
+        let CType::Int { signed, bits, .. } = self.ctype(variable) else { return None };
+        let place = variable.strip_casts();
+        let CType::Int { signed: own_sign, bits: own_bits, .. } = self.ctype(place) else { return None };
+        let whole = match place.kind.as_str() {
+            "MemberExpr" => self.range_of_member(place),
+            _ => limits(own_bits, own_sign),
         };
-        let step = match self.only_step(decl, parts) {
-            Ok(step) => step,
+        let steps = match self.steps(&spot, parts) {
+            Ok(steps) => steps,
             Err(why) => return Some(Err(why)),
         };
-        let mut changed = HashSet::new();
-        for node in parts.condition.iter().chain(&parts.step).chain(std::iter::once(&parts.body)) {
-            assigned_decls(node, &mut changed);
-        }
         // A limit that changes may be stepped over by a test for inequality.
         let steady = limit.is_none_or(|node| {
-            self.unit.eval(node).is_some() || variable_of(node).is_some_and(|decl| !changed.contains(&decl))
+            self.unit.eval(node).is_some() || Spot::counted(node).is_some() && !parts.change(node)
         });
         if test == Test::NotEqual && !steady {
             return Some(Err("the variable may step over the value it is compared with".into()));
         }
-        let limit = limit.map_or((0, 0), |node| self.range_without(node, &|decl| changed.contains(&decl)));
-        let start = self.range_of_value(self.env[var]);
+        let limit = limit.map_or((0, 0), |node| self.range_without(node, &|place| parts.change(place)));
+        let start = self.range(variable);
+        let start = (start.0.max(whole.0), start.1.min(whole.1));
         // A negative number compared with an unsigned one is a large one.
-        let CType::Int { signed, bits, .. } = self.ctype(variable) else { return None };
         if !signed && start.0 < 0 || limits(bits, signed).1 < limit.1 {
             return Some(Err(
                 "a signed variable that may be negative is compared with an unsigned one".into()
             ));
         }
-        if let (true, Step::Add(by)) = (parts.is_do, step)
+        let Some((nearest, farthest)) = steps.each else {
+            // No way leads to a second trip.
+            return Some(Ok((1, Counter { var, path, ahead: start, behind: whole })));
+        };
+        if let (true, Step::Add(by)) = (parts.is_do, farthest)
             && (start.0 + by < whole.0 || start.1 + by > whole.1)
         {
             return Some(Err("the first trip, which no condition precedes, may wrap the variable".into()));
         }
-        // Within the proved number of trips the variable does not wrap, so it moves in one direction.
-        let moves = match step {
-            Step::Add(by) if by > 0 => (start.0, whole.1),
-            _ => (whole.0, start.1),
+        if nearest != farthest && test == Test::NotEqual {
+            return Some(Err("the variable may step over the value it is compared with".into()));
+        }
+        // The longest step must not wrap; the shortest takes the most trips.
+        let counted = trips(start, farthest, test, limit, whole)
+            .and_then(|_| trips(start, nearest, test, limit, whole));
+        // What passes the test; a test for inequality is met from one side.
+        let pass = match test {
+            Test::LessOrEqual | Test::GreaterOrEqual => limit,
+            _ => (limit.0.saturating_add(1), limit.1.saturating_sub(1)),
         };
-        Some(trips(start, step, test, limit, whole).map(|trips| (trips, (var, moves))))
+        let first = parts.is_do.then_some(start);
+        let (ahead, behind) = reach(start, first, farthest, pass, steps.within, whole);
+        Some(counted.map(|trips| (trips, Counter { var, path, ahead, behind })))
     }
 
-    /// Whether an operand of the condition is a variable that the loop changes.
-    fn changes_in(&self, node: &Node, parts: &LoopParts) -> bool {
-        let Some(decl) = variable_of(node) else { return false };
-        let mut changed = HashSet::new();
-        for part in parts.step.iter().chain(std::iter::once(&parts.body)) {
-            assigned_decls(part, &mut changed);
-        }
-        changed.contains(&decl)
+    /// The variable and the path of a place that loops count in.
+    pub fn part(&self, spot: &Spot) -> Option<(VarIndex, Vec<Proj>)> {
+        let var = *self.var_of.get(&spot.decl)?;
+        let path: Option<Vec<Proj>> =
+            spot.members.iter().map(|member| self.unit.field(*member).map(Proj::Field)).collect();
+        Some((var, path?))
     }
 
-    /// The one change every trip makes to a variable.
-    fn only_step(&mut self, decl: u64, parts: &LoopParts) -> Result<Step, String> {
-        let mut changes = 0;
-        for part in parts.condition.iter().chain(&parts.step).chain(std::iter::once(&parts.body)) {
-            part.walk(&mut |n| changes += usize::from(changes_decl(n, decl)));
+    /// How trips change a place.
+    fn steps(&mut self, spot: &Spot, parts: &LoopParts) -> Result<Steps, String> {
+        if parts.condition.is_some_and(|condition| touches(condition, spot)) {
+            return Err("its variable is changed by the condition".into());
         }
-        if changes != 1 {
-            return Err("its variable is changed at several places".into());
+        let count: usize = parts.step.into_iter().chain([parts.body]).map(|node| writes(node, spot)).sum();
+        if let (1, Some(step)) = (count, self.division(spot, parts)?) {
+            return Ok(Steps { each: Some((step, step)), within: None });
         }
-        let mut places: Vec<&Node> = parts.step.into_iter().collect();
-        if parts.step.is_none_or(|step| !subtree_changes(step, decl)) {
-            if has_continue(parts.body) {
+        let mut by = |node: &Node| match self.step_of(node, spot) {
+            Some(Step::Add(by)) => Some(by),
+            _ => None,
+        };
+        let mut walk = Walk { spot, by: &mut by };
+        let each = walk.of_trip(parts.body, parts.step)?;
+        let body = walk.at_most(parts.body)?;
+        let step = parts.step.map_or(Ok((0, 0)), |step| walk.at_most(step))?;
+        let within = Some((body.0.saturating_add(step.0), body.1.saturating_add(step.1)));
+        let each = match each {
+            Some((0, 0)) if count == 0 => return Err("no trip changes its variable".into()),
+            Some((low, high)) if low > 0 => Some((Step::Add(low), Step::Add(high))),
+            Some((low, high)) if high < 0 => Some((Step::Add(high), Step::Add(low))),
+            Some(_) if has_continue(parts.body) => {
                 return Err("`continue` may skip the statement that changes its variable".into());
             }
-            places = match parts.body.kind.as_str() {
-                "CompoundStmt" => parts.body.inner.iter().collect(),
-                _ => vec![parts.body],
-            };
+            Some(_) => return Err("some way through its body leaves its variable as it was".into()),
+            None => None,
+        };
+        Ok(Steps { each, within })
+    }
+
+    /// The one division or shift of the place, if that is what every trip does to it.
+    fn division(&mut self, spot: &Spot, parts: &LoopParts) -> Result<Option<Step>, String> {
+        let mut found = None;
+        for node in parts.step.into_iter().chain([parts.body]) {
+            node.walk(&mut |n| found = found.or_else(|| self.step_of(n, spot)));
         }
-        while let Some(place) = places.pop() {
-            let place = place.strip();
-            if place.opcode == "," {
-                places.extend(&place.inner);
-            } else if changes_decl(place, decl) {
-                return self.step_of(place, decl).ok_or("its variable does not change by a constant".into());
-            }
+        let Some(step @ (Step::Shift(_) | Step::Divide(_))) = found else { return Ok(None) };
+        // Counted as one, a change that every way makes has the interval from one to one.
+        let mut once = |_: &Node| Some(1);
+        let each = Walk { spot, by: &mut once }.of_trip(parts.body, parts.step)?;
+        if each.is_none_or(|each| each == (1, 1)) {
+            return Ok(Some(step));
         }
         Err("its variable is changed under a condition only".into())
     }
 
-    fn step_of(&mut self, node: &Node, decl: u64) -> Option<Step> {
+    /// What an assignment to the place does.
+    fn step_of(&mut self, node: &Node, spot: &Spot) -> Option<Step> {
+        if Spot::counted(node.inner.first()?)? != *spot {
+            return None;
+        }
         let constant = |f: &mut Self, node: &Node| f.unit.eval(node);
         match (node.kind.as_str(), node.opcode.as_str()) {
             ("UnaryOperator", "++") => Some(Step::Add(1)),
@@ -314,11 +369,11 @@ impl<'a> FnLower<'_, 'a, '_> {
             ("BinaryOperator", "=") => {
                 let value = node.inner.get(1)?.strip_casts();
                 let [left, right] = &value.inner[..] else { return None };
-                if variable_of(left) == Some(decl) {
+                if Spot::counted(left).as_ref() == Some(spot) {
                     let by = constant(self, right)?;
                     return step_by(&value.opcode, by);
                 }
-                if value.opcode == "+" && variable_of(right) == Some(decl) {
+                if value.opcode == "+" && Spot::counted(right).as_ref() == Some(spot) {
                     return constant(self, left).map(Step::Add);
                 }
                 None
@@ -343,26 +398,36 @@ pub fn is_bound(node: &Node) -> bool {
     node.strip().callee().is_some_and(|callee| callee.name == "__nf_bound")
 }
 
-/// The variable an expression is, conversions aside.
-fn variable_of(node: &Node) -> Option<u64> {
-    let node = node.strip_casts();
-    (node.kind == "DeclRefExpr").then(|| node.referenced.as_ref().map(|r| r.id)).flatten()
-}
-
-fn changes_decl(node: &Node, decl: u64) -> bool {
-    let target = match (node.kind.as_str(), node.opcode.as_str()) {
-        ("BinaryOperator", "=") | ("CompoundAssignOperator", _) | ("UnaryOperator", "++" | "--" | "&") => {
-            node.inner.first()
-        }
-        _ => None,
+/// Where a place is at the start of a trip and behind the loop. Within the proved number of trips it does not wrap, and moves in one direction:
+/// by one step beyond what passes the condition, and where a trip is left early as far as its changes go. `first` is where the first trip's
+/// changes may start without having passed.
+fn reach(
+    start: Range,
+    first: Option<Range>,
+    farthest: Step,
+    pass: Range,
+    within: Option<Range>,
+    whole: Range,
+) -> (Range, Range) {
+    let Step::Add(by) = farthest else { return ((whole.0, start.1), (whole.0, start.1)) };
+    let Some(within) = within else { return (whole, whole) };
+    let (mut ahead, mut behind) = (start, start);
+    let mut also = |from: Range, low: i128, high: i128| {
+        behind = (behind.0.min(from.0 + low), behind.1.max(from.1 + high));
     };
-    target.and_then(root_decl) == Some(decl)
-}
-
-fn subtree_changes(node: &Node, decl: u64) -> bool {
-    let mut found = false;
-    node.walk(&mut |n| found |= changes_decl(n, decl));
-    found
+    if by > 0 {
+        also((start.0, pass.1), within.0, within.1);
+        ahead.1 = start.1.max(pass.1 + by);
+    } else {
+        also((pass.0, start.1), within.0, within.1);
+        ahead.0 = start.0.min(pass.0 + by);
+    }
+    if let Some(first) = first {
+        also(first, within.0, within.1);
+    }
+    let inside = |range: Range| range.0 >= whole.0 && range.1 <= whole.1;
+    let clipped = (ahead.0.max(whole.0), ahead.1.min(whole.1));
+    (clipped, if inside(behind) { behind } else { whole })
 }
 
 /// Whether a `continue` of this loop's own is in its body.

@@ -14,7 +14,7 @@ use nicforge_ir::{BlockId, BodyBuilder, Diagnostic, Op, Program, Span, Type, Val
 use crate::ast::Node;
 use crate::ctypes::CType;
 use crate::diagnostics::codes::{self, Code};
-use crate::ranges::{Fact, Range};
+use crate::ranges::{Counters, Fact};
 use crate::unit::{Failed, Global, Lowered, Unit};
 
 /// Deepest nesting of regions in one function; functions nest in each other up to [`nicforge_ir::text::MAX_NESTING`].
@@ -73,7 +73,7 @@ pub struct FnLower<'u, 'a, 'b> {
     /// Conditions that hold here.
     pub facts: Vec<Fact>,
     /// Ranges of loops' induction variables, by the region parameter.
-    pub counters: HashMap<ValueId, Range>,
+    pub counters: Counters,
     /// Type of the `return` value, if there is one.
     pub result: Option<Type>,
     /// Pointer parameters whose targets are returned behind the result.

@@ -27,6 +27,7 @@ mod order;
 mod place;
 mod queues;
 mod ranges;
+mod steps;
 mod stmt;
 mod switch;
 mod table_calls;

@@ -13,6 +13,7 @@ use crate::ast::Node;
 use crate::consts::limits;
 use crate::ctypes::CType;
 use crate::func::FnLower;
+use crate::steps::Spot;
 
 /// A closed interval of integers.
 pub type Range = (i128, i128);
@@ -26,8 +27,8 @@ impl<'a> FnLower<'_, 'a, '_> {
         self.range_without(node, &|_| false)
     }
 
-    /// The same if the declarations for which `changes` holds may have any value.
-    pub fn range_without(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Range {
+    /// The same if the places for which `changes` holds may have any value.
+    pub fn range_without(&mut self, node: &Node, changes: &dyn Fn(&Node) -> bool) -> Range {
         let node = node.strip();
         if let Some(value) = self.unit.eval(node) {
             return (value, value);
@@ -62,38 +63,53 @@ impl<'a> FnLower<'_, 'a, '_> {
         }
     }
 
-    fn range_of_object(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Range {
+    fn range_of_object(&mut self, node: &Node, changes: &dyn Fn(&Node) -> bool) -> Range {
         let node = node.strip();
         if node.kind == "MemberExpr" {
             let declared = self.range_of_member(node);
-            let Some(value) = self.known_member(node, changes) else { return declared };
-            let known = self.range_of_value(value);
-            return (declared.0.max(known.0), declared.1.min(known.1));
+            if changes(node) {
+                return declared;
+            }
+            let mut range = declared;
+            let cut = |range: &mut Range, known: Range| {
+                *range = (range.0.max(known.0), range.1.min(known.1));
+            };
+            if let Some(value) = self.known_member(node) {
+                cut(&mut range, self.range_of_value(value));
+            }
+            if let Some((var, path)) = Spot::counted(node).and_then(|spot| self.part(&spot))
+                && let Some(known) = self.range_of_part(self.env[var], &path)
+                && known.0 >= declared.0
+                && known.1 <= declared.1
+            {
+                cut(&mut range, known);
+            }
+            return range;
         }
         let everything = (i128::MIN, i128::MAX);
         let Some(referenced) = &node.referenced else { return everything };
         match self.var_of.get(&referenced.id) {
-            Some(&var) if !changes(referenced.id) => self.range_of_value(self.env[var]),
+            Some(&var) if !changes(node) => self.range_of_value(self.env[var]),
             _ => everything,
         }
     }
 
     /// The value of an earlier read of this member of the same value of its variable: facts speak about that.
-    fn known_member(&mut self, node: &Node, changes: &dyn Fn(u64) -> bool) -> Option<ValueId> {
+    fn known_member(&mut self, node: &Node) -> Option<ValueId> {
         let (mut place, mut path) = (node, Vec::new());
         while place.kind == "MemberExpr" {
             path.insert(0, Proj::Field(self.unit.field(place.member)?));
             place = place.inner.first()?.strip_casts();
         }
         let decl = place.referenced.as_ref()?.id;
-        let var = *self.var_of.get(&decl).filter(|_| !changes(decl))?;
+        let var = *self.var_of.get(&decl)?;
         let read = Op::Get { agg: self.env[var], path };
         let inst = self.b.body.insts.values().find(|inst| inst.op == read)?;
         inst.results.first().copied()
     }
 
     /// A bit-field has few values; other members those of their type.
-    fn range_of_member(&mut self, node: &Node) -> Range {
+    pub fn range_of_member(&mut self, node: &Node) -> Range {
         let mut base = self.ctype(&node.inner[0]);
         if let CType::Pointer { to, .. } = base {
             base = *to;
@@ -114,6 +130,16 @@ impl<'a> FnLower<'_, 'a, '_> {
         Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }.range(value, DEPTH)
     }
 
+    /// Range of a part of a value; none if it is not known how the part came there. What a bit-field has no room for is not cut off here.
+    pub fn range_of_part(&self, value: ValueId, path: &[Proj]) -> Option<Range> {
+        if path.is_empty() {
+            return Some(self.range_of_value(value));
+        }
+        let fields = &|agg, path: &[Proj]| self.bit_field_range(agg, path);
+        Values { body: self.b.body, facts: &self.facts, counters: &self.counters, fields }
+            .part(value, path, DEPTH)
+    }
+
     fn bit_field_range(&self, agg: Type, path: &[Proj]) -> Option<Range> {
         let (last, front) = path.split_last()?;
         let Some(Type::Struct(id)) = self.unit.prog.project(agg, front) else { return None };
@@ -126,10 +152,13 @@ impl<'a> FnLower<'_, 'a, '_> {
 /// A condition that holds here: a `u1` value and its truth.
 pub type Fact = (ValueId, bool);
 
+/// Ranges of what loops count in: values, and parts of values.
+pub type Counters = HashMap<(ValueId, Vec<Proj>), Range>;
+
 struct Values<'b> {
     body: &'b Body,
     facts: &'b [Fact],
-    counters: &'b HashMap<ValueId, Range>,
+    counters: &'b Counters,
     fields: &'b dyn Fn(Type, &[Proj]) -> Option<Range>,
 }
 
@@ -151,7 +180,7 @@ impl Values<'_> {
     fn by_definition(&self, value: ValueId, depth: u32) -> Option<Range> {
         let below = |v: ValueId| self.range(v, depth - 1);
         let Type::Int { bits, signed } = self.body.ty(value) else { return None };
-        if let Some(range) = self.counters.get(&value) {
+        if let Some(range) = self.counters.get(&(value, Vec::new())) {
             return Some(*range);
         }
         match self.body.def_op(value)? {
@@ -162,7 +191,12 @@ impl Values<'_> {
             Op::Zero => Some((0, 0)),
             Op::Cast(inner) => Some(below(*inner)),
             Op::Bin(op, a, b) => interval(*op, below(*a), below(*b)),
-            Op::Get { agg, path } => (self.fields)(self.body.ty(*agg), path),
+            Op::Get { agg, path } => {
+                let declared = (self.fields)(self.body.ty(*agg), path);
+                let room = declared.unwrap_or(limits(bits, signed));
+                let part = self.part(*agg, path, depth - 1);
+                part.filter(|part| part.0 >= room.0 && part.1 <= room.1).or(declared)
+            }
             Op::Select { then, other, .. } => Some(join(below(*then), below(*other))),
             Op::If { cond, then, other, .. } => {
                 let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
@@ -174,6 +208,50 @@ impl Values<'_> {
                 match (arm(*then, true), arm(*other, false)) {
                     (Some(a), Some(b)) => Some(join(a, b)),
                     (one, two) => one.or(two),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Range of the part of a value at the end of a path, by what was written there.
+    fn part(&self, value: ValueId, path: &[Proj], depth: u32) -> Option<Range> {
+        if path.is_empty() {
+            return Some(self.range(value, depth));
+        }
+        if depth == 0 {
+            return None;
+        }
+        if let Some(range) = self.counters.get(&(value, path.to_vec())) {
+            return Some(*range);
+        }
+        match self.body.def_op(value)? {
+            Op::Zero => Some((0, 0)),
+            Op::Get { agg, path: front } => self.part(*agg, &[front, path].concat(), depth - 1),
+            Op::Set { agg, path: to, value: new } => {
+                if let Some(rest) = path.strip_prefix(&to[..]) {
+                    return self.part(*new, rest, depth - 1);
+                }
+                let parts_ways = |(a, b): (&Proj, &Proj)| match (a, b) {
+                    (Proj::Field(a), Proj::Field(b)) => a != b,
+                    _ => false,
+                };
+                let apart = to.iter().zip(path).any(parts_ways);
+                apart.then(|| self.part(*agg, path, depth - 1)).flatten()
+            }
+            Op::Select { then, other, .. } => {
+                Some(join(self.part(*then, path, depth - 1)?, self.part(*other, path, depth - 1)?))
+            }
+            Op::If { then, other, .. } => {
+                let ValueDef::Result(_, number) = self.body.values[value].def else { return None };
+                let arm = |block| match &self.body.terminator(block)?.op {
+                    Op::Yield(values) => Some(self.part(*values.get(number as usize)?, path, depth - 1)),
+                    _ => None,
+                };
+                // An arm that does not yield is no way here; one whose part is not known decides.
+                match (arm(*then), arm(*other)) {
+                    (Some(a), Some(b)) => Some(join(a?, b?)),
+                    (one, two) => one.or(two)?,
                 }
             }
             _ => None,

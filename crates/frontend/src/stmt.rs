@@ -243,10 +243,11 @@ impl<'a> FnLower<'_, 'a, '_> {
         let behind = parts.condition.filter(|_| parts.is_do);
         let kind = ControlKind::Loop { step: parts.step, condition: behind };
         let parts = *parts;
-        self.trips(bound.max_trips, carried, kind, |f| {
+        let counters = bound.counters;
+        let looped = self.trips(bound.max_trips, carried, kind, |f| {
             let index = f.controls.len() - 1;
-            for (var, range) in bound.counters {
-                f.counters.insert(f.env[var], range);
+            for counter in &counters {
+                f.counters.insert((f.env[counter.var], counter.path.clone()), counter.ahead);
             }
             if let Some(condition) = parts.condition.filter(|_| !parts.is_do) {
                 f.leave_unless(condition, index)?;
@@ -261,7 +262,11 @@ impl<'a> FnLower<'_, 'a, '_> {
                 }
             }
             Ok(())
-        })
+        });
+        for counter in counters {
+            self.counters.insert((self.env[counter.var], counter.path), counter.behind);
+        }
+        looped
     }
 
     /// A loop's body without its NF_BOUND.
