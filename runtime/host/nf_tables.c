@@ -161,18 +161,24 @@ static bool claim(struct nf_table *table)
 {
     if (table->count >= table->capacity)
         return false;
+#if NF_ROOMY
     if (!table->room)
         return true;
     uint32_t left = __atomic_load_n(table->room, __ATOMIC_RELAXED);
     while (left && !__atomic_compare_exchange_n(table->room, &left, left - 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     return left;
+#else
+    return true;
+#endif
 }
 
 static void give_back(struct nf_table *table, uint32_t number)
 {
+#if NF_ROOMY
     if (table->room)
         __atomic_fetch_add(table->room, 1, __ATOMIC_RELAXED);
+#endif
     struct nf_entry *entry = nf_entry_at(table, number);
     entry->live = 0;
     entry->detail = table->free;

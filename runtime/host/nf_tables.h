@@ -95,8 +95,6 @@ struct nf_table {
     /* Insertions that were refused, entries that were evicted, for whoever reads them. */
     uint64_t refused;
     uint64_t evicted;
-    /* HASH: places left in all parts of a table that replicas share out by key; null if the table is whole. */
-    uint32_t *room;
     /* TERNARY: see nf_masks.h; null if they would be too large. */
     uint64_t *fitting;
     uint32_t *cares;
@@ -107,6 +105,10 @@ struct nf_table {
     uint32_t node_count;
     uint32_t node_room;
     uint32_t free_node;
+#if NF_ROOMY
+    /* HASH: places left in all parts of a table that replicas share out by key; null if the table is whole. */
+    uint32_t *room;
+#endif
 };
 
 /* ---- For the control plane: sizes in bytes, 0 or null when memory or the table is full ------------------------ */
