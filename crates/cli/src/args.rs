@@ -308,6 +308,9 @@ pub struct Run {
     /// such as net_af_xdp0,iface=eth0 or net_pcap0,rx_pcap=in.pcap,tx_pcap=out.pcap
     #[arg(long, value_name = "IFACE|DEVICE", conflicts_with_all = ["pcap", "out"])]
     pub dev: Vec<String>,
+    /// If an interface is gone, wait for it to come back (also at the start); without this the run ends with exit status 4
+    #[arg(long, requires = "dev")]
+    pub wait_interface: bool,
     /// End a live run after this many seconds
     #[arg(long, value_name = "SECONDS", requires = "dev", value_parser = seconds, allow_negative_numbers = true)]
     pub duration: Option<Duration>,

@@ -44,6 +44,11 @@ impl Failure {
         Failure { code: fault.exit_code(), message: with_prefix(message.to_string()) }
     }
 
+    /// An interface went away while a program ran on it.
+    pub fn gone(message: impl Into<String>) -> Failure {
+        Failure { code: 4, message: with_prefix(message.into()) }
+    }
+
     /// A temporary folder cannot be made.
     pub fn temporary(error: std::io::Error) -> Failure {
         Failure::environment(format!("cannot make a temporary folder: {error}"))

@@ -417,3 +417,95 @@ fn watch_takes_changes_of_the_source() {
     assert!(said.iter().all(|text| ran.err.contains(text)), "{ran:?}");
     place.is_clean();
 }
+
+/// Runs a script in a network namespace of its own, with `wait_for FILE TEXT` to wait for what a command says.
+fn script(place: &Place, text: &str) -> common::Ran {
+    let head = "set -eu\n\
+        wait_for() { for _ in $(seq 3000); do grep -q \"$2\" \"$1\" 2>/dev/null && return; sleep 0.02; done; cat \"$1\"; exit 99; }\n\
+        pair() { ip link add n0 type veth peer name n1; ip link set n0 up; ip link set n1 up; }\n";
+    place.file("script", format!("{head}{text}"));
+    let mut command = place.prepare("unshare", &["--net", "bash", "script"]);
+    command.env("NICFORGE", common::NICFORGE);
+    common::finish(command)
+}
+
+/// A run whose interface is deleted says so and ends with its own status, or waits for it.
+#[test]
+fn an_interface_that_goes_away_is_told() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    let ran = script(
+        &place,
+        "pair\n\
+         \"$NICFORGE\" run c.c --dev n0 2> err > out & RUN=$!\n\
+         wait_for err 'runs on n0'\n\
+         ip link del n0\n\
+         wait $RUN || echo \"status $?\"\n\
+         cat err\n",
+    );
+    assert!(ran.ok().contains("status 4") && ran.out.contains("interface `n0` is gone"), "{ran:?}");
+    let ran = script(
+        &place,
+        "\"$NICFORGE\" run c.c --dev n0 --wait-interface 2> err > out & RUN=$!\n\
+         wait_for err 'no interface `n0` yet'\n\
+         pair\n\
+         wait_for err 'runs on n0'\n\
+         ip link del n0\n\
+         wait_for err 'gone; waiting'\n\
+         pair\n\
+         wait_for err 'is back'\n\
+         ip -o link show n0 | grep -q xdp\n\
+         kill -INT $RUN\n\
+         wait $RUN; echo \"status $?\"\n",
+    );
+    assert!(ran.ok().contains("status 0"), "{ran:?}");
+    place.is_clean();
+}
+
+/// Three capabilities are enough to run on interfaces and to verify; with fewer there is one clear line. A run of root's gives up
+/// all others.
+#[test]
+fn the_least_capabilities_are_enough() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    place.file("p.pcap", capture(&[frame(5)]));
+    std::fs::copy(common::NICFORGE, place.path().join("nicforge")).unwrap();
+    for folder in ["run", "tmp"] {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        std::fs::set_permissions(place.path().join(folder), open).unwrap();
+    }
+    let ran = script(
+        &place,
+        "pair\n\
+         with() { CAPS=$1; shift; setpriv --reuid=65534 --regid=65534 --clear-groups \
+             --inh-caps=-all$CAPS --ambient-caps=-all$CAPS --bounding-set=-all$CAPS ./nicforge \"$@\"; }\n\
+         FULL=,+bpf,+net_admin,+perfmon\n\
+         with $FULL verify c.c --pcap p.pcap\n\
+         with $FULL run c.c --dev n0 --json 2> err > out & RUN=$!\n\
+         wait_for err 'runs on n0'\n\
+         ping -c 3 -i 0.01 -W 1 -I n1 10.9.9.9 >/dev/null 2>&1 || true\n\
+         ip -o link show n0 | grep -q xdp\n\
+         kill -INT $(pgrep -P $RUN nicforge || echo $RUN)\n\
+         wait $RUN; echo \"run $?\"\n\
+         for LESS in ,+net_admin ,+bpf,+perfmon ,+net_admin,+perfmon; do\n\
+             S=0; with $LESS run c.c --dev n0 --duration 1 2> less > out || S=$?\n\
+             echo \"less $S $(wc -l < less) $(grep -c 'CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON' less)\"\n\
+         done\n\
+         mkdir run2; XDG_RUNTIME_DIR=$PWD/run2 ./nicforge run c.c --dev n0 2> err2 > out2 & RUN=$!\n\
+         wait_for err2 'runs on n0'\n\
+         grep -E '^Cap(Prm|Eff|Bnd)' /proc/$RUN/status\n\
+         kill -INT $RUN; wait $RUN; echo \"root $?\"\n",
+    );
+    let out = ran.ok();
+    assert!(out.contains("xdp matches the reference: 1 of 1 events"), "{ran:?}");
+    assert!(out.contains("run 0") && out.contains("root 0"), "{ran:?}");
+    assert_eq!(out.matches("less 3 1 1").count(), 3, "{ran:?}");
+    // CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF.
+    assert_eq!(out.matches("000000c000001004").count(), 3, "{ran:?}");
+}

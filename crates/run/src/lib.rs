@@ -21,6 +21,7 @@ pub mod netns;
 pub mod nfp;
 pub mod pcap;
 mod pin;
+pub mod privilege;
 pub mod process;
 pub mod rate;
 mod ring;
@@ -31,6 +32,7 @@ pub mod socket;
 pub mod spin;
 pub mod synth;
 pub mod temp;
+pub mod tools;
 mod unix;
 pub mod xdp;
 

@@ -32,6 +32,8 @@ fn counts_by_the_second_and_detaches_at_the_end() {
     wire.send(sandbox.ports[0].wire_ifindex, &[&dropped]).unwrap();
     let totals = session
         .run(&mut DevOptions {
+            wait_interface: false,
+            interface: &mut |_, _| {},
             duration: Some(Duration::from_secs(300)),
             stop: &stop,
             every_second: &mut |_, stats| {

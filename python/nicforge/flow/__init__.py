@@ -8,11 +8,14 @@ count.out >> Reply()
 Program("counting", source).main()
 """
 
+import inspect as _inspect
+
+from . import border as _border
 from .batches import Batcher, Debatcher, Tick
 from .cache import Cache
 from .callable import CallableSegment
 from .composite import Composite
-from .element import Element, In, Out, Queue, Segment
+from .element import Element, In, Input, Out, Port, Queue, Segment
 from .errors import FlowError
 from .external import External
 from .headers import Count, Echo, Ethernet, Hash, Ipv4, Udp
@@ -100,3 +103,7 @@ __all__ = [
     "u64",
     "u8",
 ]
+
+_border.guard([*(each for each in (globals()[name] for name in __all__) if _inspect.isclass(each)), Input, Port])
+run_order, tune = _border.guarded(run_order), _border.guarded(tune)
+_border.hook()

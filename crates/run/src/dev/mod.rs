@@ -1,6 +1,7 @@
 //! A program on real interfaces, until its time is up or somebody stops it, and its replacement by a changed one
 //! meanwhile.
 
+mod received;
 mod reload;
 mod stats;
 
@@ -12,17 +13,21 @@ use std::time::{Duration, Instant};
 use nicforge_codegen::XdpArtifact;
 use nicforge_ir::{Output, Program};
 
+use received::Received;
 pub use reload::{Replacement, TableChange};
 use stats::Counting;
 pub use stats::DevStats;
 
 use crate::attach::HostSocket;
 use crate::compile::{Mode, compile_bpf};
-use crate::xdp::attach::{index_of, set_ports};
+use crate::xdp::attach::{index_of, set_port};
 use crate::xdp::{Attached, LoadOptions, Loaded, RunStats, XdpError};
 
 /// How often the control socket and the stop flag are looked at.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether interfaces are still there.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A program attached to interfaces of the calling thread's network namespace. Dropping it detaches.
 pub struct DevSession {
@@ -34,7 +39,17 @@ pub struct DevSession {
     counting: Counting,
     /// What came for the host side and was not handed on yet.
     pending: Vec<Output>,
-    _stats: RunStats,
+    /// Ports whose interface is gone.
+    gone: Vec<usize>,
+    /// None where the process may not count runs.
+    _stats: Option<RunStats>,
+}
+
+/// What became of an interface while a program ran on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceChange {
+    Gone,
+    Back,
 }
 
 /// How to run on interfaces.
@@ -49,6 +64,10 @@ pub struct DevOptions<'a> {
     pub idle: &'a mut dyn FnMut(&mut DevSession),
     /// Gets everything for the program's host side, as it comes.
     pub host: &'a mut dyn FnMut(&Output),
+    /// An interface that is gone is waited for; else the run ends.
+    pub wait_interface: bool,
+    /// Called when an interface goes or is back, with its name.
+    pub interface: &'a mut dyn FnMut(&str, InterfaceChange),
     /// Where a program attaches that is the host side.
     pub attach: Option<&'a mut HostSocket>,
 }
@@ -72,12 +91,19 @@ impl DevPrepared {
     /// [`XdpError::Busy`], [`XdpError::NoNative`] by interface.
     pub fn attach(self) -> Result<DevSession, XdpError> {
         let DevPrepared { loaded, program, interfaces } = self;
-        let stats = RunStats::enable()?;
-        let counting = Counting::start(&loaded)?;
+        // Counting takes CAP_SYS_ADMIN, running does not.
+        let stats = match RunStats::enable() {
+            Err(XdpError::Privilege { .. }) => None,
+            stats => Some(stats?),
+        };
+        let names = || interfaces.iter().map(|(_, name)| name.clone()).collect();
+        let received = stats.is_none().then(|| Received::start(names()));
+        let counting = Counting::start(&loaded, received)?;
         loaded.start_process(&interfaces)?;
         let attach = |(ifindex, name): &(u32, String)| loaded.attach(*ifindex, name);
         let attached = interfaces.iter().map(attach).collect::<Result<Vec<_>, _>>()?;
-        Ok(DevSession { attached, loaded, program, interfaces, counting, pending: Vec::new(), _stats: stats })
+        let (pending, gone) = (Vec::new(), Vec::new());
+        Ok(DevSession { attached, loaded, program, interfaces, counting, pending, gone, _stats: stats })
     }
 }
 
@@ -138,9 +164,14 @@ impl DevSession {
     pub fn run(&mut self, options: &mut DevOptions) -> Result<DevStats, XdpError> {
         let started = Instant::now();
         let mut last = DevStats::default();
-        let mut reported = started;
+        let (mut reported, mut looked) = (started, started);
         loop {
-            let ended = options.stop.load(Ordering::Relaxed)
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look_at_interfaces(options)?;
+            }
+            let ended = (!self.gone.is_empty() && !options.wait_interface)
+                || options.stop.load(Ordering::Relaxed)
                 || options.duration.is_some_and(|duration| started.elapsed() >= duration);
             self.drain()?;
             let mut busy = self.hand_on(options)?;
@@ -163,6 +194,50 @@ impl DevSession {
                 self.wait(options.attach.as_deref());
             }
         }
+    }
+
+    /// The interface that is gone, if one is: without [`DevOptions::wait_interface`] that is why a run ended.
+    pub fn gone(&self) -> Option<&str> {
+        self.gone.first().map(|port| self.interfaces[*port].1.as_str())
+    }
+
+    /// Notes which interfaces are gone, and attaches to those that are back.
+    fn look_at_interfaces(&mut self, options: &mut DevOptions) -> Result<(), XdpError> {
+        for port in 0..self.attached.len() {
+            let name = self.interfaces[port].1.clone();
+            if !self.gone.contains(&port) {
+                if self.attached[port].is_gone() {
+                    self.gone.push(port);
+                    (options.interface)(&name, InterfaceChange::Gone);
+                }
+                continue;
+            }
+            let Ok(index) = index_of(&name) else { continue };
+            if !options.wait_interface {
+                continue;
+            }
+            if self.loaded.process().is_some() {
+                return Err(XdpError::NotBack(name));
+            }
+            let attached = match self.loaded.attach(index, &name) {
+                Ok(attached) => attached,
+                // It is being made, or went again.
+                Err(_) if index_of(&name).ok() != Some(index) => continue,
+                Err(XdpError::Kernel { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.attached[port] = attached;
+            self.interfaces[port].0 = index;
+            let ifindex: Vec<u32> = self.interfaces.iter().map(|(index, _)| *index).collect();
+            self.gone.retain(|gone| *gone != port);
+            // A port whose interface is gone keeps nothing in the map, and gets nothing.
+            let there = |port: &usize| !self.gone.contains(port);
+            give_ports_of(&self.loaded, &ifindex, (0..ifindex.len()).filter(there))?;
+            (options.interface)(&name, InterfaceChange::Back);
+        }
+        Ok(())
     }
 
     /// Gives what came for the host side on, and the program what came back from there; whether there was anything.
@@ -202,8 +277,18 @@ fn check_ports(program: &Program, interfaces: &[String]) -> Result<(), XdpError>
 }
 
 fn give_ports(loaded: &Loaded, ifindex: &[u32]) -> Result<(), XdpError> {
-    match loaded.map_fd("nf_ports") {
-        Some(map) => set_ports(map.as_fd(), ifindex),
-        None => Ok(()),
+    give_ports_of(loaded, ifindex, 0..ifindex.len())
+}
+
+/// Gives some ports their interfaces.
+fn give_ports_of(
+    loaded: &Loaded,
+    ifindex: &[u32],
+    ports: impl Iterator<Item = usize>,
+) -> Result<(), XdpError> {
+    let Some(map) = loaded.map_fd("nf_ports") else { return Ok(()) };
+    for port in ports {
+        set_port(map.as_fd(), port as u32, ifindex[port])?;
     }
+    Ok(())
 }

@@ -122,6 +122,10 @@ impl DevSession {
     pub fn replace(&mut self, replacement: Replacement) -> Result<(), XdpError> {
         let (old, new) = (self.loaded.handler_fd("net_recv")?, replacement.loaded.handler_fd("net_recv")?);
         for (done, (attached, (_, name))) in self.attached.iter().zip(&self.interfaces).enumerate() {
+            if self.gone.contains(&done) || attached.is_gone() {
+                // It gets the new one when it is back.
+                continue;
+            }
             if let Err(error) = attached.update(new, name) {
                 for before in &self.attached[..done] {
                     // It was attached there a moment ago, so the kernel takes it; if not, the new one stays.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::received::Received;
 use crate::xdp::{Loaded, RunCount, XdpError};
 
 /// What happened in one second, or in the whole run.
@@ -51,13 +52,16 @@ pub(super) struct Counting {
     earlier: DevStats,
     /// Runs of the present program that are not the session's.
     first: RunCount,
+    /// Where runs of programs are not counted.
+    received: Option<Received>,
     pub(super) host: u64,
 }
 
 impl Counting {
-    pub(super) fn start(loaded: &Loaded) -> Result<Counting, XdpError> {
+    /// `received` counts packets where the kernel does not count runs.
+    pub(super) fn start(loaded: &Loaded, received: Option<Received>) -> Result<Counting, XdpError> {
         let first = loaded.run_count()?;
-        Ok(Counting { started: Instant::now(), earlier: DevStats::default(), first, host: 0 })
+        Ok(Counting { started: Instant::now(), earlier: DevStats::default(), first, received, host: 0 })
     }
 
     /// Everything since the start.
@@ -65,7 +69,10 @@ impl Counting {
         let count = loaded.run_count()?;
         let mut now = self.earlier.clone();
         now.seconds = self.started.elapsed().as_secs_f64();
-        now.packets += count.runs - self.first.runs;
+        match &self.received {
+            Some(received) => now.packets = received.packets(),
+            None => now.packets += count.runs - self.first.runs,
+        }
         now.busy_ns += count.ns - self.first.ns;
         now.host = self.host;
         for (_, text, n) in loaded.drops() {

@@ -7,6 +7,7 @@ use super::{DpdkError, Machine};
 use crate::compile::warnings;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 use crate::temp::Folder;
+use crate::tools;
 
 /// What only DPDK applications include.
 const DPDK_RUNTIME: [(&str, &str); 9] = [
@@ -78,12 +79,9 @@ pub const QEMU: &str = "qemu-aarch64";
 
 /// Where `scripts/arm64-dpdk.sh` put Debian's DPDK for arm64: `$NICFORGE_ARM64`, or the user's cache folder.
 fn sysroot() -> Result<PathBuf, DpdkError> {
-    let given = std::env::var_os("NICFORGE_ARM64").map(PathBuf::from);
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let path = given.or_else(|| cache.map(|cache| cache.join("nicforge/arm64"))).unwrap_or_default();
-    if path.join("complete").is_file() { Ok(path) } else { Err(DpdkError::NoSysroot { path }) }
+    let missing = || tools::places().into_iter().next().unwrap_or_default().join("arm64");
+    tools::installed("NICFORGE_ARM64", "arm64", "complete")
+        .ok_or_else(|| DpdkError::NoSysroot { path: missing() })
 }
 
 /// Flags for a static application, whose libraries need nothing of this machine. Drivers and what registers itself must be

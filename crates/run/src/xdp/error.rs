@@ -11,7 +11,8 @@ use crate::host::HostError;
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     #[error(
-        "no permission to {what}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN"
+        "no permission to {what}: run as root, or with the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON; a capture through \
+         interfaces (`run --pcap`, plans of several stages) takes CAP_NET_RAW and CAP_SYS_ADMIN too"
     )]
     Privilege { what: String },
     #[error("this kernel lacks {what}: {how}")]
@@ -32,6 +33,11 @@ pub enum XdpError {
     Busy { interface: String, id: u32, name: String },
     #[error("there is no network interface `{0}`; `ip link` lists them")]
     NoInterface(String),
+    #[error(
+        "a program with handlers on the host cannot go on when interface `{0}` is back, since its process has sockets of the \
+         old one: start it again"
+    )]
+    NotBack(String),
     #[error(
         "interface `{interface}`: its driver has no native XDP ({source}); use an interface whose driver has it, or veth"
     )]

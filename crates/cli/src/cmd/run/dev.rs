@@ -2,13 +2,16 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use nicforge_codegen::LineStyle;
 use nicforge_ir::{Output, Program};
 use nicforge_run::attach::HostSocket;
-use nicforge_run::dev::{DevOptions, DevSession, DevStats};
+use nicforge_run::dev::{DevOptions, DevSession, DevStats, InterfaceChange};
+use nicforge_run::privilege;
 use nicforge_run::socket::Server;
 use nicforge_run::xdp::XdpError;
+use nicforge_run::xdp::attach::index_of;
 
 use super::reload::{self, Target};
 use super::summary::Summary;
@@ -17,7 +20,7 @@ use crate::args::Run;
 use crate::cmd::compare::describe;
 use crate::cmd::pipelines;
 use crate::context::{Failure, Runtime, no_color};
-use crate::interrupt::STOP;
+use crate::interrupt::{STOP, stopped};
 use crate::program::{self, Loaded};
 use crate::{events, text};
 
@@ -55,10 +58,14 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let source = &*loaded.program;
     let attach = args.host_socket.as_ref().map(|path| HostSocket::new(path, source));
     let mut attach = attach.transpose().map_err(|e| Failure::of(e.fault(), e))?;
+    wait_for_interfaces(args);
     let mut session = start(args, loaded, runtime)?;
     if let Some(socket) = &mut attach {
         socket.share(source, session.loaded()).map_err(|e| Failure::of(e.fault(), e))?;
     }
+    // Attached: what is only needed for that is given up.
+    let given_up = privilege::give_up(args.host_socket.is_some());
+    given_up.map_err(|e| Failure::environment(format!("cannot give up privileges: {e}")))?;
     no_color();
     let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
     errln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));
@@ -94,6 +101,14 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
                 outln!("{}", describe(&state.program, output));
             }
         },
+        wait_interface: args.wait_interface,
+        interface: &mut |name, change| match change {
+            InterfaceChange::Gone if args.wait_interface => {
+                errln!("interface `{name}` is gone; waiting for it to come back");
+            }
+            InterfaceChange::Gone => {}
+            InterfaceChange::Back => errln!("interface `{name}` is back; {} runs on it", source.name),
+        },
         attach: attach.as_mut(),
     };
     let stats = session.run(&mut options).map_err(|e| program::kernel_failure(source, e))?;
@@ -103,7 +118,22 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     summary.seconds = Some(stats.seconds);
     summary.attached = attach.map(|socket| socket.counts());
     summary.show(&state.program, args.json, args.metrics);
-    Ok(())
+    match session.gone() {
+        Some(name) if !args.wait_interface => Err(Failure::gone(format!(
+            "interface `{name}` is gone, so the run ended; with --wait-interface it waits for it to come back"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until every interface is there, if that is wanted.
+fn wait_for_interfaces(args: &Run) {
+    let missing = || args.dev.iter().find(|name| index_of(name).is_err());
+    let Some(name) = missing().filter(|_| args.wait_interface) else { return };
+    errln!("there is no interface `{name}` yet; waiting for it");
+    while missing().is_some() && !stopped() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Loads, fills the tables and only then attaches: no packet meets empty tables.

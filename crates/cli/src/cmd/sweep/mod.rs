@@ -53,8 +53,8 @@ pub struct Sweep {
     #[arg(long, value_name = "ADDRESS")]
     scheduler: Option<String>,
     /// Python with `distributed`, for --scheduler
-    #[arg(long, value_name = "FILE", default_value = "python3", requires = "scheduler")]
-    python: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "scheduler")]
+    python: Option<PathBuf>,
     /// Print the commands instead of running them
     #[arg(long)]
     dry_run: bool,
@@ -66,6 +66,12 @@ pub struct Done {
     pub seconds: f64,
     /// Its standard output, or why there is none.
     pub output: Result<String, String>,
+}
+
+/// The Python that was asked for, that which the scripts install, or the system's.
+fn python(args: &Sweep) -> PathBuf {
+    let installed = || nicforge_run::tools::in_python("bin/python3");
+    args.python.clone().or_else(installed).unwrap_or_else(|| "python3".into())
 }
 
 /// Runs what is missing, and draws.
@@ -101,7 +107,7 @@ pub fn run(args: &Sweep) -> Result<(), Failure> {
         }
     };
     match &args.scheduler {
-        Some(scheduler) => dask::run(&args.python, scheduler, &jobs, &todo, &mut on_done)?,
+        Some(scheduler) => dask::run(&python(args), scheduler, &jobs, &todo, &mut on_done)?,
         None => local::run(args.jobs as usize, &jobs, &todo, &mut on_done)?,
     }
     if let Some(error) = failure {
