@@ -39,14 +39,19 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
         Ok(compiled) => compiled,
         Err(error) => return Some(error.to_string()),
     };
-    let Ok(artifact) = xdp::generate(&compiled, LineStyle::Comments) else {
-        skipped.fetch_add(1, Ordering::Relaxed);
-        return None;
+    let artifact = match xdp::generate(&compiled, LineStyle::Comments) {
+        Ok(artifact) => artifact,
+        Err(errors) => {
+            println!("seed {seed} does not fit: {}", errors[0].message);
+            skipped.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
     };
     let object = match compile_bpf("random", &artifact.source, Mode::Replay, &includes()) {
         Ok(object) => object,
         // More values at once than BPF has stack for.
         Err(CompileError::Stack { .. }) => {
+            println!("seed {seed} does not fit: the stack");
             skipped.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -57,6 +62,7 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
         Ok(kernel) => kernel,
         // The verifier walks every path and gives up after a million instructions.
         Err(XdpError::Refused { reason, .. }) if reason.contains("too large") => {
+            println!("seed {seed} does not fit: {reason}");
             skipped.fetch_add(1, Ordering::Relaxed);
             return None;
         }

@@ -69,7 +69,7 @@ impl Case {
     pub fn load(&self, author: Author, mode: Mode) -> Result<Loaded, Failure> {
         let folder = |path: &str| vec![self.root.join(path)];
         let (source, includes, what) = match author {
-            Author::Generated => (self.artifact.source.clone(), folder("runtime/xdp"), "generated"),
+            Author::Generated => (self.artifact.source.plain.clone(), folder("runtime/xdp"), "generated"),
             Author::ByHand => (self.by_hand()?, folder("bench/handwritten"), "hand-written"),
         };
         let what = format!("{} ({what})", self.name);

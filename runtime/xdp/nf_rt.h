@@ -78,16 +78,24 @@ extern u64 nf_refused[];
 #define NF_GET(to, from)                                                                                               \
     do {                                                                                                               \
         typedef NF_WIDE(to) nf_wide;                                                                                   \
-        __builtin_memcpy(&(to), (const nf_wide *)(from), sizeof(to));                                                  \
+        if (sizeof(to) > NF_FAR)                                                                                       \
+            nf_copy_far(&(to), (from), sizeof(to));                                                                    \
+        else                                                                                                           \
+            __builtin_memcpy(&(to), (const nf_wide *)(from), NF_NEAR(sizeof(to)));                                     \
     } while (0)
+/* Larger values are copied in a loop: clang has no function to call for them. */
+#define NF_FAR 512
+#define NF_NEAR(size) ((size) > NF_FAR ? 0 : (size))
 #define NF_PUT(to, from) NF_MOVE((void *)(to), &(from), sizeof(from))
 /* Copies a small part in words: clang keeps structs in registers if all copies of their parts are words. */
 #define NF_MOVE(to, from, size)                                                                                        \
     do {                                                                                                               \
         if ((size) <= 16)                                                                                              \
             nf_move((to), (from), (size));                                                                             \
+        else if ((size) > NF_FAR)                                                                                      \
+            nf_copy_far((to), (from), (size));                                                                         \
         else                                                                                                           \
-            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), (size));                            \
+            __builtin_memcpy((nf_wide_bytes *)(to), (const nf_wide_bytes *)(from), NF_NEAR(size));                     \
     } while (0)
 
 typedef u8 nf_wide_bytes __attribute__((aligned(8), may_alias));
@@ -115,6 +123,30 @@ NF_INLINE void nf_move(void *to, const void *from, u32 size)
     }
     if (at < size)
         *(u8 *)(to + at) = *(const u8 *)(from + at);
+}
+
+/* For large values; size is a constant. Pinned, or clang would make it the call that it cannot make. */
+NF_INLINE void nf_copy_far(void *to, const void *from, u32 size)
+{
+    u64 at = 0;
+#pragma clang loop unroll(disable)
+    for (; at + 8 <= size; at += 8) {
+        asm volatile("" : "+r"(at));
+        *(nf_word64 *)(to + at) = *(const nf_word64 *)(from + at);
+    }
+    nf_move(to + size / 8 * 8, from + size / 8 * 8, size % 8);
+}
+
+NF_INLINE void nf_clear_far(void *to, u32 size)
+{
+    u64 at = 0;
+#pragma clang loop unroll(disable)
+    for (; at + 8 <= size; at += 8) {
+        asm volatile("" : "+r"(at));
+        *(nf_word64 *)(to + at) = 0;
+    }
+    for (u32 last = size / 8 * 8; last < size; last++)
+        *(u8 *)(to + last) = 0;
 }
 
 /* Zeroes a variable whose elements are then set one by one. The zero comes from memory, so that the verifier does not

@@ -18,7 +18,7 @@ use nicforge_ir::{CommuteOp, EventId, HandlerId, ReasonId, TableId};
 ///   `u32 log_id`, `u32` zero, then `u64` arguments).
 #[derive(Clone, Debug)]
 pub struct XdpArtifact {
-    pub source: String,
+    pub source: XdpSource,
     pub programs: Vec<XdpProgram>,
     pub tables: Vec<XdpTable>,
     /// Text of each drop reason, by counter index in `nf_drops`. The last one is the runtime's own: no room for headers.
@@ -219,4 +219,28 @@ pub enum XdpMapShape {
     /// BPF array of `{ u32 used; u32 priority; key; mask; value }`, sorted by descending priority, `used` 1 for live
     /// entries, the first unused one ends it. Members have the alignment of their αIR types.
     TernaryList,
+}
+
+/// C for the kernel in several forms that mean the same: as one would write it, and for programs that the kernel does not take like
+/// that.
+#[derive(Clone, Debug)]
+pub struct XdpSource {
+    pub plain: String,
+    /// What to try where the plain form has no room on the stack or is too much for the verifier, in this order.
+    pub others: Vec<String>,
+}
+
+impl std::ops::Deref for XdpSource {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.plain
+    }
+}
+
+impl From<&str> for XdpSource {
+    /// One form only.
+    fn from(plain: &str) -> XdpSource {
+        XdpSource { plain: plain.to_string(), others: Vec::new() }
+    }
 }

@@ -154,10 +154,16 @@ fn xdp_fixtures() {
     let mut failures = Vec::new();
     for path in fixtures("xdp") {
         let artifact = xdp::generate(&program(&path), LineStyle::Comments).expect("the program fits xdp");
-        let expect = compare(&path, &artifact.source, &mut failures);
-        for mode in 0..3 {
-            if let Err(message) = compile(&expect, mode) {
-                failures.push(format!("{} does not compile in mode {mode}:\n{message}", expect.display()));
+        let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let others = artifact.source.others.iter().zip(["framed", "forgetful"]);
+        let others = others.map(|(text, form)| (path.with_file_name(format!("{stem}.{form}.air")), text));
+        for (path, text) in std::iter::once((path.clone(), &artifact.source.plain)).chain(others) {
+            let expect = compare(&path, text, &mut failures);
+            for mode in 0..3 {
+                if let Err(message) = compile(&expect, mode) {
+                    failures
+                        .push(format!("{} does not compile in mode {mode}:\n{message}", expect.display()));
+                }
             }
         }
     }

@@ -5,6 +5,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use nicforge_codegen::XdpSource;
+
 use crate::fault::Fault;
 use crate::temp::{self, Folder};
 
@@ -74,17 +76,65 @@ pub fn warnings() -> &'static [&'static str] {
     if std::env::var_os("NICFORGE_STRICT").is_some() { &["-Wall", "-Wextra", "-Werror"] } else { &["-w"] }
 }
 
-/// Compiles C for the kernel's BPF virtual machine.
+/// C in one form or in several that mean the same.
+pub trait Forms {
+    /// All of them, the best one first.
+    fn forms(&self) -> Vec<&str>;
+}
+
+impl Forms for str {
+    fn forms(&self) -> Vec<&str> {
+        vec![self]
+    }
+}
+
+impl Forms for String {
+    fn forms(&self) -> Vec<&str> {
+        vec![self]
+    }
+}
+
+impl Forms for XdpSource {
+    fn forms(&self) -> Vec<&str> {
+        std::iter::once(&self.plain).chain(&self.others).map(String::as_str).collect()
+    }
+}
+
+/// Compiles C for the kernel's BPF virtual machine. Where there are several forms it is the first one that the compiler has room
+/// for and this machine's kernel takes, if it can be asked; if it takes none, the first that compiles.
+///
+/// # Errors
+/// What is wrong with the first form.
+pub fn compile_bpf(
+    name: &str,
+    source: &(impl Forms + ?Sized),
+    mode: Mode,
+    includes: &[PathBuf],
+) -> Result<Vec<u8>, CompileError> {
+    let forms = source.forms();
+    let mut first = None;
+    for form in &forms {
+        match compile_form(name, form, mode, includes) {
+            Ok(object) if forms.len() == 1 || crate::xdp::takes(&object) => return Ok(object),
+            // Another form may do.
+            made @ (Ok(_) | Err(CompileError::Stack { .. })) => {
+                if !matches!(first, Some(Ok(_))) {
+                    first = Some(made);
+                }
+            }
+            Err(error) if first.is_none() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    first.unwrap_or_else(|| Err(CompileError::Source { messages: "there is no source".to_string() }))
+}
+
+/// Compiles one form.
 ///
 /// `name` becomes the file name (without `.c`), `includes` are searched for headers in their order. The object is
 /// returned as bytes. The compiler reads and writes pipes, so no file stays behind even if this process is killed;
 /// only when it refuses the source are source and messages kept.
-pub fn compile_bpf(
-    name: &str,
-    source: &str,
-    mode: Mode,
-    includes: &[PathBuf],
-) -> Result<Vec<u8>, CompileError> {
+fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> Result<Vec<u8>, CompileError> {
     let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-std=gnu11"]).args(warnings());
     clang.arg("-fno-color-diagnostics").arg(mode.define());
@@ -119,6 +169,12 @@ pub fn compile_bpf(
         return Err(CompileError::NoHeader { missing: first });
     }
     if let Some((place, _)) = first.split_once(": error: Looks like the BPF stack limit is exceeded") {
+        return Err(CompileError::Stack { place: place.to_string() });
+    }
+    // What it cannot do in place for want of functions to call: values too large for the stack.
+    if let Some((place, rest)) = first.split_once(": error: A call to built-in function 'mem")
+        && rest.contains("is not supported")
+    {
         return Err(CompileError::Stack { place: place.to_string() });
     }
     let (source_path, messages_path) = keep(name, source, &messages)?;

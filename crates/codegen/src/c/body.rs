@@ -44,6 +44,9 @@ pub trait Dialect: Sized {
     fn after(_e: &mut Emitter<'_, Self>, _inst: InstId) {}
 
     /// Called before a loop; must leave a state that holds at the start of every trip and wherever the loop is left.
+    /// Called where the body of a loop with these parameters starts.
+    fn trip_starts(_e: &mut Emitter<'_, Self>, _params: &[ValueId]) {}
+
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
 
     /// Called behind a loop, in the state that `enter_loop` left; `before` is the state before the loop.
@@ -90,6 +93,10 @@ pub struct Emitter<'a, D: Dialect> {
     pub dialect: D,
     pub state: D::State,
     pub lines: LineStyle,
+    /// Values of more than this many bytes are copied and cleared by functions of the runtime.
+    pub far: Option<u32>,
+    /// Numbers in loops are hidden from who checks the code, see `Dialect::trip_starts`.
+    pub forgets: bool,
     /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do not count.
     used: HashSet<ValueId>,
     pub(super) out: String,
@@ -123,6 +130,8 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             dialect,
             state,
             lines,
+            far: None,
+            forgets: false,
             out: String::new(),
             indent: 1,
             last_line: None,
@@ -288,6 +297,11 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     pub fn define(&mut self, inst: InstId, value: ValueId, init: &str) {
         let class = self.vars.class(value);
         let here = self.vars.declare_at.get(&inst).is_some_and(|list| list.contains(&class));
+        if !here && self.is_far(value) && !init.contains('?') {
+            let (name, ty) = (self.vars.name(value).to_string(), self.body.ty(value));
+            self.copy_far(&name, ty, init);
+            return;
+        }
         let text = if here {
             let local = self.attribute(class);
             format!("{}{local} = {init};", self.declaration(class))
@@ -297,6 +311,20 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             format!("{} = {init};", self.vars.name(value))
         };
         self.line(&text);
+    }
+
+    fn is_far(&self, value: ValueId) -> bool {
+        let ty = self.body.ty(value);
+        ty.is_aggregate() && self.far.is_some_and(|most| self.program.size_of(ty) > most)
+    }
+
+    fn copy_far(&mut self, name: &str, ty: Type, from: &str) {
+        let size = self.program.size_of(ty);
+        let line = match from {
+            "{0}" => format!("nf_clear_far(&{name}, {size});"),
+            _ => format!("nf_copy_far(&{name}, &{from}, {size});"),
+        };
+        self.line(&line);
     }
 
     /// Declares the variable of an aggregate that is filled in later.
@@ -331,7 +359,12 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 && matches!(self.body.def_op(*from), Some(Op::Zero))
                 && self.vars.is_inline(*from)
             {
-                texts.push((*to, format!("({}){{0}}", self.types.name(ty))));
+                let zero = if self.is_far(*to) {
+                    "{0}".to_string()
+                } else {
+                    format!("({}){{0}}", self.types.name(ty))
+                };
+                texts.push((*to, zero));
             } else if hazard {
                 let tmp = self.names.fresh("next");
                 let line = format!("{} {tmp} = {};", self.types.name(ty), self.text(*from));
@@ -342,6 +375,11 @@ impl<'a, D: Dialect> Emitter<'a, D> {
             }
         }
         for (to, text) in texts {
+            if self.is_far(to) {
+                let (name, ty) = (self.vars.name(to).to_string(), self.body.ty(to));
+                self.copy_far(&name, ty, &text);
+                continue;
+            }
             let line = format!("{} = {text};", self.vars.name(to));
             self.line(&line);
         }

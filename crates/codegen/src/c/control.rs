@@ -114,7 +114,10 @@ impl<D: Dialect> Emitter<'_, D> {
         };
         self.loops.push(labels);
         let trip = self.names.fresh("trip");
-        let (_, mut text) = self.capture(|e| e.block(body, &[], false))?;
+        let (_, mut text) = self.capture(|e| {
+            D::trip_starts(e, &params);
+            e.block(body, &[], false)
+        })?;
         let labels = self.loops.pop().expect("pushed above");
         self.state = state;
         D::leave_loop(self, &before);

@@ -314,8 +314,8 @@ impl<D: Dialect> Emitter<'_, D> {
     pub fn index(&self, index: ValueId, len: u32) -> String {
         let at = self.text(index);
         match self.body.values[index].def {
-            ValueDef::Param(..) => at,
-            ValueDef::Result(..) => format!("nf_index({at}, {len})"),
+            ValueDef::Param(..) if !self.forgets => at,
+            _ => format!("nf_index({at}, {len})"),
         }
     }
 

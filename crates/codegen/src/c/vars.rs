@@ -58,6 +58,23 @@ impl Vars {
         self.names.insert(self.class(value), place);
     }
 
+    /// Makes aggregates that are declared in the body members of something declared elsewhere, which `prefix` leads to. Gives
+    /// their names and types.
+    pub fn move_out(&mut self, body: &Body, prefix: &str) -> Vec<(String, Type)> {
+        let mut moved = Vec::new();
+        for list in self.declare_at.values_mut() {
+            moved.extend(list.extract_if(.., |class| body.ty(*class).is_aggregate()));
+        }
+        // In the order of the body, whatever the map's.
+        moved.sort();
+        let member = |class: &ValueId| {
+            let name = self.names[class].clone();
+            self.names.insert(*class, format!("{prefix}{name}"));
+            (name, body.ty(*class))
+        };
+        moved.iter().map(member).collect()
+    }
+
     /// Whether two values are one variable.
     pub fn same(&self, a: ValueId, b: ValueId) -> bool {
         !self.inline[a] && !self.inline[b] && self.class(a) == self.class(b)

@@ -394,6 +394,21 @@ impl<T: Target> Dialect for InPlace<T> {
         e.state.recent.clear();
     }
 
+    fn trip_starts(e: &mut E<'_, T>, params: &[ValueId]) {
+        if !e.forgets {
+            return;
+        }
+        let mut names: Vec<String> = params
+            .iter()
+            .filter(|param| e.body.ty(**param).is_int() && e.body.ty(**param) != Type::BOOL)
+            .map(|param| e.vars.name(*param).to_string())
+            .collect();
+        if e.state.cursor == Cursor::Dynamic {
+            names.push("cursor".to_string());
+        }
+        names.iter().filter(|name| !name.is_empty()).for_each(|name| e.line(&format!("NF_FORGET({name});")));
+    }
+
     fn leave_loop(e: &mut E<'_, T>, before: &State) {
         e.state.pinned = before.pinned;
     }

@@ -181,6 +181,10 @@ fn inserted<T: Target>(e: &mut E<'_, T>, table: TableId) {
 pub fn copy_to_insert<T: Target>(e: &mut E<'_, T>, value: ValueId, indent: &str) -> String {
     let ty = e.body.ty(value);
     let (c_type, inserted) = (e.types.name(ty), e.names.fresh("inserted"));
+    // Behind a pointer it is in nobody's register.
+    if !e.vars.is_inline(value) && e.vars.name(value).contains("->") {
+        return e.vars.name(value).to_string();
+    }
     let all = leaves(e.program, ty);
     let padded = all.iter().map(|leaf| leaf.size).sum::<u32>() < e.program.size_of(ty);
     let members = all.iter().all(|leaf| matches!(leaf.paths.as_slice(), [path] if !path.is_empty()));

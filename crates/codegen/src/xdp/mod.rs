@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use nicforge_ir::{
-    CommuteOp, ConstId, Direction, HandlerId, Op, Program, ReasonId, Table, TableId, TableKind,
+    CommuteOp, ConstId, Direction, HandlerId, Op, Program, ReasonId, Table, TableId, TableKind, Type,
 };
 
-use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpTable};
+use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpSource, XdpTable};
 use crate::c::body::Unsupported;
 use crate::c::globals::{self, clock_use};
 use crate::c::names::Names;
@@ -26,6 +26,12 @@ use crate::inplace::state::{Cursor, Emits, State};
 use pipeline::{Form, Handover, Pipe};
 use target::Xdp;
 
+/// Bytes that clang copies and clears by itself for certain: it has no functions to call for more.
+const FAR: u32 = 512;
+
+/// How what lies in a handler's frame is written.
+const FRAME: &str = "nf_frame->";
+
 /// Slack behind a byte string in a map value: one packet may be copied in before the verifier believes the length.
 const BUF_SLACK: u32 = 4096;
 
@@ -34,7 +40,35 @@ const BUF_SLACK: u32 = 4096;
 /// # Errors
 /// Every op that XDP cannot do, with its place and what to do instead.
 pub fn generate(program: &Program, lines: LineStyle) -> Result<XdpArtifact, Vec<Unsupported>> {
-    Generator::new(program, lines, None).run()
+    in_every_form(|form| Generator { form, ..Generator::new(program, lines, None) }.run())
+}
+
+/// How a program is written for the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// As one would write it.
+    #[default]
+    Plain,
+    /// Structs and arrays lie in an entry of a map for each CPU: the stack has 512 bytes, wants every access aligned, and
+    /// the verifier remembers what each of them holds.
+    Framed,
+    /// That, and of numbers that go from one trip of a loop to the next the verifier knows nothing: it would walk the
+    /// loop once for each.
+    Forgetful,
+}
+
+fn in_every_form(
+    make: impl Fn(Writing) -> Result<XdpArtifact, Vec<Unsupported>>,
+) -> Result<XdpArtifact, Vec<Unsupported>> {
+    let mut artifact = make(Writing::Plain)?;
+    for form in [Writing::Framed, Writing::Forgetful] {
+        let other = make(form)?.source.plain;
+        let known = other == artifact.source.plain || artifact.source.others.contains(&other);
+        if !known {
+            artifact.source.others.push(other);
+        }
+    }
+    Ok(artifact)
 }
 
 /// C for a planned program: a BPF program for every stage of the pipeline.
@@ -60,7 +94,10 @@ pub fn generate_split(
     in_process: &[usize],
     lines: LineStyle,
 ) -> Result<XdpArtifact, Vec<Unsupported>> {
-    Generator::new(program, lines, Some(Pipe::new(program, pipeline, in_process)?)).run()
+    in_every_form(|form| {
+        let pipe = Some(Pipe::new(program, pipeline, in_process)?);
+        Generator { form, ..Generator::new(program, lines, pipe) }.run()
+    })
 }
 
 struct Generator<'a> {
@@ -71,6 +108,7 @@ struct Generator<'a> {
     consts: HashMap<ConstId, String>,
     maps: HashMap<TableId, XdpTable>,
     pipe: Option<Pipe>,
+    form: Writing,
 }
 
 /// What handlers share while they are printed one after the other.
@@ -93,7 +131,8 @@ impl<'a> Generator<'a> {
                 XdpTable { table: id, map, shape: shape(program, id), buf: buf_place(program, table) },
             );
         }
-        Generator { program, lines, types: CTypes::new(program), globals, consts, maps, pipe }
+        let types = CTypes::new(program);
+        Generator { program, lines, types, globals, consts, maps, pipe, form: Writing::Plain }
     }
 
     fn run(mut self) -> Result<XdpArtifact, Vec<Unsupported>> {
@@ -142,7 +181,7 @@ impl<'a> Generator<'a> {
         reasons.push((None, "no room for the headers".to_string()));
         let (logs, pipeline) = (shared.logs, self.pipe.as_ref().map(Pipe::describe));
         Ok(XdpArtifact {
-            source,
+            source: XdpSource { plain: source, others: Vec::new() },
             programs,
             tables,
             reasons,
@@ -233,7 +272,7 @@ impl<'a> Generator<'a> {
         out.push_str("struct nf_event nf_event = {0};\n");
         let _ = writeln!(out, "u64 nf_drops[{}] = {{0}};", (program.reasons.len() + 1) * stages);
         let _ = writeln!(out, "u64 nf_refused[{}] = {{0}};", program.tables.len().max(1));
-        if functions.contains("NF_CLEAR") || self.pipe.is_some() {
+        if functions.contains("NF_CLEAR") || functions.contains("NF_FORGET") || self.pipe.is_some() {
             out.push_str("u64 nf_zero = 0;\n");
         }
         if self.pipe.as_ref().is_some_and(Pipe::has_process) {
@@ -360,12 +399,27 @@ impl<'a> Generator<'a> {
         let dialect = InPlace::new(body, target);
         let taken = ["data", "end", "clock", "draws", "cursor", "staged", "staged_len", "event", "start"];
         let names = Names::new(taken.map(String::from));
-        let emitter =
+        let mut emitter =
             Emitter::new(&self.types, body, &self.consts, names, dialect, state.clone(), self.lines);
+        let framed = match self.form {
+            Writing::Plain => Vec::new(),
+            _ => emitter.vars.move_out(body, FRAME),
+        };
+        emitter.far = (self.form != Writing::Plain).then_some(FAR);
+        emitter.forgets = self.form == Writing::Forgetful;
         let (text, dialect) = emitter.run()?;
         shared.logs = dialect.target.logs.clone();
         shared.handovers = dialect.target.handovers.clone();
-        let mut out = self.head(id, name, &state);
+        let mut out = self.frame(name, &framed);
+        out.push_str(&self.head(id, name, &state));
+        if !framed.is_empty() {
+            let _ = writeln!(out, "    u32 nf_first = 0;");
+            let _ = writeln!(
+                out,
+                "    struct nf_frame_{name} *nf_frame = bpf_map_lookup_elem(&nf_frames_{name}, &nf_first);"
+            );
+            out.push_str("    if (!nf_frame)\n        return XDP_ABORTED;\n");
+        }
         if dialect.uses_cursor && state.cursor != Cursor::Dynamic {
             out.push_str("    u64 cursor = 0;\n");
         }
@@ -389,6 +443,23 @@ impl<'a> Generator<'a> {
         out.push_str(&text);
         out.push_str("}\n\n");
         Ok(out)
+    }
+
+    /// The map that holds what a handler keeps beside the stack.
+    fn frame(&self, name: &str, variables: &[(String, Type)]) -> String {
+        if variables.is_empty() {
+            return String::new();
+        }
+        let mut out = format!("struct nf_frame_{name} {{\n");
+        for (variable, ty) in variables {
+            let _ = writeln!(out, "    {} {variable} NF_LOCAL;", self.types.name(*ty));
+        }
+        let _ = writeln!(
+            out,
+            "}};\n\nstruct {{\n    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);\n    __uint(max_entries, 1);\n    \
+             __type(key, u32);\n    __type(value, struct nf_frame_{name});\n}} nf_frames_{name} SEC(\".maps\");\n"
+        );
+        out
     }
 
     /// The first lines of a handler's function: where its packet is.

@@ -108,6 +108,17 @@ pub(crate) fn load(open: OpenObject) -> Result<Object, XdpError> {
     Err(explain(io::Error::from_raw_os_error(-status), &messages))
 }
 
+/// Whether the kernel takes the programs of an object as they are. Also true where it cannot be asked.
+pub(crate) fn takes(object: &[u8]) -> bool {
+    match open(object).and_then(load) {
+        Err(XdpError::Refused { log_path, .. }) => {
+            let _ = std::fs::remove_file(log_path);
+            false
+        }
+        _ => true,
+    }
+}
+
 /// What a failed load means, from the error number and libbpf's messages.
 fn explain(error: io::Error, messages: &str) -> XdpError {
     if let Some(log) = verifier::log_of(messages) {
