@@ -7,7 +7,7 @@ use nicforge_tests::campaign::{Campaign, reduced};
 use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root};
 
 /// Where programs run if nothing is said, and of how many each takes one.
-const TARGETS: &str = "";
+const TARGETS: &str = "xdp,host/8,liquidio/20,agilio-cx/20";
 
 /// Failing programs that are made small.
 const REDUCED: usize = 3;
