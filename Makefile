@@ -1,9 +1,10 @@
 # make demo   compiles examples/nf_chain, runs it in the kernel on real packets and compares with the interpreter
+# make check  format, lint, unit tests, text fixtures and one run in the kernel: before each commit
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
-.PHONY: demo test soak bench bootstrap build clean
+.PHONY: demo check test soak bench bootstrap build clean
 
 build:
 	@scripts/bootstrap.sh --build
@@ -14,6 +15,9 @@ bootstrap:
 
 demo: build
 	@. scripts/env.sh && as_root target/release/nicforge run examples/nf_chain/nf_chain.c --target xdp
+
+check: bootstrap
+	@scripts/test.sh check
 
 test: bootstrap
 	@scripts/test.sh

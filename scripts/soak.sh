@@ -8,6 +8,21 @@ export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
 as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test simulated --test plans -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
 
+# Examples with each other clang that is installed, under the name of the preferred one.
+as_root env "PATH=$PATH" cargo build --release -q -p nicforge-cli
+for version in 16 15 14; do
+    if ! command -v "clang-$version" >/dev/null; then
+        echo "clang $version left out: \`apt-get install clang-$version\`" >&2
+        continue
+    fi
+    named=$(mktemp -d)
+    ln -s "$(command -v "clang-$version")" "$named/clang-19"
+    for example in conn_limiter dns_cache firewall flow_stats kv_cache l2_forward nat; do
+        as_root env "PATH=$named:$PATH" target/release/nicforge verify "examples/$example" --target xdp
+    done
+    rm -r "$named"
+done
+
 # Random programs as hardware.
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga random -- --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga_chains -- --nocapture

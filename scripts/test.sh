@@ -1,21 +1,44 @@
 #!/usr/bin/env bash
-# Everything CI runs. Each step says its name and its time; the first failing one ends the run.
+# Everything CI runs; with `check` what a person runs before each commit: format, lint, unit tests,
+# text fixtures and one run in the kernel. Builds come first; then tests run several at a time, and a
+# table at the end says what each took and how many tests ran and were skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 
+tier=${1:-all}
+target=${CARGO_TARGET_DIR:-$PWD/target}
+logs=$target/test-logs
+python=$NICFORGE_PYTHON/bin/python
+messages=$logs/$tier.json
+mkdir -p "$logs"
+began=$SECONDS
+
 step() {
     local name=$1 start=$SECONDS
     shift
-    echo "== $name"
     "$@" || { echo "== $name failed" >&2; exit 1; }
     echo "== $name: $((SECONDS - start)) s"
 }
 
+build() { cargo test -q --no-run --message-format=json "$@" >>"$messages"; }
+
+: >"$messages"
 step "format" cargo fmt --check
 step "format of C and Python" scripts/lint.sh
 step "lint" cargo clippy -q --workspace --all-targets -- -D warnings
-step "build" cargo build -q --workspace --all-targets
-step "library of hardware" "$NICFORGE_PYTHON/bin/pytest" -q -n 2 -p no:cacheprovider rtl/tests
-step "flow programs" as_root env NICFORGE="${CARGO_TARGET_DIR:-target}/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q -n 2 -p no:cacheprovider python/tests
-step "tests" as_root env CARGO_TERM_COLOR=never cargo test -q --workspace --no-fail-fast
+if [ "$tier" = check ]; then
+    step "build" build --workspace --lib --bins
+    step "build of fixtures" build -p nicforge-frontend -p nicforge-passes -p nicforge-codegen --test fixtures
+    step "build of the command" cargo build -q -p nicforge-cli
+    jobs=("kernel=$PWD:$target/debug/nicforge run examples/nf_chain/nf_chain.c --target xdp")
+else
+    step "build" build --workspace
+    step "build of the command" cargo build -q -p nicforge-cli -p nicforge-bench
+    jobs=(
+        "hardware library=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider rtl/tests"
+        "flow programs=$PWD:$NICFORGE_PYTHON/bin/pytest -q -n 2 -p no:cacheprovider python/tests"
+    )
+fi
+as_root env NICFORGE="$target/debug/nicforge" "$python" scripts/tests.py "$logs" "$messages" "${jobs[@]}"
+echo "== all of it: $((SECONDS - began)) s"

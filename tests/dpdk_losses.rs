@@ -262,7 +262,7 @@ fn a_host_process_may_be_killed_and_come_back() {
         file.and_then(|file| std::os::unix::fs::FileExt::read_at(&file, &mut bytes, 0).map(|_| bytes)).ok()
     };
     let moves = |from: Option<[u8; 1024]>| {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(300);
         while counters() == from {
             assert!(Instant::now() < deadline, "nothing moves");
             std::thread::yield_now();

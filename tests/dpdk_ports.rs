@@ -71,7 +71,7 @@ fn nothing_is_left() {
         let folder = std::fs::read_dir("/var/run/dpdk").into_iter().flatten().flatten();
         folder.filter(|e| e.file_name().to_string_lossy().starts_with(&own)).collect()
     };
-    for _ in 0..100 {
+    for _ in 0..3000 {
         if left().is_empty() {
             return;
         }
@@ -119,7 +119,7 @@ fn on_veth(device: &str) {
         let (stop, nic) = (&stop, &sandbox.nic);
         let process = scope.spawn(move || {
             nic.enter(move || {
-                let duration = Some(Duration::from_secs(60));
+                let duration = Some(Duration::from_secs(600));
                 let every_second = &mut |_| {
                     let _ = ready.send(());
                 };
@@ -128,10 +128,10 @@ fn on_veth(device: &str) {
         });
         let mut got = Vec::new();
         // It reports once a second from when it looks for packets.
-        if is_ready.recv_timeout(Duration::from_secs(30)).is_ok() {
+        if is_ready.recv_timeout(Duration::from_secs(300)).is_ok() {
             let list: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
             sender.send(wire, &list).unwrap_or_else(|e| panic!("{e}"));
-            for _ in 0..500 {
+            for _ in 0..15000 {
                 tap.drain(|frame| got.push(frame)).unwrap_or_else(|e| panic!("{e}"));
                 if got.len() >= sent.len() {
                     break;
@@ -183,10 +183,10 @@ fn memif() {
         let ports = Ports { vdevs: vec![memif("server")], longest_frame: 2048, ..Ports::default() };
         let stop_server = &stop;
         let server = scope.spawn(move || {
-            let duration = Some(Duration::from_secs(60));
+            let duration = Some(Duration::from_secs(600));
             swap.run_live(&ports, &[], &mut Live { duration, stop: stop_server, every_second: &mut |_| {} })
         });
-        for _ in 0..500 {
+        for _ in 0..15000 {
             if socket.exists() {
                 break;
             }
@@ -195,7 +195,7 @@ fn memif() {
         let pcap = format!("net_pcap0,rx_pcap={},tx_pcap={}", from.display(), to.display());
         let vdevs = vec![memif("client"), pcap];
         let ports = Ports { vdevs, limit: 600, longest_frame: 2048, halt: None };
-        let duration = Some(Duration::from_secs(30));
+        let duration = Some(Duration::from_secs(300));
         let never = AtomicBool::new(false);
         let client =
             patch.run_live(&ports, &[], &mut Live { duration, stop: &never, every_second: &mut |_| {} });

@@ -106,7 +106,7 @@ fn engine_files_have_a_main() {
     }
     let dir = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
     engines.write(dir.path()).unwrap_or_else(|e| panic!("{e}"));
-    let mut clang = std::process::Command::new("clang-19");
+    let mut clang = std::process::Command::new(nicforge_clang::name());
     clang.current_dir(dir.path()).args([
         "-std=gnu11",
         "-Wall",

@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::generate::{Options, decisions, events, generate_from, shrink};
 use nicforge_ir::text::{PrintOptions, print};
-use nicforge_ir::{Input, Interp, TableBackend};
+use nicforge_ir::{Input, InputEvent, Interp, Output, TableBackend};
 use nicforge_passes::PassManager;
 use nicforge_run::compile::{CompileError, Mode, compile_bpf};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_tests::{kernel_is_missing, root};
 
 const PACKETS: usize = 200;
+
+/// Bytes by which a frame may grow for certain.
+const HEADROOM: usize = 192;
 
 /// Seeds that once showed a mistake; they run first, whatever range is asked for.
 const REMEMBERED: [u64; 5] = [358, 533, 103_694, 501_280, 5_296];
@@ -69,7 +72,9 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
         let want = interp.run(&event).map_err(|e| e.to_string());
         let got = match kernel.test_run(&event) {
             // Nor does it make one, or one that grew beyond the room in front.
-            Err(XdpError::NoRoom(_)) => continue,
+            Err(XdpError::NoRoom(_)) if !want.iter().flatten().all(|output| makes(output, &event)) => {
+                continue;
+            }
             got => got.map_err(|e| e.to_string()),
         };
         if want != got {
@@ -84,6 +89,17 @@ fn difference(list: &[u32], seed: u64, skipped: &AtomicU64) -> Option<String> {
         }
     }
     None
+}
+
+/// Whether the kernel can make of an event what the interpreter made.
+fn makes(output: &Output, event: &InputEvent) -> bool {
+    let Input::Net { frame: came, .. } = &event.input else { return true };
+    match output {
+        Output::Send { frame, .. } | Output::Stack { frame } | Output::HostPacket { frame } => {
+            frame.len() >= SMALLEST_FRAME && frame.len() <= came.len() + HEADROOM
+        }
+        _ => true,
+    }
 }
 
 fn check(seed: u64, skipped: &AtomicU64) {

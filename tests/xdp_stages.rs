@@ -94,7 +94,7 @@ fn run_split(
     };
     let events: Vec<InputEvent> = events.iter().filter(fits).cloned().collect();
     let keep_going = &mut |_| true;
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(120);
     let mut options = LiveOptions { window: LARGEST_WINDOW, per_event: false, patience, keep_going };
     let run = session.run(&events, &mut options).unwrap_or_else(|e| panic!("{}: {e}", program.name));
     let found = differences(program, entries, &run, &tables).unwrap_or_else(|e| panic!("{e}"));

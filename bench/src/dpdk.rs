@@ -34,7 +34,7 @@ pub fn build_by_hand(name: &str, dir: &Path) -> Result<PathBuf, Failure> {
     let folder = root().join("bench/handwritten/dpdk");
     let app = dir.join(name);
     let host = root().join("runtime/host");
-    let mut clang = Command::new("clang-19");
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-std=gnu11", "-O3", "-fno-strict-aliasing", "-o"]).arg(&app);
     clang.arg(folder.join(format!("{name}.c")));
     if name == "tables" {

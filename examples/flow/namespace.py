@@ -15,7 +15,7 @@ import time
 from nicforge.flow.tool import find
 
 ADDRESS, OURS = "10.9.0.1", "10.9.0.2"
-PATIENCE = 30.0
+PATIENCE = 300.0
 #: In front of a command: it ends with the test, however that ends.
 ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 

@@ -27,7 +27,7 @@ def asking(*sources, to):
 
 def phonebook(*arguments):
     words = [sys.executable, FOLDER / "phonebook.py", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
 
 
 def test_what_it_receives_are_messages_to_the_host_side():
@@ -95,7 +95,7 @@ def test_the_header_is_of_the_program(tmp_path):
 def test_nothing_for_a_host_side_is_said():
     sources = FOLDER.parent / "sources/sources.py"
     words = [sys.executable, sources, "build", "--emit", "host"]
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
     assert done.returncode == 1
     assert "`sources` has nothing for a host side" in done.stderr
 

@@ -18,7 +18,7 @@ import sequencer  # noqa: E402
 
 def script(path, *arguments):
     words = [sys.executable, FLOW / path, *arguments]
-    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240)
+    return subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600)
 
 
 def capture(path, frames):

@@ -9,7 +9,7 @@ import pytest
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/flow/kvs"
 
 
-def kvs(*arguments, seconds=120):
+def kvs(*arguments, seconds=600):
     return subprocess.run(
         [sys.executable, FOLDER / "kvs.py", *arguments],
         capture_output=True,

@@ -102,6 +102,6 @@ def test_what_is_installed_says_what_it_misses(tmp_path):
     shutil.copytree(package, tmp_path / "nicforge")
     text = CELL + "\ntry:\n    program.check()\nexcept FlowError as error:\n    print(error)\n"
     words = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{text}"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd="/", env={"PATH": "/nowhere"}, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, cwd="/", env={"PATH": "/nowhere"}, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "there is no `nicforge` command; build it with `make build`, or name it in $NICFORGE\n"

@@ -6,7 +6,6 @@ import subprocess
 import tempfile
 
 import pytest
-
 from nicforge.flow import FlowError
 from nicforge.flow.temporary import Folder
 from nicforge.flow.tool import find

@@ -138,14 +138,14 @@ impl Drop for Daemon {
 /// Waits until `ready` gives something.
 ///
 /// # Panics
-/// After five seconds, naming `what`.
+/// After five minutes, naming `what`.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = ready() {
             return found;
         }
-        assert!(start.elapsed() < Duration::from_secs(5), "waited five seconds for {what}");
+        assert!(start.elapsed() < Duration::from_secs(300), "waited five minutes for {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -13,7 +13,7 @@ use crate::net::{Daemon, Namespace};
 use crate::root;
 
 /// Seconds after which a run ends by itself if nobody ends it.
-const LONGEST: &str = "60";
+const LONGEST: &str = "600";
 
 /// The command line tool, built once in the folder and profile of the running test.
 pub fn tool() -> &'static Path {

@@ -41,7 +41,7 @@ fn measure() -> Result<String, String> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let place = tempfile::tempdir().map_err(|e| e.to_string())?;
     let program = place.path().join("link");
-    let mut clang = Command::new("clang-19");
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-std=c11", "-O2", "-fno-strict-aliasing", "-I"]).arg(repository.join("runtime/host"));
     clang.arg(repository.join("bench/handwritten/link.c")).arg("-o").arg(&program).arg("-lpthread");
     let made = clang.status().map_err(|e| format!("clang-19: {e}; install it with scripts/bootstrap.sh"))?;

@@ -16,7 +16,7 @@ fn compiled(name: &str, define: &str) -> object::Object {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xdp").join(name).with_extension("c");
     let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let mut clang = Command::new("clang-19");
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args([
         "-O2",
         "-g",

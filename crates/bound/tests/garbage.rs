@@ -41,7 +41,7 @@ fn damaged(random: &mut Random, bytes: &[u8]) -> Vec<u8> {
 fn compiled(name: &str) -> Vec<u8> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/xdp").join(name);
     let asm = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let mut clang = Command::new("clang-19");
+    let mut clang = Command::new(nicforge_clang::name());
     clang
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-idirafter", &asm, "-c"])
         .arg(source)

@@ -65,7 +65,9 @@ pub fn parse(source: &Source, runtime: &Runtime) -> Result<Loaded, Failure> {
     }
     match frontend::compile(&path, &options(source, runtime)) {
         Ok(output) => {
-            let warnings = frontend::render_all(&output.warnings, &output.program.files, color());
+            let untested = nicforge_clang::untested().map(|why| format!("warning: {why}\n"));
+            let found = frontend::render_all(&output.warnings, &output.program.files, color());
+            let warnings = untested.unwrap_or_default() + &found;
             let program = check(output.program)?;
             Ok(Loaded { program, profiled: None, path, warnings })
         }

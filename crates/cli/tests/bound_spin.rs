@@ -4,7 +4,6 @@
 mod common;
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use common::{Background, Place, example};
 use serde_json::Value;
@@ -149,7 +148,7 @@ fn limits_hold_inside_a_query() {
     let limited = Background::start(place.command(&[&bound[..], &["--timeout", "1"]].concat())).end();
     let interrupted = Background::start(place.command(&bound));
     // The first bound is there at once; the query that takes long begins soon after.
-    std::thread::sleep(Duration::from_secs(2));
+    common::worked(interrupted.pid(), 2);
     interrupted.signal(libc::SIGINT);
     for ran in [limited, interrupted.end()] {
         let report: Value = serde_json::from_str(ran.ok()).unwrap();

@@ -489,3 +489,24 @@ fn bound_on_xdp_takes_programs_and_names_errors() {
     ran.fails(1, &["damaged.c:2:", "error:"]);
     place.is_clean();
 }
+
+/// Another clang than those that are tested is used, and that is said.
+#[test]
+fn other_versions_of_clang_are_used_with_a_warning() {
+    let place = Place::new();
+    place.file("c.c", common::counter("nf_drop(pkt);"));
+    let path = std::env::var("PATH").unwrap();
+    let name = nicforge_clang::name();
+    let clang = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    let bin = place.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(clang.expect("clang is installed"), bin.join("clang-18")).unwrap();
+    let mut command = place.command(&["check", "c.c"]);
+    command.env("PATH", &bin);
+    let ran = common::finish(command);
+    ran.ok();
+    assert!(
+        ran.err.contains("warning: clang-18 is used, which is not tested (tested: 19, 16, 15, 14)"),
+        "{ran:?}"
+    );
+}

@@ -41,8 +41,8 @@ fn running(place: &Place) -> (Background, String) {
         app = children(run.pid()).into_iter().find(is_app).unwrap_or_default();
         !app.is_empty()
     });
-    // It has left the environment's start behind when its folder is gone.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    // It polls without pause once it has left the environment's start behind.
+    common::worked(app.parse().unwrap(), 2);
     (run, app)
 }
 

@@ -26,8 +26,9 @@ fn synth_sizes_a_design() {
     let bin = place.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
     let path = std::env::var("PATH").unwrap();
-    let clang = std::env::split_paths(&path).map(|dir| dir.join("clang-19")).find(|file| file.is_file());
-    std::os::unix::fs::symlink(clang.expect("clang-19 is installed"), bin.join("clang-19")).unwrap();
+    let name = nicforge_clang::name();
+    let clang = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    std::os::unix::fs::symlink(clang.expect("clang is installed"), bin.join(name)).unwrap();
     let mut command = place.command(&["build", "small.c", "--target", "u280", "--synth"]);
     command.env("PATH", &bin);
     common::finish(command).fails(3, &["yosys cannot be started", "scripts/bootstrap.sh"]);

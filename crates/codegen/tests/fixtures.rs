@@ -29,7 +29,7 @@ fn fixtures(target: &str) -> Vec<PathBuf> {
 /// What compilers say against a source for hosts.
 fn compile_host(source: &Path) -> Vec<String> {
     let mut refused = Vec::new();
-    for (compiler, optimise) in [("gcc", "-O2"), ("clang-19", "-O2"), ("gcc", "-O0")] {
+    for (compiler, optimise) in [("gcc", "-O2"), (nicforge_clang::name(), "-O2"), ("gcc", "-O0")] {
         for define in ["-DNF_LIVE", "-DNF_COUNT"] {
             let output = Command::new(compiler)
                 .args([
@@ -59,7 +59,7 @@ fn compile_host(source: &Path) -> Vec<String> {
 
 fn compile(source: &Path, mode: u32) -> Result<(), String> {
     let object = std::env::temp_dir().join(format!("nicforge-codegen-{}-{mode}.o", std::process::id()));
-    let output = Command::new("clang-19")
+    let output = Command::new(nicforge_clang::name())
         .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-c"])
         .arg(format!("-DNF_MODE={mode}"))
         .arg("-I/usr/include/x86_64-linux-gnu")

@@ -54,9 +54,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options with `clang-19` and no further arguments.
+    /// Options with the clang of this machine and no further arguments.
     pub fn new(include_dir: impl Into<PathBuf>) -> Options {
-        Options { include_dir: include_dir.into(), clang_args: Vec::new(), clang: "clang-19".into() }
+        Options {
+            include_dir: include_dir.into(),
+            clang_args: Vec::new(),
+            clang: nicforge_clang::name().into(),
+        }
     }
 }
 

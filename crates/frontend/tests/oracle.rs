@@ -341,7 +341,7 @@ fn native(source: &str, inputs: &[[u8; 32]]) -> Vec<u8> {
     std::fs::create_dir_all(&dir).expect("a temporary folder can be made");
     let (file, binary) = (dir.join("oracle.c"), dir.join("oracle"));
     std::fs::write(&file, source).expect("a temporary file can be written");
-    let built = Command::new("clang-19")
+    let built = Command::new(nicforge_clang::name())
         .args(["-std=gnu11", "-O1", "-fwrapv", "-w", "-o"])
         .args([&binary, &file])
         .status()

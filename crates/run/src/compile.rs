@@ -8,9 +8,6 @@ use std::process::{Command, Output, Stdio};
 use crate::fault::Fault;
 use crate::temp::{self, Folder};
 
-/// Version of clang used; the suffix is part of Debian's and LLVM's program names.
-pub const CLANG: &str = "clang-19";
-
 /// What the generated program's time, randomness and verdicts are connected to (`NF_MODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -35,15 +32,15 @@ impl Mode {
 /// Why there is no object.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    #[error("`{CLANG}` cannot be started ({source}); install it with `apt-get install {CLANG}`")]
+    #[error("`{clang}` cannot be started ({source}); install it with `apt-get install {clang}`", clang = nicforge_clang::name())]
     NoClang { source: std::io::Error },
     #[error(
-        "a header that `{CLANG}` needs is missing: {missing}; install it with `apt-get install libbpf-dev linux-libc-dev`"
+        "a header that `{clang}` needs is missing: {missing}; install it with `apt-get install libbpf-dev linux-libc-dev`", clang = nicforge_clang::name()
     )]
     NoHeader { missing: String },
     #[error(
-        "internal error in code generation: {CLANG} refuses the generated code: {first}\n  generated code: {path}\n  \
-         all messages:   {messages}",
+        "internal error in code generation: {clang} refuses the generated code: {first}\n  generated code: {path}\n  \
+         all messages:   {messages}", clang = nicforge_clang::name(),
         path = source_path.display(),
         messages = messages_path.display()
     )]
@@ -88,7 +85,7 @@ pub fn compile_bpf(
     mode: Mode,
     includes: &[PathBuf],
 ) -> Result<Vec<u8>, CompileError> {
-    let mut clang = Command::new(CLANG);
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-std=gnu11"]).args(warnings());
     clang.arg("-fno-color-diagnostics").arg(mode.define());
     for include in includes {
@@ -133,7 +130,7 @@ pub fn compile_bpf(
 /// # Errors
 /// [`CompileError::Source`] has clang's messages.
 pub fn compile_xdp(path: &Path, defines: &[String]) -> Result<Vec<u8>, CompileError> {
-    let mut clang = Command::new(CLANG);
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-color-diagnostics"]);
     clang.args(defines.iter().map(|define| format!("-D{define}")));
     let asm = PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
@@ -159,7 +156,8 @@ fn first_errors(ran: &Output, path: &Path) -> String {
             None => format!("{}", ran.status),
         };
         let said = messages.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
-        return format!("{}: {CLANG} does not compile this: {why}: {said}", path.display());
+        let clang = nicforge_clang::name();
+        return format!("{}: {clang} does not compile this: {why}: {said}", path.display());
     }
     let shown = errors[..errors.len().min(SHOWN)].join("\n");
     match errors.len() - errors.len().min(SHOWN) {

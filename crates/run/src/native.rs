@@ -15,7 +15,6 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use nicforge_ir::native::{Arg, Native, provide};
 use nicforge_ir::{Body, Inst, Op, Passing, Program, Type};
 
-use crate::compile::CLANG;
 use crate::fault::Fault;
 use crate::host::{HostError, fresh_dir, write_files};
 
@@ -24,7 +23,7 @@ use crate::host::{HostError, fresh_dir, write_files};
 pub enum NativeError {
     #[error("--with {0}: there is no such file; name a .c, .o, .a or .so file, or a library as -lNAME")]
     NoFile(String),
-    #[error("--with: {CLANG} refuses what was given: {first}\n{all}")]
+    #[error("--with: {clang} refuses what was given: {first}\n{all}", clang = nicforge_clang::name())]
     Refused { first: String, all: String },
     #[error("{place}: nothing given by --with has the C function `{name}`")]
     Missing { name: String, place: String },
@@ -87,7 +86,7 @@ pub fn load(programs: &[&Program], with: &[String], headers: &Path) -> Result<()
     let dir = fresh_dir()?;
     let object = dir.path().join("functions.so");
     write_files(dir.path(), &[("calls.c", &wrappers(&prototypes))])?;
-    run(Command::new(CLANG).current_dir(dir.path()).args([
+    run(Command::new(nicforge_clang::name()).current_dir(dir.path()).args([
         "-std=gnu11",
         "-O2",
         "-fPIC",
@@ -97,7 +96,7 @@ pub fn load(programs: &[&Program], with: &[String], headers: &Path) -> Result<()
         "calls.c",
     ]))
     .map_err(|(first, all)| NativeError::Refused { first, all })?;
-    let mut link = Command::new(CLANG);
+    let mut link = Command::new(nicforge_clang::name());
     link.args([
         "-std=gnu11",
         "-O2",
@@ -181,7 +180,10 @@ pub fn before_a_crash_ends_it(last: fn()) {
 /// Runs the compiler; its first error and all it said if it fails.
 fn run(command: &mut Command) -> Result<(), (String, String)> {
     let ran = command.output().map_err(|error| {
-        let text = format!("it cannot be started ({error}); install it with `apt-get install {CLANG}`");
+        let text = format!(
+            "it cannot be started ({error}); install it with `apt-get install {}`",
+            nicforge_clang::name()
+        );
         (text, String::new())
     })?;
     if ran.status.success() {

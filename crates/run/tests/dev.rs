@@ -32,7 +32,7 @@ fn counts_by_the_second_and_detaches_at_the_end() {
     wire.send(sandbox.ports[0].wire_ifindex, &[&dropped]).unwrap();
     let totals = session
         .run(&mut DevOptions {
-            duration: Some(Duration::from_secs(20)),
+            duration: Some(Duration::from_secs(300)),
             stop: &stop,
             every_second: &mut |_, stats| {
                 seconds.push(stats.packets);

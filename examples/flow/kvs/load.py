@@ -116,7 +116,7 @@ def main() -> None:
     if options.address:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.connect((options.address, PORT))
-            sock.settimeout(5)
+            sock.settimeout(60)
             hits, started = 0, time.monotonic()
             for datagram in datagrams:
                 sock.send(datagram)

@@ -1,7 +1,8 @@
 """Temporary folders, in the same place as those of `nicforge` itself: TMPDIR/nicforge-UID.
 
-The program sweeps that place at its start: it removes folders that nobody has locked, so one that a killed process left goes. The rules
-are those of crates/run/src/temp.rs: folders are made with the place locked, and each is locked while it is used.
+The program sweeps that place at its start: it removes folders that nobody has locked, so one that a
+killed process left goes. The rules are those of crates/run/src/temp.rs: folders are made with the
+place locked, and each is locked while it is used.
 """
 
 import fcntl

@@ -51,7 +51,7 @@ pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
     let whole = format!("#include \"nf_oracle.h\"\nNF_ORACLE_OBJECT\n{wrapped}");
     std::fs::write(&text, whole).map_err(|e| e.to_string())?;
     let shim = root().join("tests/oracle");
-    let mut clang = Command::new("clang-19");
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-std=gnu11", "-O1", "-gdwarf-4", "-fPIC", "-shared", "-w", "-fblocks", "-ffreestanding"]);
     // What C leaves open and the language does not.
     clang.args(["-ftrivial-auto-var-init=zero", "-fwrapv", "-fno-strict-aliasing", "-fno-color-diagnostics"]);

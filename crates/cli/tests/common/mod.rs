@@ -153,7 +153,7 @@ impl Background {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// Waits for the end, at most half a minute.
+    /// Waits for the end.
     pub fn end(mut self) -> Ran {
         let mut status = None;
         within("the command ends", || {
@@ -176,12 +176,23 @@ impl Drop for Background {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a process has used so much of a processor, however busy the machine is.
+#[track_caller]
+pub fn worked(pid: u32, seconds: u64) {
+    within("the process works", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // User and system time, the 14th and 15th field (proc_pid_stat(5)), in hundredths; the name before may have spaces.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split(' ').skip(12).take(2);
+        fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() >= 100 * seconds
+    });
+}
+
+/// Waits until something is so. The cap is for what never comes, not for what is slow.
 #[track_caller]
 pub fn within(what: &str, mut so: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(300);
     while !so() {
-        assert!(Instant::now() < until, "not within half a minute: {what}");
+        assert!(Instant::now() < until, "not within five minutes: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

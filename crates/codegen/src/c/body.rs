@@ -93,7 +93,7 @@ pub struct Emitter<'a, D: Dialect> {
     /// Values that some op of the body uses; passes leave unused ops behind in the arenas, which do not count.
     used: HashSet<ValueId>,
     pub(super) out: String,
-    pub(super) indent: usize,
+    pub(crate) indent: usize,
     pub(super) last_line: Option<(u32, u32)>,
     pub(super) loops: Vec<LoopLabels>,
 }

@@ -25,6 +25,8 @@ pub type E<'a, T> = Emitter<'a, InPlace<T>>;
 pub trait Target: Sized {
     /// Bytes from the frame's start that an access may reach.
     const REACH: u64;
+    /// Bytes that a frame cannot be shorter than while a handler runs.
+    const SHORTEST: u32 = 0;
     /// How the frame is passed to functions of the runtime.
     const FRAME: &'static str;
     /// The next number of the event's random stream.
@@ -60,6 +62,11 @@ pub trait Target: Sized {
 
     /// Prints the cut of the unread rest, `rest` bytes, to `keep` bytes, if `ok`.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str);
+
+    /// Whether the frame's start may be moved before it leaves, so that it does not become too short.
+    fn may_move_early(_e: &E<'_, Self>) -> bool {
+        true
+    }
 
     /// Called before an instruction is printed.
     fn before(_e: &mut E<'_, Self>, _inst: InstId) {}
@@ -129,6 +136,12 @@ pub struct InPlace<T> {
     pub stores: bool,
     /// It does so after having set the cursor back, so extracted bytes may have changed since, too.
     pub stores_over_headers: bool,
+    /// The cursor is set back somewhere.
+    pub resets: bool,
+    /// The frame is cut somewhere.
+    pub trims: bool,
+    /// The frame's start is moved before a cut: where it was is in the C variable `start`.
+    pub uses_start: bool,
     /// Offset in the frame each `extract` read from, where it is a constant.
     pub extracted: HashMap<InstId, u32>,
     /// Bytes of the frame a truth value proves.
@@ -140,16 +153,21 @@ pub struct InPlace<T> {
 impl<T: Target> InPlace<T> {
     pub fn new(body: &Body, target: T) -> InPlace<T> {
         let mut order = HashMap::new();
-        let mut stores = false;
+        let (mut stores, mut resets, mut trims) = (false, false, false);
         body.for_each_inst(body.entry(), &mut |inst| {
             order.insert(inst, order.len());
             stores |= matches!(body.insts[inst].op, Op::Store { .. });
+            resets |= matches!(body.insts[inst].op, Op::Reset { .. });
+            trims |= matches!(body.insts[inst].op, Op::Trim { .. });
         });
         InPlace {
             target,
             uses_cursor: false,
             uses_staging: false,
             stores,
+            resets,
+            trims: trims && T::SHORTEST > 0,
+            uses_start: false,
             stores_over_headers: stores && stores_over_headers(body),
             extracted: HashMap::new(),
             proves: HashMap::new(),
@@ -350,8 +368,9 @@ impl<T: Target> Dialect for InPlace<T> {
         let wire = a.wire.iter().filter(|w| b.wire.contains(w)).cloned().collect();
         let recent = a.recent.iter().filter(|r| b.recent.contains(r)).cloned().collect();
         let hashes = a.hashes.iter().filter(|h| b.hashes.contains(h)).cloned().collect();
-        let (pinned, proved) = (a.pinned, a.proved.min(b.proved));
-        let state = State { cursor: a.cursor, emits: a.emits, proved, entries, wire, pinned, recent, hashes };
+        let (pinned, proved, moved) = (a.pinned, a.proved.min(b.proved), a.moved || b.moved);
+        let (cursor, emits) = (a.cursor, a.emits);
+        let state = State { cursor, emits, proved, entries, wire, pinned, moved, recent, hashes };
         Joined { state, first, second }
     }
 
@@ -364,6 +383,7 @@ impl<T: Target> Dialect for InPlace<T> {
             packet::materialise_emits(e).into_iter().for_each(|l| e.line(&l));
             e.state.proved = 0;
             e.state.pinned = true;
+            e.state.moved |= e.dialect.trims;
         } else if let Cursor::Static { unless: Some(_), .. } = e.state.cursor {
             packet::materialise_cursor(e).into_iter().for_each(|l| e.line(&l));
         }

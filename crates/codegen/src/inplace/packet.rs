@@ -243,12 +243,20 @@ pub fn emit<T: Target>(e: &mut E<'_, T>, inst: InstId, value: ValueId) {
 
 /// Prints `reset pkt`.
 pub fn reset<T: Target>(e: &mut E<'_, T>) {
+    let first = if e.state.moved { "start" } else { "0" };
+    e.dialect.uses_start |= e.state.moved;
     if e.state.pinned {
-        e.line("cursor = 0;");
+        e.line(&format!("cursor = {first};"));
         e.line("staged_len = 0;");
         return;
     }
-    e.state.cursor = Cursor::Static { at: 0, unless: None };
+    if e.state.moved {
+        e.line("cursor = start;");
+        e.state.cursor = Cursor::Dynamic;
+        e.dialect.uses_cursor = true;
+    } else {
+        e.state.cursor = Cursor::Static { at: 0, unless: None };
+    }
     e.state.emits = Emits::List(Vec::new());
 }
 
@@ -264,6 +272,7 @@ pub fn gone<T: Target>(e: &mut E<'_, T>) {
 /// Prints `ok = trim pkt, len`.
 pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     let ok = e.body.insts[inst].results[0];
+    keep_shortest(e, len);
     let rest = rest_length(e);
     let fits = format!("{} <= {rest}", e.operand(len));
     let keep = e.operand(len);
@@ -272,6 +281,39 @@ pub fn trim<T: Target>(e: &mut E<'_, T>, inst: InstId, len: ValueId) {
     T::trim(e, &name, &keep, &rest);
     forget(e);
     // What was there before the cut may be gone.
+    e.dialect.proves.clear();
+}
+
+/// Moves the frame's start back where a cut may leave fewer bytes than a frame can have: headers that make it longer again are
+/// stored when it leaves.
+fn keep_shortest<T: Target>(e: &mut E<'_, T>, len: ValueId) {
+    let cursor = settled(e);
+    let keep = e.constant(len).unwrap_or(0);
+    let long = |at: u32| u64::from(at) + keep >= u64::from(T::SHORTEST);
+    if cursor.as_ref().is_ok_and(|at| long(*at)) || long(0) || !T::may_move_early(e) {
+        return;
+    }
+    let by = cursor.as_ref().map_or(T::SHORTEST, |at| T::SHORTEST - at);
+    let outer = e.indent;
+    match cursor {
+        Ok(at) => e.state.cursor = Cursor::Static { at: at + by, unless: None },
+        Err(_) => {
+            e.line(&format!("if (cursor < {by}) {{"));
+            e.indent += 1;
+        }
+    }
+    T::move_head(e, &format!("-{by}"), Some(-i64::from(by)));
+    if e.dialect.resets {
+        e.dialect.uses_start = true;
+        e.line(&format!("start += {by};"));
+    }
+    if e.indent > outer {
+        e.line(&format!("cursor += {by};"));
+        e.indent = outer;
+        e.line("}");
+    }
+    e.state.moved = true;
+    forget(e);
     e.dialect.proves.clear();
 }
 
@@ -344,7 +386,7 @@ fn write_header<T: Target>(e: &mut E<'_, T>, item: &Emitted, at: u32, shift: Opt
     let ty = e.body.ty(item.value);
     let original = shift.map(|shift| at as i64 + shift);
     // What the frame has in the padding of a header is not what the value has there, which is zero.
-    let in_place = !e.dialect.stores_over_headers && !e.types.has_padding(ty);
+    let in_place = !e.dialect.stores_over_headers && !e.state.moved && !e.types.has_padding(ty);
     let is_origin = |inst: InstId, index: u32| {
         index == 1
             && in_place

@@ -57,6 +57,8 @@ pub struct State {
     pub wire: Vec<(ValueId, String, u32)>,
     /// Inside a loop that moves the packet: cursor and headers must stay in their C variables.
     pub pinned: bool,
+    /// The frame may begin before where it began when it came: offsets are not those of what was received.
+    pub moved: bool,
     /// The entry that was used last in each table, where an entry's uses count.
     pub recent: Vec<(TableId, String)>,
     /// C variables that hold the hash of a key, where tables with the same key share it.
@@ -72,6 +74,7 @@ impl Default for State {
             entries: Vec::new(),
             wire: Vec::new(),
             pinned: false,
+            moved: false,
             recent: Vec::new(),
             hashes: Vec::new(),
         }

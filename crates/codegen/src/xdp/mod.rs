@@ -358,7 +358,7 @@ impl<'a> Generator<'a> {
         };
         let state = pipe.map_or(State::default(), |pipe| pipe.entry_state(program, id));
         let dialect = InPlace::new(body, target);
-        let taken = ["data", "end", "clock", "draws", "cursor", "staged", "staged_len", "event"];
+        let taken = ["data", "end", "clock", "draws", "cursor", "staged", "staged_len", "event", "start"];
         let names = Names::new(taken.map(String::from));
         let emitter =
             Emitter::new(&self.types, body, &self.consts, names, dialect, state.clone(), self.lines);
@@ -368,6 +368,9 @@ impl<'a> Generator<'a> {
         let mut out = self.head(id, name, &state);
         if dialect.uses_cursor && state.cursor != Cursor::Dynamic {
             out.push_str("    u64 cursor = 0;\n");
+        }
+        if dialect.uses_start {
+            out.push_str("    u64 start = 0;\n");
         }
         if dialect.uses_staging && state.emits != Emits::Staged {
             out.push_str("    u32 staged_len = 0;\n    u8 *staged = nf_staging();\n");

@@ -162,6 +162,8 @@ fn refused(table: TableId) -> String {
 impl Target for Xdp<'_> {
     /// The verifier tracks offsets of 15 bits.
     const REACH: u64 = 0x7fff;
+    /// An Ethernet header.
+    const SHORTEST: u32 = 14;
     const FRAME: &'static str = "ctx";
     const RANDOM: &'static str = "nf_random_at(clock.seed, draws++)";
 
@@ -278,7 +280,15 @@ impl Target for Xdp<'_> {
         }
     }
 
-    /// The kernel keeps at least an Ethernet header; a frame cut below that fails as a whole, counted.
+    /// Handlers behind a queue do not know by how much.
+    fn may_move_early(e: &E<'_, Self>) -> bool {
+        let resets = |handler: &nicforge_ir::Handler| {
+            handler.body.insts.values().any(|inst| matches!(inst.op, Op::Reset { .. }))
+        };
+        e.dialect.target.pipe.is_none() || !e.program.handlers.values().any(resets)
+    }
+
+    /// The kernel keeps at least an Ethernet header; a frame that would leave with less fails as a whole, counted.
     fn trim(e: &mut E<'_, Self>, ok: &str, keep: &str, rest: &str) {
         let fail = e.dialect.target.no_room();
         e.line(&format!("if ({ok} && bpf_xdp_adjust_tail(ctx, (int)({keep} - {rest})))"));

@@ -167,7 +167,7 @@ mod tests {
                       int main(int c, char **v)\n{\n    struct nf_beats b;\n    if (c != 2 || nf_beats_open(&b, v[1])) return 1;\n    \
                       nf_beats_send(&b, NF_HOST_SIDE, 1, 2, 3000000000u, 4);\n    nf_beats_close(&b);\n    return 0;\n}\n";
         std::fs::write(at("beat.c"), source).unwrap();
-        let mut clang = std::process::Command::new(crate::compile::CLANG);
+        let mut clang = std::process::Command::new(nicforge_clang::name());
         clang.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]).arg(at("beat.c")).arg("-o").arg(at("beat"));
         assert!(clang.status().unwrap().success());
         let mut receiver = Receiver::bind(&at("beats")).unwrap();

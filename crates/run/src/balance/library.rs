@@ -8,7 +8,6 @@ use std::process::Command;
 use libloading::{Library, Symbol};
 
 use super::functions::digest;
-use crate::compile::CLANG;
 use crate::fault::Fault;
 
 /// Bytes a function may write.
@@ -20,7 +19,7 @@ type Check = unsafe extern "C" fn() -> i32;
 /// Why there is no function.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    #[error("`{CLANG}` cannot be started ({source}); install it with `apt-get install {CLANG}`")]
+    #[error("`{clang}` cannot be started ({source}); install it with `apt-get install {clang}`", clang = nicforge_clang::name())]
     NoClang { source: std::io::Error },
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
@@ -52,7 +51,7 @@ pub fn compile(source: &Path, folder: &Path) -> Result<PathBuf, LibraryError> {
     let libraries = text.lines().find_map(|line| line.split("libraries:").nth(1)).unwrap_or_default();
     let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let object = folder.join(format!("{name}.so"));
-    let mut clang = Command::new(CLANG);
+    let mut clang = Command::new(nicforge_clang::name());
     clang.args(["-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-fno-color-diagnostics"]);
     clang.arg(source).arg("-o").arg(&object);
     // What a comment says goes to the linker by name only.

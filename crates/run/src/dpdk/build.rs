@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{DpdkError, Machine};
-use crate::compile::{CLANG, warnings};
+use crate::compile::warnings;
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 use crate::temp::Folder;
 
@@ -37,7 +37,7 @@ fn flags() -> Result<Vec<String>, DpdkError> {
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
 pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, DpdkError> {
     let (compiler, package) = match machine {
-        Machine::Here => (CLANG, CLANG),
+        Machine::Here => (nicforge_clang::name(), nicforge_clang::name()),
         Machine::Bluefield2 => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
     };
     let flags = match machine {

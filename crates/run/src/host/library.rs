@@ -8,7 +8,7 @@ use libloading::Library;
 
 use super::ffi::{Dispatch, TableFunctions};
 use super::{HostError, Watch};
-use crate::compile::{CLANG, warnings};
+use crate::compile::warnings;
 use crate::temp::{self, Folder};
 
 /// What generated C includes and links.
@@ -72,7 +72,7 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &[("program.c", source)])?;
-    let mut clang = Command::new(CLANG);
+    let mut clang = Command::new(nicforge_clang::name());
     clang.current_dir(dir.path()).args(["-std=c11", "-O2", "-fPIC", "-shared"]).args(warnings());
     clang.args(["-fno-color-diagnostics", "-fno-strict-aliasing"]);
     match watch {
@@ -89,9 +89,13 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
         clang.arg("-msse4.2");
     }
     let ran = clang.args(["program.c", "nf_tables.c", "-o"]).arg(object).output();
-    let ran = ran.map_err(|source| HostError::NoCompiler { compiler: CLANG, package: CLANG, source })?;
+    let ran = ran.map_err(|source| HostError::NoCompiler {
+        compiler: nicforge_clang::name(),
+        package: nicforge_clang::name(),
+        source,
+    })?;
     if !ran.status.success() {
-        return Err(refused(dir, CLANG, &ran.stderr));
+        return Err(refused(dir, nicforge_clang::name(), &ran.stderr));
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, EnginesArtifact, Placement, generate};
 use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
-use crate::compile::{CLANG, warnings};
+use crate::compile::warnings;
 use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files, full_among_replicas};
 use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
 use crate::temp::Folder;
@@ -82,7 +82,7 @@ impl EnginesProgram {
     fn build(&self) -> Result<Folder, DpdkError> {
         let dir = fresh_dir()?;
         self.write(dir.path())?;
-        let mut clang = Command::new(CLANG);
+        let mut clang = Command::new(nicforge_clang::name());
         clang.current_dir(dir.path()).args(["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread"]);
         clang.args(warnings()).args(["-fno-color-diagnostics", "-DNF_VERIFY=1"]);
         // Every stage's file has the program's constants, as every engine on a chip has its own.
@@ -91,9 +91,17 @@ impl EnginesProgram {
             clang.arg("nfp_chip.c");
         }
         clang.args((0..self.artifact.base.pipeline.stages.len()).map(|at| format!("stage_{at}.c")));
-        let no_clang = |source| HostError::NoCompiler { compiler: CLANG, package: CLANG, source };
+        let no_clang = |source| HostError::NoCompiler {
+            compiler: nicforge_clang::name(),
+            package: nicforge_clang::name(),
+            source,
+        };
         let ran = clang.output().map_err(no_clang)?;
-        if ran.status.success() { Ok(dir) } else { Err(refused(dir, CLANG, &ran.stderr).into()) }
+        if ran.status.success() {
+            Ok(dir)
+        } else {
+            Err(refused(dir, nicforge_clang::name(), &ran.stderr).into())
+        }
     }
 
     /// Runs input events in order.

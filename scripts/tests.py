@@ -1,0 +1,103 @@
+"""Runs the tests that scripts/test.sh has built, several at a time, and says what each took.
+
+    tests.py LOGS RUST.json [NAME=FOLDER:COMMAND ...]
+
+RUST.json is what `cargo test --no-run --message-format=json` printed. Each test program, and each
+command, is one job. Its output goes to LOGS/NAME.log and is shown only if it fails.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+# Jobs that take minutes go first, so that none of them is what all wait for at the end.
+LONG = ("hardware library", "flow programs", "cli-flow", "tests-fpga", "tests-plans", "cli-spin", "run-spin", "cli-hardware")
+# What each line of a result says; pytest's closing line and libtest's.
+RUST = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
+PYTEST = re.compile(r"^(?=.*\d+ (?:passed|failed|skipped))(?:=+ )?(.*) in [\d.]+s", re.M)
+
+
+class Job:
+    """A test program or a command, and after its end what came of it."""
+
+    def __init__(self, name, folder, command):
+        self.name, self.folder, self.command = name, folder, command
+        self.seconds, self.passed, self.failed, self.skipped, self.ok = 0.0, 0, 0, 0, False
+
+    def run(self, logs):
+        start = time.monotonic()
+        log = logs / f"{self.name.replace(' ', '-')}.log"
+        with open(log, "wb") as out:
+            ended = subprocess.run(
+                self.command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            )
+        self.seconds = time.monotonic() - start
+        text = log.read_text(errors="replace")
+        for passed, failed, ignored in RUST.findall(text):
+            self.passed, self.failed = self.passed + int(passed), self.failed + int(failed)
+            self.skipped += int(ignored)
+        for line in PYTEST.findall(text):
+            count = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", line)}
+            self.passed += count.get("passed", 0)
+            self.failed += count.get("failed", 0) + count.get("errors", 0)
+            self.skipped += count.get("skipped", 0)
+        # A test that finds something missing says so and ends; it is no test passed.
+        unavailable = len(re.findall(r"^(?:skipped|SKIPPED): ", text, re.M))
+        self.passed, self.skipped = max(0, self.passed - unavailable), self.skipped + unavailable
+        self.ok = ended.returncode == 0 and not self.failed
+        # A command without a result line is a test of its own.
+        if not RUST.search(text) and not PYTEST.search(text):
+            self.passed, self.failed = int(self.ok), int(not self.ok)
+        elif not self.ok and not self.failed:
+            self.failed = 1
+        return self, text
+
+
+def rust_jobs(messages):
+    """The test programs that cargo built, each with its package's folder."""
+    for line in pathlib.Path(messages).read_text().splitlines():
+        message = json.loads(line) if line.startswith("{") else {}
+        program = message.get("executable")
+        if message.get("reason") != "compiler-artifact" or not program or not message["profile"]["test"]:
+            continue
+        folder = pathlib.Path(message["manifest_path"]).parent
+        target = message["target"]
+        unit = "test" not in target["kind"]
+        name = f"{folder.name}-{'unit' if unit else target['name']}"
+        yield Job(name, folder, [program, "--show-output"])
+
+
+def main():
+    logs, messages, *commands = sys.argv[1:]
+    logs = pathlib.Path(logs)
+    logs.mkdir(parents=True, exist_ok=True)
+    jobs = list(rust_jobs(messages))
+    for text in commands:
+        name, rest = text.split("=", 1)
+        folder, command = rest.split(":", 1)
+        jobs.append(Job(name, folder, shlex.split(command)))
+    if not jobs:
+        sys.exit(f"tests.py: {messages} names no test program")
+    jobs.sort(key=lambda job: (not job.name.startswith(LONG), job.name))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        running = [pool.submit(job.run, logs) for job in jobs]
+        for future in concurrent.futures.as_completed(running):
+            job, text = future.result()
+            print(f"{'ok' if job.ok else 'FAILED':6} {job.name}: {job.seconds:.0f} s", flush=True)
+            if not job.ok:
+                print(text[-20000:], flush=True)
+    print(f"\n{'step':34} {'seconds':>8} {'passed':>7} {'skipped':>8}")
+    for job in sorted(jobs, key=lambda job: -job.seconds):
+        print(f"{job.name:34} {job.seconds:8.1f} {job.passed:7} {job.skipped:8}" + ("" if job.ok else "  FAILED"))
+    total = [sum(getattr(job, what) for job in jobs) for what in ("passed", "failed", "skipped")]
+    print("\n{} passed, {} failed, {} skipped".format(*total))
+    sys.exit(0 if all(job.ok for job in jobs) else 1)
+
+
+main()
