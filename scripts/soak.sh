@@ -23,6 +23,11 @@ for version in 16 15 14; do
     rm -r "$named"
 done
 
+# Generated C programs as plain C and on the targets. It goes on where the last run ended: the state file has the next seed.
+as_root env "PATH=$PATH" NICFORGE_RANDOM_STATE="${SOAK_STATE:-target/generated.state}" \
+    NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-xdp,host/4,dpdk/20,liquidio/10,agilio-cx/10,pspin/20,panic/20,u280/100}" \
+    cargo test --release -p nicforge-tests --test generated -- --nocapture
+
 # Random programs as hardware.
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga random -- --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga_chains -- --nocapture

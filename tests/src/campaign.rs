@@ -46,6 +46,17 @@ impl Report {
         *sum += time;
     }
 
+    /// Takes another one in.
+    pub fn add(&mut self, other: Report) {
+        for (judge, (programs, time)) in other.judged {
+            self.count(&judge, programs, time);
+        }
+        for (kind, seeds) in other.refused {
+            self.refused.entry(kind).or_default().extend(seeds);
+        }
+        self.wrong.extend(other.wrong);
+    }
+
     /// As lines: programs and milliseconds by judge, then why targets refused some.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -85,7 +96,7 @@ fn kind_of(reason: &str) -> String {
 }
 
 /// What is wrong with a program's text for one judge; nothing if it is right, refused, or no program.
-fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
+pub fn wrong_with(text: &str, seed: u64, judge_name: &str) -> Option<String> {
     let folder = tempfile::tempdir().ok()?;
     let path = folder.path().join("program.c");
     std::fs::write(&path, text).ok()?;

@@ -123,6 +123,9 @@ fn same_tables(program: &Program, interp: &Interp, tables: &dyn TableBackend) ->
 }
 
 fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
+    if evicts(case) {
+        return Verdict::Refused("the kernel's LRU tables do not always evict the oldest entry".into());
+    }
     let artifact = match xdp::generate(compiled, LineStyle::Comments) {
         Ok(artifact) => artifact,
         Err(errors) => return Verdict::Refused(errors[0].to_string()),
@@ -154,6 +157,16 @@ fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
         }
     }
     same_tables(case.program, &interp, &tables)
+}
+
+/// Whether an LRU table gives entries up.
+fn evicts(case: &Case) -> bool {
+    let mut interp = Interp::new(case.program);
+    let _ = control::apply(&mut interp, case.entries);
+    for event in case.events {
+        let _ = interp.run(event);
+    }
+    case.program.tables.keys().any(|table| interp.counters().evicted[table] > 0)
 }
 
 /// Events whose frames the kernel can take and make: at least a header long, and grown by no more than the room in front. One that is

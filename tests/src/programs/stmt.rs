@@ -39,7 +39,8 @@ impl Gen {
             0..4 => self.assign(),
             4 => self.local(),
             5..8 if !deep => self.choice(),
-            8 | 9 if !deep && self.loops < 2 => self.counted_loop(),
+            8 if !deep && self.loops < 2 => self.counted_loop(),
+            9 if !deep && self.loops < 2 => self.inner_counter(),
             10 if !deep && self.loops < 2 => self.while_loop(),
             11 if !deep => self.switch(),
             12 if self.indent > 1 || self.r.percent(50) => self.early(),
@@ -127,6 +128,44 @@ impl Gen {
         self.scope.pop();
         self.loops -= 1;
         self.close("");
+    }
+
+    /// A loop whose counter moves inside an expression, or is a member, and one up to where it came.
+    fn inner_counter(&mut self) {
+        let (name, most, member) = (format!("c{}", self.made), 1 + self.r.below(5), self.r.percent(50));
+        self.made += 1;
+        let counter = if member { format!("{name}.at") } else { name.clone() };
+        self.line(&if member { format!("struct s7 {name} = {{}};") } else { format!("uint8_t {name} = 0;") });
+        let depth = self.scope.len();
+        let var = |text: String, int, writable| Var { text, dot: ".", ty: Ty::Int(int), writable };
+        self.scope.push(var(counter.clone(), "uint8_t", false));
+        if member {
+            self.scope.push(var(format!("{name}.sum"), "uint16_t", true));
+        }
+        let c = self.condition();
+        let also = if self.r.percent(50) { format!(" && ({c})") } else { String::new() };
+        self.open(&format!("while ({counter} < {most}{also})"));
+        self.loops += 1;
+        self.block();
+        let (e, by) = (self.expr(1), 1 + self.r.below(2));
+        match self.writable() {
+            Some((target, _)) if self.r.percent(60) => self.line(&format!("{target} = ({e}) + {counter}++;")),
+            _ if self.r.percent(50) => {
+                self.line(&format!("if ({e})"));
+                self.line(&format!("    {counter} += {by};"));
+                self.line("else");
+                self.line(&format!("    {counter}++;"));
+            }
+            _ => self.line(&format!("{counter} += {by};")),
+        }
+        self.loops -= 1;
+        self.close("");
+        let trip = format!("i{}", self.made);
+        self.made += 1;
+        self.open(&format!("for (uint32_t {trip} = 0; {trip} < {counter}; {trip}++)"));
+        self.assign();
+        self.close("");
+        self.scope.truncate(depth);
     }
 
     /// A loop that says its bound.

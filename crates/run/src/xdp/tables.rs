@@ -291,10 +291,13 @@ impl TableMap {
                 let mut entries = Vec::new();
                 for index in 0..self.capacity {
                     let raw = self.lookup(&index.to_le_bytes())?.unwrap_or_default();
-                    if raw.iter().any(|byte| *byte != 0) {
-                        let mut key = u64::from(index).to_le_bytes().to_vec();
-                        key.resize(self.key_size, 0);
-                        entries.push(self.entry(&key, &raw));
+                    let mut key = u64::from(index).to_le_bytes().to_vec();
+                    key.resize(self.key_size, 0);
+                    let entry = self.entry(&key, &raw);
+                    // Behind an empty byte string may be what it once was.
+                    let empty = entry.buf.as_ref().is_none_or(Vec::is_empty);
+                    if !empty || entry.value.iter().any(|byte| *byte != 0) {
+                        entries.push(entry);
                     }
                 }
                 Ok(entries)
