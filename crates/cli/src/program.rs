@@ -194,6 +194,7 @@ pub fn kernel_failure(program: &Program, error: XdpError) -> Failure {
     {
         let diagnostic = Diagnostic::error("NF0901", span, "the kernel's verifier refuses the program here")
             .label(reason.clone())
+            .help(crate::cmd::tried::remedy(reason).to_string())
             .note(format!("the kernel's complete log is in {}", log_path.display()));
         return Failure::rendered(frontend::render_all(&[diagnostic], &program.files, color()));
     }

@@ -257,3 +257,17 @@ fn all_names_of_both_interfaces_compile_and_link() {
     let rest = [host.as_str(), "-Lsdk/fpspin", "-lfpspin", "-o", "host"];
     common::finish(place.prepare("gcc", &[&flags[..], &rest[..]].concat())).ok();
 }
+
+/// Link-time optimisation turns what handlers print into calls that the C library answers with names of the runtime.
+#[test]
+fn handlers_that_print_are_optimised_at_link_time() {
+    let place = Place::new();
+    let source = "#include <handler.h>\n__handler__ void say_ph(handler_args_t *args) { printf(\"hello\\n\"); \
+                  printf(\"%d\\n\", (int)args->task->pkt_mem_size); }\n\
+                  void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **memory)\n\
+                  { *hh = 0; *ph = say_ph; *th = 0; (void)memory; }\n";
+    place.file("say.c", source);
+    for machine in ["pspin", "fpspin"] {
+        place.run(&["spin", "build", "say.c", "-o", "say.elf", "--machine", machine, "--", "-flto"]).ok();
+    }
+}

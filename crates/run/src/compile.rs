@@ -101,7 +101,7 @@ impl Forms for XdpSource {
 }
 
 /// Compiles C for the kernel's BPF virtual machine. Where there are several forms it is the first one that the compiler has room
-/// for and this machine's kernel takes, if it can be asked; if it takes none, the first that compiles.
+/// for and this machine's kernel takes, if it can be asked; if it takes none, the last that compiles, which asks least of it.
 ///
 /// # Errors
 /// What is wrong with the first form.
@@ -112,21 +112,18 @@ pub fn compile_bpf(
     includes: &[PathBuf],
 ) -> Result<Vec<u8>, CompileError> {
     let forms = source.forms();
-    let mut first = None;
+    let mut last = None;
     for form in &forms {
         match compile_form(name, form, mode, includes) {
             Ok(object) if forms.len() == 1 || crate::xdp::takes(&object) => return Ok(object),
             // Another form may do.
-            made @ (Ok(_) | Err(CompileError::Stack { .. })) => {
-                if !matches!(first, Some(Ok(_))) {
-                    first = Some(made);
-                }
-            }
-            Err(error) if first.is_none() => return Err(error),
+            Ok(object) => last = Some(Ok(object)),
+            Err(error @ CompileError::Stack { .. }) if last.is_none() => last = Some(Err(error)),
+            Err(error) if last.is_none() => return Err(error),
             Err(_) => {}
         }
     }
-    first.unwrap_or_else(|| Err(CompileError::Source { messages: "there is no source".to_string() }))
+    last.unwrap_or_else(|| Err(CompileError::Source { messages: "there is no source".to_string() }))
 }
 
 /// Compiles one form.

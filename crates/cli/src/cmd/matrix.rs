@@ -5,8 +5,9 @@ use nicforge_target::support::{self, Missing};
 use nicforge_target::{self as target, Target};
 use serde_json::{Value, json};
 
+use super::tried::{self, Refused};
 use crate::by_target::Programs;
-use crate::context::Failure;
+use crate::context::{Failure, Runtime};
 
 /// The targets a name stands for.
 pub fn targets(name: &str) -> Result<Vec<Target>, Failure> {
@@ -30,13 +31,26 @@ fn accelerated(
     target::accelerate::uses(program, target)
 }
 
+/// What the kernel has against a program that lacks nothing of it.
+fn tried_in_kernel(
+    programs: &Programs,
+    number: usize,
+    target: &Target,
+    missing: &[Missing],
+    runtime: &Runtime,
+) -> Option<Refused> {
+    let asked = target.name == "xdp" && missing.is_empty();
+    asked.then(|| tried::in_kernel(programs.of(number), runtime)).flatten()
+}
+
 /// One line per target; what is missing below it, with its place.
-pub fn print(programs: &Programs, targets: &[Target]) {
+pub fn print(programs: &Programs, targets: &[Target], runtime: &Runtime) {
     let width = targets.iter().map(|t| t.name.len()).max().unwrap_or(0);
     for (number, target) in targets.iter().enumerate() {
         let program = &programs.of(number).program;
         let missing = support::missing(program, target);
-        let verdict = if missing.is_empty() { "yes" } else { "no" };
+        let tried = tried_in_kernel(programs, number, target, &missing, runtime);
+        let verdict = if missing.is_empty() && tried.is_none() { "yes" } else { "no" };
         outln!("  {:width$}  {verdict}", target.name);
         for (accelerator, op, span) in accelerated(program, target) {
             outln!("  {:width$}      {}: {} on {accelerator}", "", program.place(span), op.name());
@@ -44,20 +58,31 @@ pub fn print(programs: &Programs, targets: &[Target]) {
         for item in &missing {
             outln!("  {:width$}      {}: lacks {}", "", program.place(item.span), item.what);
         }
+        if let Some(Refused { place, reason, remedy }) = &tried {
+            outln!("  {:width$}      {place}: {reason}", "");
+            outln!("  {:width$}      help: {remedy}", "");
+        }
     }
 }
 
 /// The same for programs.
-pub fn json(programs: &Programs, targets: &[Target]) -> Value {
+pub fn json(programs: &Programs, targets: &[Target], runtime: &Runtime) -> Value {
     let rows = targets.iter().enumerate().map(|(number, target)| {
         let program = &programs.of(number).program;
         let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
-        let missing: Vec<Value> = support::missing(program, target).iter().map(item).collect();
+        let lacks = support::missing(program, target);
+        let tried = tried_in_kernel(programs, number, target, &lacks, runtime);
+        let missing: Vec<Value> = lacks.iter().map(item).collect();
         let accelerated: Vec<Value> = accelerated(program, target)
             .into_iter()
             .map(|(name, op, span)| json!({ "accelerator": name, "op": op.name(), "place": program.place(span) }))
             .collect();
-        json!({ "target": target.name, "runs": missing.is_empty(), "missing": missing, "accelerated": accelerated })
+        let runs = missing.is_empty() && tried.is_none();
+        let mut row = json!({ "target": target.name, "runs": runs, "missing": missing, "accelerated": accelerated });
+        if let Some(refused) = tried {
+            row["refused"] = refused.json();
+        }
+        row
     });
     Value::Array(rows.collect())
 }

@@ -27,6 +27,7 @@ mod synth;
 mod table;
 mod targets;
 mod trace;
+pub mod tried;
 mod tune;
 mod validate;
 mod validate_alkali;

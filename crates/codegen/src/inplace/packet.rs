@@ -132,7 +132,8 @@ pub fn read<T: Target>(e: &mut E<'_, T>, inst: InstId, off: Option<ValueId>, adv
         e.dialect.proves.insert(ok, stop);
         // What was extracted lies before the cursor, what is stored behind it.
         let may_change = if advance { e.dialect.stores_over_headers } else { e.dialect.stores };
-        let lies_there = e.is_used(value) && !may_change && fixes.is_empty();
+        // Elements at computed places in a frame would each have to be checked against its end again.
+        let lies_there = e.is_used(value) && !may_change && fixes.is_empty() && e.far.is_none();
         if let (Type::Struct(id), true) = (ty, lies_there) {
             // Members are read where they are used, as one would write it by hand, and not all at once up here.
             let pointer = e.names.fresh(&format!("{}_at", e.vars.name(value)));

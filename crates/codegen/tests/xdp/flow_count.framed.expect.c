@@ -100,7 +100,6 @@ int nf_net_recv(struct xdp_md *ctx)
     nf_frame->eth = (struct t_eth){0};
     if (ok)
         NF_GET(nf_frame->eth, data);
-    t_eth_at *u_nf_frame__eth_at = (t_eth_at *)(data);
     if (!ok) {
         return nf_drop(0);
     }
@@ -108,11 +107,10 @@ int nf_net_recv(struct xdp_md *ctx)
     nf_frame->ip = (struct t_ip){0};
     if (ok2)
         NF_GET(nf_frame->ip, data + 14);
-    t_ip_at *u_nf_frame__ip_at = (t_ip_at *)(data + 14);
     if (!ok2) {
         return nf_drop(0);
     }
-    u8 ttl = u_nf_frame__ip_at->ttl;
+    u8 ttl = nf_frame->ip.ttl;
     if (ttl <= 1) {
         return nf_drop(1);
     }
@@ -135,8 +133,8 @@ int nf_net_recv(struct xdp_md *ctx)
     if (!total_entry)
         return XDP_ABORTED;
     *((u64 *)(void *)&(*total_entry)) += 1ull;
-    NF_MOVE(&nf_frame->smac, &u_nf_frame__eth_at->src, sizeof(nf_frame->smac));
-    NF_MOVE(&nf_frame->dmac, &u_nf_frame__eth_at->dst, sizeof(nf_frame->dmac));
+    NF_MOVE(&nf_frame->smac, &nf_frame->eth.src, sizeof(nf_frame->smac));
+    NF_MOVE(&nf_frame->dmac, &nf_frame->eth.dst, sizeof(nf_frame->dmac));
     NF_MOVE(&nf_frame->eth.dst, &nf_frame->smac, sizeof(nf_frame->eth.dst));
     NF_MOVE(&nf_frame->eth.src, &nf_frame->dmac, sizeof(nf_frame->eth.src));
     NF_PUT(data, nf_frame->eth.dst.b);

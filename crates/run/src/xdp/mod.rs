@@ -20,7 +20,7 @@ pub use attach::{Attached, attach};
 pub use cost::{RunCount, RunStats};
 pub use error::XdpError;
 pub(crate) use globals::Globals;
-pub use load::{LoadOptions, Loaded, MAX_PORTS};
+pub use load::{LoadOptions, Loaded, MAX_PORTS, refusal};
 pub(crate) use load::{load as load_object, open as open_object, takes};
 pub use stages::StageCount;
 pub(crate) use stages::feeding_cpu;
