@@ -18,7 +18,7 @@ import time
 
 # Jobs that take minutes go first, so that none of them is what all wait for at the end.
 LONG = ("hardware library", "flow programs", "cli-flow", "tests-fpga", "tests-plans", "cli-spin", "run-spin", "cli-hardware")
-# What each line of a result says; pytest's closing line and libtest's.
+# The closing lines of libtest and of pytest.
 RUST = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
 PYTEST = re.compile(r"^(?=.*\d+ (?:passed|failed|skipped))(?:=+ )?(.*) in [\d.]+s", re.M)
 
@@ -42,7 +42,7 @@ class Job:
         for passed, failed, ignored in RUST.findall(text):
             self.passed, self.failed = self.passed + int(passed), self.failed + int(failed)
             self.skipped += int(ignored)
-        for line in PYTEST.findall(text):
+        for line in [] if RUST.search(text) else PYTEST.findall(text):
             count = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", line)}
             self.passed += count.get("passed", 0)
             self.failed += count.get("failed", 0) + count.get("errors", 0)
