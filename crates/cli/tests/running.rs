@@ -465,6 +465,32 @@ fn an_interface_that_goes_away_is_told() {
     place.is_clean();
 }
 
+/// Frames that do not lie in one page are the reason, with the largest MTU; with that, the program runs.
+#[test]
+fn an_mtu_that_is_too_large_is_named() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("c.c", counter("nf_send(pkt, 0);"));
+    let ran = script(
+        &place,
+        "pair\n\
+         for at in n0 n1; do\n\
+             ip link set $at mtu 9000\n\
+             S=0; \"$NICFORGE\" run c.c --dev n0 --duration 1 2> err > out || S=$?\n\
+             echo \"status $S\"; cat err\n\
+         done\n\
+         LARGEST=$(sed -n 's/.*up to \\([0-9]*\\);.*/\\1/p' err)\n\
+         for at in n0 n1; do ip link set $at mtu $LARGEST; done\n\
+         \"$NICFORGE\" run c.c --dev n0 --duration 1 2> err > out; echo \"runs $?\"\n",
+    );
+    let out = ran.ok();
+    assert!(out.contains("frames are too large for XDP") && out.contains("runs 0"), "{ran:?}");
+    assert!(!out.contains("no native XDP"), "{ran:?}");
+    place.is_clean();
+}
+
 /// Three capabilities are enough to run on interfaces and to verify; with fewer there is one clear line. A run of root's gives up
 /// all others.
 #[test]

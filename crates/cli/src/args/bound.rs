@@ -54,8 +54,8 @@ pub enum BoundEmit {
 
 #[derive(ClapArgs)]
 pub struct Bound {
-    /// eBPF object (.o), XDP source in C, or NFP listing; with the name of a target, a Nicforge program (.c, .air or folder) or, on
-    /// pspin and fpspin, RISC-V handlers (ELF)
+    /// eBPF object (.o), XDP source in C, NFP listing, or a Nicforge program (.c, .air or folder), which becomes an XDP
+    /// program; with the name of a target, a Nicforge program on its units or, on pspin and fpspin, RISC-V handlers (ELF)
     pub file: PathBuf,
     /// Further argument for clang, such as -DHASHES=10
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]

@@ -71,13 +71,51 @@ pub fn attach(fd: BorrowedFd, ifindex: u32, interface: &str) -> Result<Attached,
         return Ok(Attached { link: unsafe { OwnedFd::from_raw_fd(link) } });
     }
     let source = io::Error::from_raw_os_error(-link);
+    let (mtu, largest) = (mtu_of(interface).unwrap_or(0), largest_mtu());
     let interface = interface.to_string();
     Err(match source.raw_os_error() {
+        // veth looks at its peer's; other drivers have numbers of their own for what is wrong with an MTU.
+        Some(libc::ERANGE) => XdpError::LargeFrames { interface, mtu, largest, source },
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::EMSGSIZE) if mtu > largest => {
+            XdpError::LargeFrames { interface, mtu, largest, source }
+        }
         Some(libc::EOPNOTSUPP) => XdpError::NoNative { interface, source },
         Some(libc::EBUSY | libc::EEXIST) => XdpError::Busy { interface, id: 0, name: String::new() },
-        Some(libc::EINVAL | libc::ERANGE | libc::EMSGSIZE) => XdpError::NoNative { interface, source },
+        Some(libc::EINVAL | libc::EMSGSIZE) => XdpError::NoNative { interface, source },
         _ => XdpError::kernel(format!("attach to interface `{interface}`"), source),
     })
+}
+
+/// The largest MTU whose frames lie in one page with the headroom in front and the kernel's own data behind.
+fn largest_mtu() -> u32 {
+    const HEADROOM: u32 = 256;
+    /// `struct skb_shared_info`, in whole cache lines.
+    const BEHIND: u32 = 320;
+    const ETHERNET: u32 = 14;
+    // SAFETY: a plain question.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u32::try_from(page).unwrap_or(4096) - HEADROOM - BEHIND - ETHERNET
+}
+
+/// MTU of an interface of the calling thread's network namespace.
+fn mtu_of(interface: &str) -> Option<u32> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: a new descriptor, owned from here on.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: all-zero is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()).take(libc::IFNAMSIZ - 1) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the request lives through the call, which fills in the MTU.
+    unsafe {
+        let status = libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request);
+        (status == 0).then(|| u32::try_from(request.ifr_ifru.ifru_mtu).unwrap_or(0))
+    }
 }
 
 /// Index of an interface of the calling thread's network namespace.

@@ -42,6 +42,13 @@ pub enum XdpError {
         "interface `{interface}`: its driver has no native XDP ({source}); use an interface whose driver has it, or veth"
     )]
     NoNative { interface: String, source: io::Error },
+    #[error(
+        "interface `{interface}`: frames are too large for XDP ({source}): its MTU is {mtu}{peer}, and generated programs take \
+         frames that lie in one page, of an MTU up to {largest}; `ip link set dev {interface} mtu {largest}`, of a veth pair on \
+         both ends",
+        peer = if *mtu <= *largest { " (so its peer's is larger)" } else { "" }
+    )]
+    LargeFrames { interface: String, mtu: u32, largest: u32, source: io::Error },
     #[error("a frame of {length} bytes: the kernel takes frames of {smallest} to {largest} bytes here")]
     FrameLength { length: usize, smallest: usize, largest: usize },
     #[error("the program has no handler for `{0}`, so such an event cannot be given to it")]
@@ -73,6 +80,7 @@ impl XdpError {
             | XdpError::Feature { .. }
             | XdpError::Busy { .. }
             | XdpError::NoNative { .. }
+            | XdpError::LargeFrames { .. }
             | XdpError::Kernel { .. } => Fault::Environment,
             XdpError::Compile(error) => error.fault(),
             XdpError::Process(error) => error.fault(),
