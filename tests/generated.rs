@@ -59,6 +59,7 @@ fn generated_programs_do_the_same_everywhere() {
         let path = kept.join(format!("program_{seed}.c"));
         std::fs::write(&path, programs::generate(*seed).text).expect("a file for what failed");
         let at = path.display();
+        println!("seed {seed}, {judge}: {what}");
         // The first few are made small; more of them are seldom more faults.
         if said.len() < REDUCED {
             let (small, what) = reduced(*seed, judge, what);

@@ -19,6 +19,9 @@ pub const EVENTS: usize = 100;
 /// Programs that are compiled as plain C together.
 const TOGETHER: u64 = 50;
 
+/// Longest time for making one program small.
+const REDUCING: Duration = Duration::from_secs(60);
+
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct Campaign {
@@ -135,7 +138,9 @@ fn fault(what: &str) -> String {
 /// A smaller program with the same fault, and what is wrong with it.
 pub fn reduced(seed: u64, judge_name: &str, what: &str) -> (String, String) {
     let kind = fault(what);
-    let fails = |text: &str| wrong_with(text, seed, judge_name).is_some_and(|found| fault(&found) == kind);
+    let end = Instant::now() + REDUCING;
+    let same = |text: &str| wrong_with(text, seed, judge_name).is_some_and(|found| fault(&found) == kind);
+    let fails = |text: &str| Instant::now() < end && same(text);
     let text = generate(seed).text;
     if !fails(&text) {
         return (text, what.to_string());

@@ -201,7 +201,9 @@ fn on_cores(target: &str, case: &Case, compiled: &Verified<Program>) -> Verdict 
     let target = nicforge_target::find(target).unwrap_or_else(|e| panic!("{e}"));
     let pipeline = Pipeline::single(compiled);
     let made = CoresProgram::new(compiled, &pipeline, &Placement::default(), &target);
-    match made.and_then(|made| made.verify(case.program, case.entries, case.events)) {
+    let events: Vec<InputEvent> =
+        case.events.iter().filter(|event| nicforge_run::spin::takes(event)).cloned().collect();
+    match made.and_then(|made| made.verify(case.program, case.entries, &events)) {
         Ok((_, found)) => first(&found),
         Err(error @ (CoresError::Unsupported(_) | CoresError::Place { .. })) => {
             Verdict::Refused(error.to_string())
@@ -215,7 +217,9 @@ fn on_rtl(case: &Case, compiled: &Verified<Program>) -> Verdict {
         Ok(design) => design,
         Err(error) => return Verdict::Refused(error.to_string()),
     };
-    match design.verify(case.program, case.entries, case.events, &Drive::default()) {
+    let events: Vec<InputEvent> =
+        case.events.iter().filter(|event| nicforge_run::rtl::takes(event)).cloned().collect();
+    match design.verify(case.program, case.entries, &events, &Drive::default()) {
         Ok((_, found)) => found.first().map_or(Verdict::Same, |found| Verdict::Wrong(format!("{found:?}"))),
         Err(error) => Verdict::Wrong(error.to_string()),
     }

@@ -57,7 +57,12 @@ pub fn build(sources: &[Source]) -> Result<Vec<Oracle>, String> {
     clang.args(["-ftrivial-auto-var-init=zero", "-fwrapv", "-fno-strict-aliasing", "-fno-color-diagnostics"]);
     clang.args(["-Wl,-Bsymbolic", "-nostdlib"]);
     clang.arg("-I").arg(&shim).arg("-I").arg(root().join("runtime/include"));
-    let ran = clang.arg(&text).arg("-o").arg(&object).output().map_err(|e| format!("clang-19: {e}"))?;
+    let ran = clang
+        .arg(&text)
+        .arg("-o")
+        .arg(&object)
+        .output()
+        .map_err(|e| format!("{}: {e}", nicforge_clang::name()))?;
     if !ran.status.success() {
         return Err(String::from_utf8_lossy(&ran.stderr).into_owned());
     }
