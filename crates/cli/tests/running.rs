@@ -455,6 +455,7 @@ fn an_interface_that_goes_away_is_told() {
          wait_for err 'runs on n0'\n\
          ip link del n0\n\
          wait_for err 'gone; waiting'\n\
+         \"$NICFORGE\" reload c.c 2>&1 | grep 'is gone: reload when it is back'\n\
          pair\n\
          wait_for err 'is back'\n\
          ip -o link show n0 | grep -q xdp\n\

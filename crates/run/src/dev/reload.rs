@@ -66,7 +66,7 @@ impl DevSession {
     /// Loads a program that is to replace the running one; that one is not touched.
     ///
     /// # Errors
-    /// [`XdpError::Ports`] if it wants another number of interfaces; [`XdpError::Kernel`] if a smaller table cannot hold
+    /// [`XdpError::Gone`] while an interface is gone; [`XdpError::Ports`] if it wants another number of interfaces; [`XdpError::Kernel`] if a smaller table cannot hold
     /// the entries there are; those of loading.
     pub fn prepare_replacement(
         &self,
@@ -78,6 +78,9 @@ impl DevSession {
         check_ports(program, &names)?;
         if artifact.process.is_some() || self.loaded.process().is_some() {
             return Err(XdpError::NotReplaced);
+        }
+        if let Some(name) = self.gone() {
+            return Err(XdpError::Gone(name.to_string()));
         }
         let ifindex: Vec<u32> = self.interfaces.iter().map(|(index, _)| *index).collect();
         let mut reused: Vec<(String, OwnedFd)> = Vec::new();

@@ -38,6 +38,8 @@ pub enum XdpError {
          old one: start it again"
     )]
     NotBack(String),
+    #[error("interface `{0}` is gone: reload when it is back, or end the run")]
+    Gone(String),
     #[error(
         "interface `{interface}`: its driver has no native XDP ({source}); use an interface whose driver has it, or veth"
     )]
@@ -81,6 +83,7 @@ impl XdpError {
             | XdpError::Busy { .. }
             | XdpError::NoNative { .. }
             | XdpError::LargeFrames { .. }
+            | XdpError::Gone(_)
             | XdpError::Kernel { .. } => Fault::Environment,
             XdpError::Compile(error) => error.fault(),
             XdpError::Process(error) => error.fault(),
