@@ -30,8 +30,8 @@ impl Generated {
     }
 }
 
-/// What programs may have. `NICFORGE_RANDOM_WITHOUT` names what they shall not (`padding`, `trim`), to look behind a fault that is known; if it
-/// is not set, [`KNOWN`].
+/// What programs may have. `NICFORGE_RANDOM_WITHOUT` names what they shall not (`padding`, `trim`), to look behind a
+/// fault that is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Bit-fields, truth values in structs, members that are aligned.
@@ -39,12 +39,9 @@ pub struct Options {
     pub trim: bool,
 }
 
-/// What targets are known to do wrong: frames that were trimmed and grow again are dropped in the kernel.
-const KNOWN: &str = "trim";
-
 impl Options {
     pub fn from_environment() -> Options {
-        let without = std::env::var("NICFORGE_RANDOM_WITHOUT").unwrap_or_else(|_| KNOWN.to_string());
+        let without = std::env::var("NICFORGE_RANDOM_WITHOUT").unwrap_or_default();
         let has = |name| !without.split(',').any(|off| off == name);
         Options { padding: has("padding"), trim: has("trim") }
     }
