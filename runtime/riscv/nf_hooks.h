@@ -68,7 +68,7 @@ _Static_assert(offsetof(struct nf_table, index) == 32 && offsetof(struct nf_tabl
                    offsetof(struct nf_table, uses) == 56 && offsetof(struct nf_table, of_length) == 60 &&
                    offsetof(struct nf_table, order) == 64 && offsetof(struct nf_table, ordered) == 68 &&
                    offsetof(struct nf_table, refused) == 72 && offsetof(struct nf_table, evicted) == 80 &&
-                   sizeof(struct nf_table) == 128,
+                   sizeof(struct nf_table) == 120,
                "the loader writes tables as they lie here");
 
 /* Waits for the lock of a table that replicas share, or of one of its entries. */

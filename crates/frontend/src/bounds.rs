@@ -233,9 +233,10 @@ impl<'a> FnLower<'_, 'a, '_> {
             ("BinaryOperator", "<" | "<=" | ">" | ">=" | "!=") => {
                 let [left, right] = &condition.inner[..] else { return None };
                 let test = test_of(&condition.opcode)?;
-                if parts.change(left) {
+                let counts = |node: &Node| Spot::counted(node).is_some() && parts.change(node);
+                if counts(left) {
                     (left, test, Some(right))
-                } else if parts.change(right) {
+                } else if counts(right) {
                     (right, mirrored(test), Some(left))
                 } else {
                     return None;

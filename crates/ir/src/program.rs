@@ -342,6 +342,19 @@ impl Program {
         string && self.size_of(ty) >= Program::SHORTEST_STRING
     }
 
+    /// Whether it calls functions of C that may have state of their own, so that all calls are made once and in order.
+    pub fn calls_in_order(&self) -> bool {
+        let calls = |body: &Body| {
+            let mut found = false;
+            body.for_each_inst(body.entry(), &mut |inst| {
+                found |= matches!(body.insts[inst].op, Op::Extern { pure: false, .. });
+            });
+            found
+        };
+        self.handlers.values().any(|handler| calls(&handler.body))
+            || self.funcs.values().any(|func| calls(&func.body))
+    }
+
     /// An empty program with one network port.
     pub fn new(name: &str) -> Program {
         Program {

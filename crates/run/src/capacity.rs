@@ -53,10 +53,10 @@ pub fn with_capacities(
     nicforge_ir::verify(program)
 }
 
-/// Tables that refuse or evict entries.
+/// Tables that refuse or evict entries. None is known of programs whose functions of C have state, since that would be used up here.
 fn full(program: &Verified<Program>, entries: &[(TableId, Entry)], events: &[InputEvent]) -> Vec<TableId> {
     let mut interp = Interp::new(program);
-    if control::apply(&mut interp, entries).is_err() {
+    if program.calls_in_order() || control::apply(&mut interp, entries).is_err() {
         return Vec::new();
     }
     for event in events {

@@ -44,12 +44,11 @@ fn home(user: u32) -> Option<PathBuf> {
 
 /// The folder that `variable` names, or else `name` in the first of [`places`] where it has `file`.
 pub fn installed(variable: &str, name: &str, file: &str) -> Option<PathBuf> {
-    let given = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let places = places();
-    given
-        .into_iter()
-        .chain(places.iter().map(|place| place.join(name)))
-        .find(|path| path.join(file).is_file())
+    let found = match std::env::var_os(variable).filter(|value| !value.is_empty()) {
+        Some(given) => vec![PathBuf::from(given)],
+        None => places().iter().map(|place| place.join(name)).collect(),
+    };
+    found.into_iter().find(|path| path.join(file).is_file())
 }
 
 /// Python's environment with `file` in it (a path whose `*` stands for one folder's name): `NICFORGE_PYTHON`, or the newest of those

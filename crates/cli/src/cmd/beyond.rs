@@ -16,7 +16,8 @@ use crate::events;
 const APART: usize = 64;
 
 /// Indices of the events that the target takes, those whose frames have a length in `lengths` as they come and as they leave, and leave
-/// by at most `growth` bytes longer than they came. `entries` are in the tables when the first comes.
+/// by at most `growth` bytes longer than they came. `entries` are in the tables when the first comes. Where functions of C may have
+/// state, which nothing takes back, only the frames that come count.
 ///
 /// # Errors
 /// The interpreter cannot run an event.
@@ -32,6 +33,7 @@ pub fn taken(
     let (mut before, mut since): (Interp, Vec<&InputEvent>) = (interp.fork(), Vec::new());
     let apart = |interp: &Interp| APART + interp.entries() / 8;
     let mut next = apart(&interp);
+    let stateful = program.calls_in_order();
     let mut taken = Vec::with_capacity(events.len());
     for (i, event) in events.iter().enumerate() {
         let fail = |e: nicforge_ir::interp::InterpError| Failure::user(format!("event {}: {e}", i + 1));
@@ -40,6 +42,10 @@ pub fn taken(
             Input::Net { frame, .. } => frame.len(),
             Input::Host { message } => message.len().max(*lengths.start()),
         };
+        if stateful {
+            taken.push(i);
+            continue;
+        }
         let fits = |output: &Output| match output {
             Output::Send { frame, .. } | Output::Stack { frame } => {
                 lengths.contains(&frame.len()) && frame.len() <= came + growth

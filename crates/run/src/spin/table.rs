@@ -8,7 +8,7 @@ use super::steer::key_hash;
 use super::tables::{PlaceError, Source};
 
 /// Bytes of `struct nf_table`.
-pub const TABLE: u32 = 128;
+pub const TABLE: u32 = 120;
 /// Bytes in front of every entry.
 const HEAD: u32 = 16;
 const NONE: u32 = u32::MAX;

@@ -130,8 +130,10 @@ pub(crate) fn takes(object: &[u8]) -> bool {
 /// What the kernel's verifier has against an object, if anything; its log is not kept. None where it cannot be asked.
 pub fn refusal(object: &[u8]) -> Option<XdpError> {
     let refused = open(object).and_then(load).err().filter(|error| matches!(error, XdpError::Refused { .. }));
-    if let Some(XdpError::Refused { log_path, .. }) = &refused {
-        let _ = std::fs::remove_file(log_path);
+    if let Some(XdpError::Refused { log_path, .. }) = &refused
+        && let Some(folder) = log_path.parent()
+    {
+        let _ = std::fs::remove_dir_all(folder);
     }
     refused
 }
