@@ -1,4 +1,4 @@
-// nicforge check --emit=air bound_mirrored.c
+// nicforge build --emit air
 #include <nicforge.h>
 
 /* The counter is on the right of the comparison: a constant, and a value that a call gives, on its left. */
