@@ -196,3 +196,48 @@ fn full_tables_among_replicas() {
         assert!(replicas, "{target} {kind}: nothing is shared out: {ran:?}");
     }
 }
+
+/// A sequencer: every packet gets the next number, then its connection's entry is changed.
+const SEQUENCER: &str = r#"#include <nicforge.h>
+struct conn { nf_be32 src; nf_be32 dst; nf_be16 sport; nf_be16 dport; };
+NF_TABLE(array, next, uint32_t, uint32_t, 1);
+NF_TABLE(hash, flows, struct conn, uint64_t, 4096);
+void net_recv(nf_pkt pkt)
+{
+    struct nf_eth eth;
+    struct nf_ipv4 ip;
+    struct nf_udp udp;
+    if (!nf_extract(pkt, &eth) || !nf_extract(pkt, &ip) || !nf_extract(pkt, &udp)) {
+        nf_drop(pkt, "too short");
+        return;
+    }
+    uint32_t number;
+    nf_lookup(&next, 0, &number);
+    nf_update(&next, 0, number + 1);
+    struct conn key = {ip.src, ip.dst, udp.sport, udp.dport};
+    uint64_t sum;
+    nf_lookup(&flows, key, &sum);
+    for (uint32_t i = 0; i < 16; i++)
+        sum = sum * 31 + nf_hash(i, key) % (number + 1 + i);
+    nf_update(&flows, key, sum);
+    nf_reset(pkt);
+    nf_extract(pkt, &eth);
+    eth.type = nf_htons(number + (uint16_t)sum);
+    nf_emit(pkt, &eth);
+    nf_send(pkt, 0);
+}
+"#;
+
+/// Replicas that send what an earlier stage numbered would mix it: it leaves in order all the same.
+#[test]
+fn replicas_behind_a_sequencer_send_in_order() {
+    let place = Place::new();
+    place.file("traffic.pcap", connections());
+    place.file("sequencer.c", SEQUENCER);
+    let planned = place.run(&["plan", "sequencer.c", "--target", "dpdk"]);
+    assert!(planned.ok().contains("packets are put in order again where they leave"), "{planned:?}");
+    for target in ["dpdk", "liquidio"] {
+        let ran = place.run(&["verify", "sequencer.c", "--target", target, "--pcap", "traffic.pcap"]);
+        assert!(ran.ok().contains("1500 of 1500 events, 2 of 2 tables"), "{target}: {ran:?}");
+    }
+}

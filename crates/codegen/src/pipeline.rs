@@ -44,7 +44,8 @@ pub fn of_plan(plan: &Plan, program: &Program) -> Result<Pipeline, String> {
             steering.push(Steering { event, by });
         }
     }
-    Ok(Pipeline { stages, steering, ordered_output: false, context: context(plan, program)? })
+    let ordered_output = plan.ordered_output;
+    Ok(Pipeline { stages, steering, ordered_output, context: context(plan, program)? })
 }
 
 /// Where a plan has its tables and stages, for engines; `program` is the plan's own.

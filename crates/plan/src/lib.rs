@@ -36,6 +36,9 @@ pub struct Plan {
     /// Bytes of the context that stays with each packet.
     #[serde(default)]
     pub context_bytes: u32,
+    /// Packets are put back into arrival order where they leave, since the replicas that send them mix them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ordered_output: bool,
     pub predicted: Predicted,
     /// The planned program: handlers of stages joined by internal events, as αIR text.
     pub air: String,

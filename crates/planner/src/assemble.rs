@@ -46,6 +46,8 @@ pub fn plan(
         ContextUse::Own => context::assign(&program, &mut edges, room, false),
         ContextUse::Shared => context::assign(&program, &mut edges, room, true),
     };
+    let sorted = |(s, steer): (usize, &shard::Steer)| steer.sorted_output && mapping.replicas[s] > 1;
+    let ordered_output = candidate.steers.iter().enumerate().any(sorted);
     // What was added was built from verified parts; the test of all examples checks it.
     program.prune_files();
     let air = text::print(&program, text::PrintOptions { spans: true });
@@ -65,6 +67,7 @@ pub fn plan(
         tables: tables(candidate, target),
         edges,
         context_bytes,
+        ordered_output,
         predicted: Predicted {
             rate_pps: mapping.rate,
             bit_rate_bps: mapping.rate * 8.0 * f64::from(config.traffic.frame_bytes),

@@ -13,7 +13,8 @@
 //! (a price), or the stages before it stay single. Handlers with `NF_UNORDERED` give that up.
 //!
 //! Where one stage sends all packets, those of a key also leave in arrival order: if packets reach it by several ways it needs such a
-//! point too, with or without state, on targets that have any.
+//! point too, with or without state, on targets that have any. Where that stage is replicated by something that is not in the keys of
+//! an earlier stage with state, its replicas would mix what that stage saw in order, so order is restored at the ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -84,6 +85,8 @@ pub struct Steer {
     pub entry: BTreeSet<Origin>,
     /// Events must be put back into arrival order before it; a target that cannot do that cannot run the pipeline.
     pub reorder: bool,
+    /// What its replicas send must be put back into arrival order at the ports.
+    pub sorted_output: bool,
     /// Replicas it may have.
     pub most: u32,
 }
@@ -129,6 +132,7 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
     let only_exit = only_exit(program, stages, &abilities).filter(|_| reorder && !sorted);
     let one_sender = target.links.iter().any(|link| link.kind == LinkKind::AfXdp);
     let mut list: Vec<Steer> = Vec::new();
+    let mut keys_of: Vec<BTreeSet<Origin>> = Vec::new();
     for (s, ability) in abilities.iter().enumerate() {
         let entry = takes_packets(program, &stages[s]);
         let mut each = BTreeMap::new();
@@ -214,19 +218,35 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
             _ => limit(s).min(instances.unwrap_or(u32::MAX)),
         };
         let entry_terms = by.iter().map(|leaf| global(s, leaf)).collect();
-        list.push(Steer { ability, by, instances, each, entry: entry_terms, reorder: !ordered, most });
+        let (reorder, sorted_output) = (!ordered, false);
+        list.push(Steer { ability, by, instances, each, entry: entry_terms, reorder, sorted_output, most });
+        keys_of.push(keys);
     }
+    let by_process = target.units.iter().all(|group| group.codegen == Generator::Dpdk);
+    if let Some(exit) = only_exit.filter(|_| by_process) {
+        let inside = !takes_packets(program, &stages[exit]) && list[exit].most > 1;
+        let mixes = |k: usize| k != exit && !unordered(k) && !list[exit].entry.is_subset(&keys_of[k]);
+        let stateful = |k: &usize| !matches!(abilities[*k], Ability::Free);
+        let keyed = stateful(&exit) && !list[exit].entry.is_empty() && !unordered(exit);
+        let back =
+            |to: usize| (to + 1..stages.len()).any(|from| sends_to(program, &stages[from], &stages[to]));
+        let forward = !(0..stages.len()).any(back);
+        list[exit].sorted_output = inside && keyed && forward && (0..exit).filter(stateful).any(mixes);
+    }
+    // Whether events reach a stage from several senders.
+    let mixed = |list: &[Steer], s: usize| {
+        let replicated = |b: usize| list[b].most > 1 && sends_to(program, &stages[b], &stages[s]);
+        senders(program, stages, s) > 1 || (0..s).any(replicated)
+    };
     // Order is restored by comparing the heads of queues, so each queue must be in order itself: a stage in between that mixes what
     // several senders give it has to sort it too.
     for s in (0..stages.len()).rev() {
-        if !list[s].reorder {
+        list[s].reorder |= list[s].sorted_output && mixed(&list, s);
+        if !list[s].reorder && !list[s].sorted_output {
             continue;
         }
         for before in 0..s {
-            let feeds = sends_to(program, &stages[before], &stages[s]);
-            let mixes = senders(program, stages, before) > 1
-                || (0..before).any(|b| list[b].most > 1 && sends_to(program, &stages[b], &stages[before]));
-            if feeds && mixes {
+            if sends_to(program, &stages[before], &stages[s]) && mixed(&list, before) {
                 list[before].reorder = true;
             }
         }

@@ -124,6 +124,7 @@ fn plan(program: &Program, target: &Target, stages: &[(&str, u32, Steering)], me
     };
     Plan {
         context_bytes: 0,
+        ordered_output: false,
         schema: "nicforge/plan".into(),
         version: nicforge_plan::VERSION,
         program: program.name.clone(),

@@ -358,6 +358,9 @@ pub fn print(plan: &Plan, target: &Target) {
             );
         }
     }
+    if plan.ordered_output {
+        outln!("  packets are put in order again where they leave");
+    }
     if plan.context_bytes > 0 {
         let whole = |edge: &Edge| edge.values.iter().map(|value| 2 * value.bytes).sum::<u32>();
         let (all, copied): (u32, u32) = plan.edges.iter().fold((0, 0), |(all, copied), edge| {
