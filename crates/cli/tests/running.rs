@@ -492,6 +492,28 @@ fn an_mtu_that_is_too_large_is_named() {
     place.is_clean();
 }
 
+/// A program that looks for VLAN tags is told where the interface hides them, and not when it no longer does.
+#[test]
+fn hidden_vlan_tags_are_told() {
+    if !can_load() {
+        return;
+    }
+    let place = Place::new();
+    place.file("plain.c", counter("nf_send(pkt, 0);"));
+    place.file("tags.c", counter("nf_send(pkt, eth.type == NF_HTONS(0x8100) ? 0 : 1);"));
+    let ran = script(
+        &place,
+        "pair\n\
+         try() { \"$NICFORGE\" run $1.c --dev n0 --duration 0.1 2> err > out; echo \"$2: $(grep -c 'ethtool -K n0 rxvlan off' err || true)\"; }\n\
+         try plain plain\n\
+         try tags hidden\n\
+         ethtool -K n0 rxvlan off\n\
+         try tags seen\n",
+    );
+    assert!(ran.ok().contains("plain: 0\nhidden: 1\nseen: 0"), "{ran:?}");
+    place.is_clean();
+}
+
 /// Three capabilities are enough to run on interfaces and to verify; with fewer there is one clear line. A run of root's gives up
 /// all others.
 #[test]

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_rs::libbpf_sys;
 
 use super::cost::program_info;
+use super::device::mtu_of;
 use super::error::XdpError;
 
 /// An attached program; when dropped, it is detached: the interface has no program from then on.
@@ -95,27 +96,6 @@ fn largest_mtu() -> u32 {
     // SAFETY: a plain question.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u32::try_from(page).unwrap_or(4096) - HEADROOM - BEHIND - ETHERNET
-}
-
-/// MTU of an interface of the calling thread's network namespace.
-fn mtu_of(interface: &str) -> Option<u32> {
-    // SAFETY: no pointers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: a new descriptor, owned from here on.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: all-zero is a valid value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()).take(libc::IFNAMSIZ - 1) {
-        *to = from as libc::c_char;
-    }
-    // SAFETY: the request lives through the call, which fills in the MTU.
-    unsafe {
-        let status = libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request);
-        (status == 0).then(|| u32::try_from(request.ifr_ifru.ifru_mtu).unwrap_or(0))
-    }
 }
 
 /// Index of an interface of the calling thread's network namespace.

@@ -6,6 +6,7 @@
 pub mod attach;
 pub mod bench;
 mod cost;
+pub mod device;
 mod error;
 mod globals;
 mod host_ring;

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nicforge_codegen::LineStyle;
-use nicforge_ir::{Output, Program};
+use nicforge_ir::{Op, Output, Program};
 use nicforge_run::attach::HostSocket;
 use nicforge_run::dev::{DevOptions, DevSession, DevStats, InterfaceChange};
 use nicforge_run::privilege;
 use nicforge_run::socket::Server;
 use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::attach::index_of;
+use nicforge_run::xdp::device::takes_vlan_tags;
 
 use super::reload::{self, Target};
 use super::summary::Summary;
@@ -67,6 +68,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let given_up = privilege::give_up(args.host_socket.is_some());
     given_up.map_err(|e| Failure::environment(format!("cannot give up privileges: {e}")))?;
     no_color();
+    hidden_tags(source, &args.dev);
     let mut server = Server::start(&source.name).map_err(|e| Failure::of(e.fault(), e))?;
     errln!("{} runs on {}; Ctrl-C ends", source.name, args.dev.join(", "));
     let mut watch = args.watch.then(|| Watch::new(&loaded.path, source));
@@ -124,6 +126,31 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
         ))),
         _ => Ok(()),
     }
+}
+
+/// Warns of interfaces that hide VLAN tags from a program that looks for them.
+fn hidden_tags(program: &Program, interfaces: &[String]) {
+    if !looks_for_tags(program) {
+        return;
+    }
+    for name in interfaces.iter().filter(|name| takes_vlan_tags(name)) {
+        errln!(
+            "warning: interface `{name}` takes VLAN tags out of frames that its sender or hardware marks, so the \
+             program does not see them; `ethtool -K {name} rxvlan off`, and on a veth pair's other end `txvlan off`"
+        );
+    }
+}
+
+/// Whether a program uses the EtherType of a VLAN tag (IEEE 802.1Q, 802.1ad), in either byte order.
+fn looks_for_tags(program: &Program) -> bool {
+    let bodies = program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
+    let mut found = false;
+    for body in bodies {
+        body.for_each_inst(body.entry(), &mut |inst| {
+            found |= matches!(body.insts[inst].op, Op::Int(0x8100 | 0x0081 | 0x88a8 | 0xa888));
+        });
+    }
+    found
 }
 
 /// Waits until every interface is there, if that is wanted.
