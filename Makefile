@@ -2,9 +2,10 @@
 # make check  format, lint, unit tests, text fixtures and one run in the kernel: before each commit
 # make test   everything CI runs
 # make soak   the long runs: fuzzing and thousands of random programs
+# make mutants  how many small mistakes the tests of a crate find (needs cargo-mutants)
 # All install what they need on a Debian 12 machine (as root or with sudo); the second time takes seconds.
 
-.PHONY: demo check test soak bench bootstrap build clean
+.PHONY: demo check test mutants soak bench bootstrap build clean
 
 build:
 	@scripts/bootstrap.sh --build
@@ -27,6 +28,9 @@ bench: bootstrap build
 
 soak: bootstrap
 	@scripts/soak.sh
+
+mutants: bootstrap
+	@. scripts/env.sh && scripts/mutants.py ir frontend passes codegen
 
 clean:
 	cargo clean
