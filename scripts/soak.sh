@@ -8,6 +8,10 @@ export NICFORGE_RANDOM_PROGRAMS=${SOAK_PROGRAMS:-20000}
 as_root env "PATH=$PATH" NICFORGE_PLANS=all cargo test --release -p nicforge-tests --test simulated --test plans -- --nocapture
 as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_programs -- --nocapture
 
+# What the Python tests leave to this place.
+as_root env "PATH=$PATH" cargo build -q -p nicforge-cli
+as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q -m soak -p no:cacheprovider python/tests
+
 # Examples with each other clang that is installed, under the name of the preferred one.
 as_root env "PATH=$PATH" cargo build --release -q -p nicforge-cli
 for version in 16 15 14; do
