@@ -92,7 +92,8 @@ def test_it_serves_a_client_on_dpdk(needs_root):
 
 # With real clients each variant takes half a minute; those of one kind share one in `make test`.
 @pytest.mark.parametrize(
-    "variant", [pytest.param(v, marks=[pytest.mark.soak] if v in ("sharded", "split", "write-back") else []) for v in VARIANTS]
+    "variant",
+    [pytest.param(v, marks=[pytest.mark.soak] if v in ("sharded", "split", "write-back") else []) for v in VARIANTS],
 )
 def test_it_serves_a_client_as_memcached_does_and_no_answer_is_stale(needs_root, variant):
     done = kvs(*VARIANTS[variant][0], "--self-test", seconds=240)
