@@ -244,25 +244,45 @@ NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
     return nf_fold((u64)sum + __builtin_bswap16(nf_fold(total)));
 }
 
-extern const u32 nf_crc32c[256];
+/* What a byte does to the checksum that so many bytes behind it find. */
+extern const u32 nf_crc32c[8][256];
 
-/* See ir::io::hash. n is a constant. opaque masks the table index out of clang's sight: of an integer in a register
- * clang may know that it is one byte where the verifier does not, and would leave the mask out. Bytes of structs come
- * from memory, where both know. */
+/* One byte's part. opaque masks the index out of clang's sight: of an integer in a register clang may know that it is
+ * one byte where the verifier does not, and would leave the mask out. Bytes of structs come from memory, where both
+ * know. */
+NF_INLINE u32 nf_crc_part(u32 behind, u32 byte, bool opaque)
+{
+    u64 at = (u8)byte;
+    if (opaque)
+        asm volatile("%0 &= 0xff" : "+r"(at));
+    return nf_crc32c[behind][at];
+}
+
+/* CRC32C of four more bytes: their four look-ups do not wait for one another (Kounavis and Berry, "Novel Table
+ * Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
+NF_INLINE u32 nf_crc_word(u32 behind, u32 word, bool opaque)
+{
+    return nf_crc_part(behind + 3, word, opaque) ^ nf_crc_part(behind + 2, word >> 8, opaque) ^
+           nf_crc_part(behind + 1, word >> 16, opaque) ^ nf_crc_part(behind, word >> 24, opaque);
+}
+
+NF_INLINE u32 nf_word_of(const u8 *p) { return p[0] | p[1] << 8 | p[2] << 16 | (u32)p[3] << 24; }
+
+/* See ir::io::hash. n is a constant. */
 NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 {
     const u8 *p = bytes;
-    u32 crc = ~0u;
+    u32 crc = nf_crc_word(0, ~0u ^ seed, opaque), i = 0;
 #pragma unroll
-    for (u32 i = 0; i < 4; i++)
-        crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ seed >> 8 * i)];
-#pragma unroll
-    for (u32 i = 0; i < n; i++) {
-        u64 at = (u8)(crc ^ p[i]);
-        if (opaque)
-            asm volatile("%0 &= 0xff" : "+r"(at));
-        crc = crc >> 8 ^ nf_crc32c[at];
+    for (; i + 8 <= n; i += 8)
+        crc = nf_crc_word(4, crc ^ nf_word_of(p + i), opaque) ^ nf_crc_word(0, nf_word_of(p + i + 4), opaque);
+    if (i + 4 <= n) {
+        crc = nf_crc_word(0, crc ^ nf_word_of(p + i), opaque);
+        i += 4;
     }
+#pragma unroll
+    for (; i < n; i++)
+        crc = crc >> 8 ^ nf_crc_part(0, crc ^ p[i], opaque);
     u32 h = ~crc ^ seed;
     h = (h ^ h >> 16) * 0x85ebca6b;
     h = (h ^ h >> 13) * 0xc2b2ae35;

@@ -8,14 +8,29 @@ use nicforge_ir::{ConstId, Handler, Op, Type};
 use super::expr::literal;
 use super::types::CTypes;
 
-/// The table that `nf_hash_bytes` of the runtimes reads.
+/// The table that `nf_hash_bytes` of the runtimes reads: what a byte does to a CRC32C.
 pub fn crc_table() -> String {
-    let mut out = "const u32 nf_crc32c[256] = {\n".to_string();
-    for row in nicforge_ir::io::CRC32C.chunks(8) {
+    format!("const u32 nf_crc32c[256] = {{\n{}}};\n\n", rows(&nicforge_ir::io::CRC32C))
+}
+
+/// Eight such tables: what a byte does to the CRC32C that 0 to 7 bytes behind it find, for hashing eight bytes at a time.
+pub fn crc_tables() -> String {
+    let mut out = "const u32 nf_crc32c[8][256] = {\n".to_string();
+    let mut table = nicforge_ir::io::CRC32C;
+    for _ in 0..8 {
+        let _ = write!(out, "{{\n{}}},\n", rows(&table));
+        table = table.map(|crc| crc >> 8 ^ nicforge_ir::io::CRC32C[(crc & 0xff) as usize]);
+    }
+    out.push_str("};\n\n");
+    out
+}
+
+fn rows(table: &[u32; 256]) -> String {
+    let mut out = String::new();
+    for row in table.chunks(8) {
         let words: Vec<String> = row.iter().map(|w| format!("0x{w:08x}")).collect();
         let _ = writeln!(out, "    {},", words.join(", "));
     }
-    out.push_str("};\n\n");
     out
 }
 

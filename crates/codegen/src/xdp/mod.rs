@@ -284,7 +284,7 @@ impl<'a> Generator<'a> {
         let refusals = if self.pipe.is_some() { "u64 nf_refusals_count = 0;\n" } else { "" };
         let _ = write!(out, "#if NF_MODE == 1\nu64 nf_recorded = 0;\n{refusals}#endif\n\n");
         if functions.contains("nf_hash_") {
-            out.push_str(&globals::crc_table());
+            out.push_str(&globals::crc_tables());
         }
         out.push_str(&self.types.declarations());
         out.push_str(&globals::constants(&self.types, &self.consts));

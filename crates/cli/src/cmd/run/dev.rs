@@ -1,6 +1,7 @@
 //! A program on live interfaces.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -141,13 +142,28 @@ fn hidden_tags(program: &Program, interfaces: &[String]) {
     }
 }
 
-/// Whether a program uses the EtherType of a VLAN tag (IEEE 802.1Q, 802.1ad), in either byte order.
+/// Whether a program compares 16 bits with the EtherType of a VLAN tag (IEEE 802.1Q, 802.1ad), in
+/// either byte order.
 fn looks_for_tags(program: &Program) -> bool {
     let bodies = program.handlers.values().map(|h| &h.body).chain(program.funcs.values().map(|f| &f.body));
     let mut found = false;
     for body in bodies {
+        // C compares integers of 16 bits as wider ones.
+        let (mut tags, mut short) = (HashSet::new(), HashSet::new());
         body.for_each_inst(body.entry(), &mut |inst| {
-            found |= matches!(body.insts[inst].op, Op::Int(0x8100 | 0x0081 | 0x88a8 | 0xa888));
+            let inst = &body.insts[inst];
+            let results = inst.results.iter().copied();
+            short.extend(results.clone().filter(|&value| body.ty(value).bits() == Some(16)));
+            match inst.op {
+                Op::Int(0x8100 | 0x0081 | 0x88a8 | 0xa888) => tags.extend(results),
+                Op::Cast(from) if body.ty(from).bits() == Some(16) => short.extend(results),
+                _ => {
+                    let operands = inst.op.operands();
+                    let tag = operands.iter().any(|value| tags.contains(value));
+                    let other = operands.iter().any(|value| short.contains(value) && !tags.contains(value));
+                    found |= tag && other;
+                }
+            }
         });
     }
     found
