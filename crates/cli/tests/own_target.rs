@@ -148,3 +148,29 @@ fn options_are_asked_of_the_back_end() {
     run(&["run", "l2_forward", "--target", &card, "--interleave", "1"]).fails(2, &["--target interp"]);
     run(&["verify", "l2_forward", "--target", "interp"]).fails(2, &["the interpreter is the reference"]);
 }
+
+/// Handlers on a sPIN NIC of a file: its clock, cores and memories are used, and what handlers cannot name is refused.
+#[test]
+fn handlers_run_on_a_machine_of_a_file() {
+    let place = Place::new();
+    let shown = place.run(&["targets", "show", "pspin"]);
+    let text = shown.ok().replace("name = \"pspin\"", "name = \"mine\"").replace("1 GHz", "500 MHz");
+    place.file("mine.toml", text.replace("count = 32", "count = 24"));
+    let handlers = common::example("spin/pspin/ping_pong.c");
+    let sim = ["spin", "sim", &handlers, "-p", "8", "--json", "--machine"];
+    let on = |machine: &str| -> Value {
+        serde_json::from_str(place.run(&[&sim[..], &[machine]].concat()).ok()).unwrap()
+    };
+    let (mine, published) = (on("mine.toml"), on("pspin"));
+    assert_eq!((&mine["machine"], &published["machine"]), (&"mine".into(), &"pspin".into()));
+    assert_eq!(mine["sent"], published["sent"]);
+    let built = place.run(&["spin", "build", &handlers, "-o", "p.elf", "--machine", "./mine.toml"]);
+    assert!(built.ok().contains("wrote p.elf for mine"), "{built:?}");
+
+    let say = |machine: &str, code: i32, texts: &[&str]| {
+        place.run(&["spin", "build", &handlers, "--machine", machine]).fails(code, texts);
+    };
+    say(&file("manycore"), 1, &["has 8 clusters", "name the scratchpads of 4", "run --target"]);
+    say("u280", 1, &["target `u280` is no sPIN NIC"]);
+    say("pspim", 2, &["there is no such target; there are"]);
+}
