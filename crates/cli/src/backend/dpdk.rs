@@ -5,7 +5,6 @@ use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_run::dpdk::{Difference, DpdkProgram, DpdkRun, Machine, verify_apart, verify_on};
 use nicforge_target::{Generator, Target};
 
-use super::first;
 use super::pipelined::{OnPorts, Pipelined};
 use crate::args::{Build, Emit};
 use crate::cmd::pipelines::{self, Job};
@@ -15,29 +14,21 @@ use crate::context::Failure;
 
 pub struct Dpdk;
 
-/// What runs the target's applications: this machine, unless the spec names other cores.
-fn machine(target: &Target) -> Machine {
-    match &first(target).cpu {
-        Some(cpu) => Machine::Arm64 { cpu: cpu.clone() },
-        None => Machine::Here,
-    }
-}
-
 impl Pipelined for Dpdk {
     fn word(&self) -> Generator {
         Generator::Dpdk
     }
 
     fn stands_in(&self, target: &Target) -> Option<&'static str> {
-        first(target).cpu.is_some().then_some("functional: emulated")
+        (Machine::of(target) != Machine::Here).then_some("functional: emulated")
     }
 
     fn has_processes(&self, target: &Target) -> bool {
-        machine(target) == Machine::Here
+        Machine::of(target) == Machine::Here
     }
 
     fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
-        let app = DpdkProgram::new_on(machine(target), &job.program, &job.pipeline)
+        let app = DpdkProgram::new_on(Machine::of(target), &job.program, &job.pipeline)
             .map_err(|e| pipelines::failure(&job.program, e))?;
         if args.emit == Emit::C {
             return build::write(args, app.artifact().source.as_bytes());
@@ -63,7 +54,7 @@ impl Pipelined for Dpdk {
         let ran = if job.apart {
             verify_apart(&reference, program, pipeline, job.dma.as_deref(), entries, events)
         } else {
-            verify_on(machine(target), &reference, program, pipeline, entries, events)
+            verify_on(Machine::of(target), &reference, program, pipeline, entries, events)
         };
         ran.map_err(|e| pipelines::failure(program, e))
     }
@@ -73,6 +64,6 @@ impl Pipelined for Dpdk {
     }
 
     fn bench(&self, target: &Target) -> Option<Bench> {
-        (machine(target) == Machine::Here).then_some(tune::IN_PROCESS)
+        (Machine::of(target) == Machine::Here).then_some(tune::IN_PROCESS)
     }
 }

@@ -18,6 +18,7 @@ use std::process::Command;
 use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate, host_stages};
 use nicforge_codegen::{LineStyle, Unsupported};
 use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, Verified};
+use nicforge_target::Target;
 
 use crate::fault::Fault;
 use crate::host::HostError;
@@ -90,6 +91,16 @@ pub enum Machine {
     /// Arm cores of 64 bits that a compiler knows by this name, with Debian's DPDK for arm64; run here under qemu, which shows
     /// what the program does and nothing of how fast.
     Arm64 { cpu: String },
+}
+
+impl Machine {
+    /// The machine of a target's first units: this one, unless the spec names other cores.
+    pub fn of(target: &Target) -> Machine {
+        match target.units.first().and_then(|group| group.cpu.clone()) {
+            Some(cpu) => Machine::Arm64 { cpu },
+            None => Machine::Here,
+        }
+    }
 }
 
 /// Counters of one lcore.
