@@ -1,4 +1,5 @@
-//! A target file of the user's own in every command: NICs that are not built in, and files with mistakes.
+//! A target file of the user's own in every command: NICs that are not built in, and files with
+//! mistakes.
 
 mod common;
 
@@ -10,8 +11,8 @@ fn file(name: &str) -> String {
     common::example(&format!("targets/{name}.toml"))
 }
 
-/// Runs what takes a target, on a file and some examples. `says` is what `verify` prints of its stand-in; `bound` is why there is no
-/// bound, if that is so.
+/// Runs what takes a target, on a file and some examples. `says` is what `verify` prints of its
+/// stand-in; `bound` is why there is no bound, if that is so.
 fn in_every_command(name: &str, programs: &[&str], says: &str, bound: Option<&str>) {
     let (place, file) = (Place::new(), file(name));
     for program in programs {
@@ -149,7 +150,8 @@ fn options_are_asked_of_the_back_end() {
     run(&["verify", "l2_forward", "--target", "interp"]).fails(2, &["the interpreter is the reference"]);
 }
 
-/// Handlers on a sPIN NIC of a file: its clock, cores and memories are used, and what handlers cannot name is refused.
+/// Handlers on a sPIN NIC of a file: its clock, cores and memories are used, and what handlers
+/// cannot name is refused.
 #[test]
 fn handlers_run_on_a_machine_of_a_file() {
     let place = Place::new();

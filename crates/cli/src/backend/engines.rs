@@ -1,4 +1,5 @@
-//! C for engines joined by queues, run here as threads: micro-engines of an NFP on a shim of the chip's operations, and plain cores.
+//! C for engines joined by queues, run here as threads: micro-engines of an NFP on a shim of the
+//! chip's operations, and plain cores.
 
 use nicforge_codegen::dpdk;
 use nicforge_codegen::nfp::Engines;
@@ -52,7 +53,8 @@ impl Pipelined for Cores {
         entries: &[(TableId, Entry)],
         events: &[InputEvent],
     ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
-        // A pipeline's shards of a hash table hold together what the table may hold; an NFP's engines each count for themselves.
+        // A pipeline's shards of a hash table hold together what the table may hold; an NFP's
+        // engines each count for themselves.
         let together = match self.engines {
             Engines::Nfp => Vec::new(),
             Engines::Threads => dpdk::one_room(&job.program, &job.pipeline),

@@ -1,8 +1,9 @@
 //! Back ends: what generates, builds, runs and verifies programs for a target.
 //!
-//! The word `codegen` of a target's first unit group, where packets arrive, chooses one ([`of`]); [`ALL`] is the one list of them. A spec
-//! that comes with Nicforge and a user's file take the same road. Commands ask the back end and know no target by name; `interp` is the
-//! reference, which is no target.
+//! The word `codegen` of a target's first unit group, where packets arrive, chooses one ([`of`]);
+//! [`ALL`] is the one list of them. A spec that comes with Nicforge and a user's file take the same
+//! road. Commands ask the back end and know no target by name; `interp` is the reference, which is
+//! no target.
 
 mod dpdk;
 mod engines;
@@ -32,7 +33,8 @@ static ALL: [&dyn Backend; 6] =
 /// The reference interpreter's word on the command line.
 const REFERENCE: &str = "interp";
 
-/// A comparison: the program without a target, and as it is for this one, with packets and table contents.
+/// A comparison: the program without a target, and as it is for this one, with packets and table
+/// contents.
 pub struct Case<'a> {
     pub args: &'a Verify,
     pub source: &'a Verified<Program>,
@@ -52,7 +54,8 @@ pub trait Backend: Sync {
         Ok(())
     }
 
-    /// What stands here for the target's hardware: it shows what programs do, and nothing of how fast.
+    /// What stands here for the target's hardware: it shows what programs do, and nothing of how
+    /// fast.
     fn stands_in(&self, target: &Target) -> Option<&'static str>;
 
     /// Whether programs run on interfaces here (`run --dev`).
@@ -60,7 +63,8 @@ pub trait Backend: Sync {
         false
     }
 
-    /// Whether programs become hardware, simulated by a process of its own that can write waveforms.
+    /// Whether programs become hardware, simulated by a process of its own that can write
+    /// waveforms.
     fn is_hardware(&self) -> bool {
         false
     }
@@ -90,7 +94,8 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Packets per second that one CPU of this machine keeps up with, where the target is this machine.
+    /// Packets per second that one CPU of this machine keeps up with, where the target is this
+    /// machine.
     fn measured(&self, _target: &Target, _loaded: &Loaded, _inputs: &Inputs) -> Option<Measured> {
         None
     }
@@ -151,7 +156,8 @@ pub fn find(name: &str) -> Result<Option<Chosen>, Failure> {
     Ok(Some(Chosen { target, backend }))
 }
 
-/// Puts into a plan what its generator knows; plans for units that nothing generates code for stay as they are.
+/// Puts into a plan what its generator knows; plans for units that nothing generates code for stay
+/// as they are.
 pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
     of(target).map_or(Ok(()), |backend| backend.price(plan, source, target))
 }

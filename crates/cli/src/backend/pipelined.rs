@@ -1,4 +1,5 @@
-//! Back ends whose programs are a plan's pipeline of workers: what differs among them, and what is the same.
+//! Back ends whose programs are a plan's pipeline of workers: what differs among them, and what is
+//! the same.
 
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_run::dpdk::{Difference, DpdkRun};

@@ -1,4 +1,5 @@
-//! Images for bare RISC-V cores, run here on simulated ones: handler units of a sPIN NIC, or cores behind a scheduler.
+//! Images for bare RISC-V cores, run here on simulated ones: handler units of a sPIN NIC, or cores
+//! behind a scheduler.
 
 use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
 use nicforge_run::dpdk::{Difference, DpdkRun};
