@@ -7,7 +7,7 @@
 use std::process::{Command, ExitCode};
 
 use nicforge_isa::object::riscv::{self, Image};
-use nicforge_run::spin::{Api, ImageOptions, Native, NativeImage, build_native, native_of};
+use nicforge_run::spin::{ImageOptions, Layout, Native, NativeImage, build_native, native_of};
 use nicforge_spin::machine::Machine;
 use nicforge_spin::matching::Matched;
 use nicforge_spin::nic::{Arrival, Context, Engine, Handlers, Iss, Nic, Options, SLICE, SparseMemory, Until};
@@ -156,9 +156,10 @@ fn measure() -> Result<(), Failure> {
 fn engines(image: &Image) -> Result<(), Failure> {
     println!("a packet of 1 KiB of a ping-pong on one core, medians of {ROUNDS} rounds");
     println!("{:<10} {:<24} {:>12} {:>14}", "machine", "handlers run", "packets/s", "us a packet");
-    for (name, api) in [("pspin", Api::Pspin), ("fpspin", Api::Fpspin)] {
-        let machine = Machine::from_target(&nicforge_target(name)?)?;
-        let native = native(api)?;
+    for name in ["pspin", "fpspin"] {
+        let target = nicforge_target(name)?;
+        let machine = Machine::from_target(&target)?;
+        let native = native(&target)?;
         let (mut on_iss, mut on_native) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             on_iss.push(run(&machine, image, Box::new(Iss::new(&machine, SLICE)), "ping", 50_000)?.0);
@@ -177,12 +178,12 @@ fn engines(image: &Image) -> Result<(), Failure> {
     Ok(())
 }
 
-fn native(api: Api) -> Result<NativeImage, Failure> {
+fn native(target: &nicforge_target::Target) -> Result<NativeImage, Failure> {
     let dir = tempfile::tempdir()?;
     let source = dir.path().join("ping.c");
     std::fs::write(&source, NATIVE)?;
     let runtime = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime");
-    let options = ImageOptions { sources: vec![source], api, flags: Vec::new() };
+    let options = ImageOptions { sources: vec![source], layout: Layout::of(target)?, flags: Vec::new() };
     Ok(native_of(&build_native(&runtime, &options)?.0)?)
 }
 

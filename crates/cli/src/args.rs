@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use nicforge_codegen::nfp::Engines;
 
 pub use bound::*;
 pub use plan::*;
@@ -113,79 +112,6 @@ pub struct Inputs {
     pub tables: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Target {
-    /// The reference interpreter
-    Interp,
-    /// The Linux kernel's XDP hook
-    Xdp,
-    /// A DPDK process: lcores joined by rings
-    Dpdk,
-    /// The same for the Arm cores of a BlueField-2, run here under qemu
-    Bluefield2,
-    /// Micro-engines of a Netronome Agilio CX, run here as threads on a shim of the chip's operations
-    AgilioCx,
-    /// Cores of a LiquidIO, run here as threads
-    Liquidio,
-    /// Handler units of PsPIN, simulated
-    Pspin,
-    /// Handler units of FPsPIN, simulated
-    Fpspin,
-    /// RISC-V cores behind PANIC's scheduler, simulated
-    Panic,
-    /// An FPGA card: SystemVerilog, simulated cycle by cycle
-    U280,
-}
-
-impl Target {
-    /// Its word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Target::Interp => "interp",
-            Target::Xdp => "xdp",
-            Target::Dpdk => "dpdk",
-            Target::Bluefield2 => "bluefield2",
-            Target::AgilioCx => "agilio-cx",
-            Target::Liquidio => "liquidio",
-            Target::Pspin => "pspin",
-            Target::Fpspin => "fpspin",
-            Target::Panic => "panic",
-            Target::U280 => "u280",
-        }
-    }
-
-    /// The engines of targets that have such.
-    pub fn engines(self) -> Option<Engines> {
-        match self {
-            Target::AgilioCx => Some(Engines::Nfp),
-            Target::Liquidio => Some(Engines::Threads),
-            _ => None,
-        }
-    }
-
-    /// Whether its programs are images for bare RISC-V cores.
-    pub fn is_bare(self) -> bool {
-        matches!(self, Target::Pspin | Target::Fpspin | Target::Panic)
-    }
-
-    /// Whether programs run on a plan's pipeline in a process.
-    pub fn is_planned(self) -> bool {
-        !matches!(self, Target::Interp | Target::Xdp)
-    }
-
-    /// What stands here for the target's hardware: it shows what programs do, and nothing of how fast.
-    pub fn stands_in(self) -> Option<&'static str> {
-        match self {
-            Target::Interp | Target::Xdp | Target::Dpdk => None,
-            Target::Bluefield2 => Some("functional: emulated"),
-            Target::AgilioCx => Some("functional: on a shim of the chip"),
-            Target::Liquidio => Some("functional: on threads"),
-            Target::Pspin | Target::Fpspin | Target::Panic => Some("on simulated cores"),
-            Target::U280 => Some("RTL simulated by Verilator"),
-        }
-    }
-}
-
 /// Which pipeline of a program is meant.
 #[derive(Clone, Default, ClapArgs)]
 pub struct Planned {
@@ -244,8 +170,9 @@ pub struct Check {
 pub struct Build {
     #[command(flatten)]
     pub source: SourceOrList,
-    #[arg(long, value_enum, default_value = "xdp")]
-    pub target: Target,
+    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference interpreter
+    #[arg(long, value_name = "TARGET", default_value = "xdp")]
+    pub target: String,
     #[command(flatten)]
     pub planned: Planned,
     /// What to write
@@ -254,7 +181,7 @@ pub struct Build {
     /// Where to write it (default: NAME.o for objects, NAME_host for folders, standard output for text)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Target u280: map the design to the device with yosys and print what it takes, and how deep its logic is
+    /// FPGA cards: map the design to the device with yosys and print what it takes, and how deep its logic is
     #[arg(long)]
     pub synth: bool,
     /// With --synth: print as JSON
@@ -297,8 +224,9 @@ pub struct Run {
     pub source: Source,
     #[command(flatten)]
     pub inputs: Inputs,
-    #[arg(long, value_enum, default_value = "xdp")]
-    pub target: Target,
+    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference interpreter
+    #[arg(long, value_name = "TARGET", default_value = "xdp")]
+    pub target: String,
     #[command(flatten)]
     pub planned: Planned,
     /// Write what the program sent to a capture (with several ports: one file per port, NAME.PORT.pcap)
@@ -336,7 +264,7 @@ pub struct Run {
     /// Print every output event
     #[arg(long)]
     pub events: bool,
-    /// Write the design's waveforms to an FST file (--target u280)
+    /// Write the design's waveforms to an FST file (FPGA cards, as --target u280)
     #[arg(long, value_name = "FILE", conflicts_with = "dev")]
     pub trace: Option<PathBuf>,
     /// Print the result as JSON
@@ -361,24 +289,15 @@ pub struct Verify {
     pub inputs: Inputs,
     #[command(flatten)]
     pub planned: Planned,
-    #[arg(long, value_enum, default_value = "xdp")]
-    pub target: Target,
+    /// Name of a target (`nicforge targets` lists them), a .toml file, or interp: the reference interpreter
+    #[arg(long, value_name = "TARGET", default_value = "xdp")]
+    pub target: String,
     /// Run the plan for this target in the simulator instead: any name of `nicforge targets`, or a .toml file
     #[arg(long, value_name = "TARGET", conflicts_with = "target")]
     pub sim: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-impl Verify {
-    /// What is compared, and what stands in for its hardware if something does.
-    pub fn what(&self) -> (&str, Option<&'static str>) {
-        match &self.sim {
-            Some(target) => (target, Some("functional: simulated")),
-            None => (self.target.name(), self.target.stands_in()),
-        }
-    }
 }
 
 /// What is compared.

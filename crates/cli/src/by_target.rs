@@ -9,7 +9,6 @@ use nicforge_target::Target;
 use nicforge_target::spec::{Device, Feature, UnitGroup};
 
 use crate::args::Source;
-use crate::cmd::matrix;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
 
@@ -30,11 +29,6 @@ impl Source {
             define.push("NF_TARGET_C=1".to_string());
         }
         Source { define, ..self.clone() }
-    }
-
-    /// The same by the target's name.
-    pub fn on_named(&self, target: &str) -> Result<Source, Failure> {
-        matrix::find(target).map(|target| self.on(&target))
     }
 }
 

@@ -7,6 +7,7 @@
 mod out;
 
 mod args;
+mod backend;
 mod by_target;
 mod cmd;
 mod context;

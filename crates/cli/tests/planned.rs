@@ -3,38 +3,7 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-
-use common::Place;
-
-const EVENTS: usize = 300;
-
-fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
-}
-
-/// The first packets of a capture in the classic form: a head of 24 bytes, 16 bytes before each packet with its length.
-fn first(capture: &[u8]) -> &[u8] {
-    let mut at = 24;
-    for _ in 0..EVENTS {
-        let Some(length) = capture.get(at + 8..at + 12).and_then(|b| b.try_into().ok()) else { break };
-        at += 16 + u32::from_le_bytes(length) as usize;
-    }
-    &capture[..at.min(capture.len())]
-}
-
-/// Copies an example with its captures cut short.
-fn cut(place: &Place, name: &str) -> PathBuf {
-    let to = place.path().join(name);
-    std::fs::create_dir_all(&to).unwrap();
-    for entry in std::fs::read_dir(examples().join(name)).unwrap().flatten() {
-        let bytes = std::fs::read(entry.path()).unwrap_or_default();
-        let capture = entry.path().extension().is_some_and(|extension| extension == "pcap");
-        let bytes = if capture { first(&bytes) } else { &bytes };
-        std::fs::write(to.join(entry.file_name()), bytes).unwrap();
-    }
-    to
-}
+use common::{Place, can_emulate_arm, cut};
 
 /// Verifies examples on their best plan, and the first of them on candidate 1 of the search. That all of them do what the interpreter
 /// does, on several plans, is what tests/plans.rs looks at.
@@ -54,13 +23,7 @@ fn verify(target: &str, names: &[&str], says: &str) {
 
 #[test]
 fn examples_on_bluefield2() {
-    let missing = |program: &str| std::process::Command::new(program).arg("--version").output().is_err();
-    if missing("qemu-aarch64") || missing("aarch64-linux-gnu-gcc") {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "qemu or gcc for arm64 is missing: run scripts/bootstrap.sh"
-        );
-        println!("skipped: qemu-aarch64 or aarch64-linux-gnu-gcc is missing: run scripts/bootstrap.sh");
+    if !can_emulate_arm() {
         return;
     }
     verify("bluefield2", &["firewall", "nf_chain", "rpc_reassembly"], "(functional: emulated)");

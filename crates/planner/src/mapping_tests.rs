@@ -42,6 +42,7 @@ fn instance(r: &mut Random) -> Instance {
                 count,
                 per_island: Some(if count.is_multiple_of(2) { count / 2 } else { count }),
                 clock: Frequency::of(1e9 * (1 + r.below(3)) as f64),
+                cpu: None,
                 threads: if r.flip() { 1 } else { 4 },
                 switch_cycles: 2.0,
                 initiation_interval: None,

@@ -43,8 +43,9 @@ pub struct Linear {
 pub struct AreaCosts {
     pub device_luts: f64,
     pub device_flip_flops: f64,
-    /// Block memories of 18 Kbit, and larger ones as so many of these.
-    pub device_half_brams: f64,
+    /// Block memories of 36 Kbit, and UltraRAMs, which hold eight times as much each.
+    pub device_brams: f64,
+    pub device_urams: f64,
     pub device_dsps: f64,
     pub pipe_luts: Linear,
     pub pipe_flip_flops: Linear,
@@ -380,6 +381,11 @@ impl AreaCosts {
         (1..=most).take_while(fits).last().unwrap_or(0)
     }
 
+    /// Block memories of 18 Kbit that the device has, UltraRAMs as so many of these.
+    pub fn device_half_brams(&self) -> f64 {
+        2.0 * self.device_brams + 16.0 * self.device_urams
+    }
+
     /// Tables that do not fit, if hashed entries have `slots` places each: the largest ones, without which the others would.
     pub fn too_large(&self, program: &Program, slots: f64) -> Vec<TooLarge> {
         let all = |table| half_brams(program, table, slots, true) + string_half_brams(table, slots > 1.0);
@@ -389,12 +395,12 @@ impl AreaCosts {
         let all = self.base_half_brams + tables.iter().map(|table| table.1).sum::<f64>();
         let (mut rest, mut found) = (all, Vec::new());
         for (table, takes) in tables {
-            if rest <= self.device_half_brams {
+            if rest <= self.device_half_brams() {
                 break;
             }
             rest -= takes;
             let (takes, all) = (takes / 2.0, all / 2.0);
-            found.push(TooLarge { table, takes, all, device: self.device_half_brams / 2.0 });
+            found.push(TooLarge { table, takes, all, device: self.device_half_brams() / 2.0 });
         }
         found
     }
@@ -404,7 +410,7 @@ impl AreaCosts {
         let shares = [
             ("LUTs", of.luts / self.device_luts),
             ("flip-flops", of.flip_flops / self.device_flip_flops),
-            ("block memory", of.half_brams / self.device_half_brams),
+            ("block memory", of.half_brams / self.device_half_brams()),
             ("DSP blocks", of.dsps / self.device_dsps),
         ];
         shares.into_iter().fold(("LUTs", 0.0), |most, next| if next.1 > most.1 { next } else { most })

@@ -17,4 +17,4 @@ pub mod support;
 pub use cost::Traffic;
 pub use load::{SpecError, find, names, parse, source};
 pub use spec::*;
-pub use spin::{PacketMemory, Spin};
+pub use spin::{Headers, PacketMemory, Spin};

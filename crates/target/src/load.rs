@@ -5,7 +5,7 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use toml::Spanned;
 
-use crate::spec::{Scope, Target};
+use crate::spec::{Generator, Scope, Target};
 use crate::spin::Spin;
 
 /// The specs that come with Nicforge.
@@ -55,12 +55,16 @@ pub fn source(name: &str) -> Option<&'static str> {
     BUILTIN.get_file(format!("{name}.toml"))?.contents_utf8()
 }
 
+/// What helps against a key that is wrong or missing.
+const REMEDY: &str =
+    "docs/targets.md says what belongs there, and `nicforge targets show NAME` prints a complete spec";
+
 /// Reads and checks a spec.
 pub fn parse(file: &str, content: &str) -> Result<Target, SpecError> {
     let target: Spanned<Target> = toml::from_str(content).map_err(|e| SpecError {
         file: file.to_string(),
         line: e.span().map(|span| line_of(content, span.start)),
-        reason: e.message().to_string(),
+        reason: format!("{}; {REMEDY}", e.message().trim_end()),
     })?;
     let target = target.into_inner();
     match check(&target) {
@@ -106,6 +110,21 @@ fn check(target: &Target) -> Result<(), Complaint> {
         }
         if group.count == 0 || group.threads == 0 || group.clock.value <= 0.0 {
             return complaint(name, format!("units `{name}`: count, threads and clock must be more than 0"));
+        }
+        if let Some(cpu) = &group.cpu {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            if group.codegen != Generator::Dpdk {
+                let reason = format!(
+                    "units `{name}`: cpu is for codegen dpdk, not for {}; leave it out",
+                    group.codegen.word()
+                );
+                return complaint(cpu, reason);
+            }
+            if cpu.is_empty() || cpu.starts_with('-') || !cpu.chars().all(plain) {
+                let reason =
+                    format!("units `{name}`: cpu is a compiler's name of Arm cores, as \"cortex-a72\"");
+                return complaint(cpu, reason);
+            }
         }
         if group.per_island.is_some_and(|per| per == 0 || !group.count.is_multiple_of(per)) {
             return complaint(name, format!("units `{name}`: per_island must divide count, {}", group.count));
@@ -195,8 +214,8 @@ fn check_spin(target: &Target, spin: &Spin) -> Result<(), Complaint> {
     if units.per_island.unwrap_or(units.count) > 8 {
         return fail("[spin]: a cluster has 8 units at most (`per_island` of the first units)");
     }
-    if units.count / units.per_island.unwrap_or(units.count).max(1) > 4 {
-        return fail("[spin]: there are 4 clusters at most (`count` by `per_island` of the first units)");
+    if units.count / units.per_island.unwrap_or(units.count).max(1) > 8 {
+        return fail("[spin]: there are 8 clusters at most (`count` by `per_island` of the first units)");
     }
     // Addresses: each memory has a window of this many bytes.
     let windows = [
@@ -282,6 +301,18 @@ mod tests {
     }
 
     #[test]
+    fn a_cpu_is_a_compilers_name_and_no_option() {
+        let with = |cpu: &str| {
+            let text = source("bluefield2").unwrap().replace("\"cortex-a72\"", &format!("\"{cpu}\""));
+            parse("spec.toml", &text)
+        };
+        with("cortex-a78").unwrap();
+        for cpu in ["", "-a", "a72 -o x", "../a"] {
+            assert!(with(cpu).unwrap_err().reason.contains("a compiler's name of Arm cores"), "{cpu}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_refused_with_file_line_and_reason() {
         let unknown = error(|text| text.replace("count = 32 ", "cuont = 32 "));
         assert!(unknown.starts_with("spec.toml:15: unknown field `cuont`, expected one of"), "{unknown}");
@@ -293,5 +324,10 @@ mod tests {
         assert!(capacity.contains("memory `local` has no size"), "{capacity}");
         let costs = error(|text| text.replace("costs = \"rv32\"", "costs = \"rv64\""));
         assert!(costs.contains("there is no [costs.rv64]"), "{costs}");
+        let word = error(|text| text.replace("codegen = \"riscv\"", "codegen = \"risc\""));
+        assert!(word.starts_with("spec.toml:13: unknown variant `risc`, expected one of `xdp`"), "{word}");
+        assert!(word.ends_with("prints a complete spec"), "{word}");
+        let cpu = error(|text| text.replace("costs = \"rv32\"", "costs = \"rv32\"\ncpu = \"rv32\""));
+        assert!(cpu.contains("cpu is for codegen dpdk, not for riscv; leave it out"), "{cpu}");
     }
 }

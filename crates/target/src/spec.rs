@@ -87,6 +87,21 @@ pub enum Generator {
     Host,
 }
 
+impl Generator {
+    /// The word for it in spec files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Generator::Xdp => "xdp",
+            Generator::Dpdk => "dpdk",
+            Generator::Nfp => "nfp",
+            Generator::Riscv => "riscv",
+            Generator::Rtl => "rtl",
+            Generator::Threads => "threads",
+            Generator::Host => "host",
+        }
+    }
+}
+
 /// The side of the host link a thing is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -106,6 +121,8 @@ pub struct UnitGroup {
     /// Units per island; memories of scope `island` are shared by so many. Absent: all.
     pub per_island: Option<u32>,
     pub clock: Frequency,
+    /// Arm cores by the name that compilers have for them, as `cortex-a72`, for code of a process (`dpdk`). Absent: this machine's.
+    pub cpu: Option<String>,
     /// Hardware threads of one unit; while one waits for memory another runs.
     #[serde(default = "one")]
     pub threads: u32,

@@ -14,10 +14,21 @@ pub enum PacketMemory {
     Slots,
 }
 
+/// Whose headers handlers in C include. They differ in where packets start and in the order of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Headers {
+    /// Packets start at IP, in the machine's byte order.
+    Pspin,
+    /// Frames as on the wire.
+    Fpspin,
+}
+
 /// `[spin]`. Cycles are those of the handler units. A *beat* is what the packet path moves in a cycle.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spin {
+    pub headers: Headers,
     /// Memory of one cluster, with what the runtime and packets take of it.
     pub l1: Size,
     /// Memory of handlers: the image's data, then what handlers share with the host.

@@ -30,6 +30,10 @@ pub const MOST_COMMANDS: u64 = 4;
 /// Memories: those of clusters, each so far from the next; a core's own one again; handler memory; programs.
 pub const L1: u32 = 0x1000_0000;
 pub const L1_EACH: u32 = 0x40_0000;
+/// Clusters that have a place there; specs have no more.
+pub const MOST_CLUSTERS: u32 = 8;
+/// Clusters whose scratchpads a task's description names.
+const DESCRIBED: u32 = 4;
 pub const L1_OWN: u32 = 0x1b00_0000;
 pub const L2: u32 = 0x1c00_0000;
 pub const PROGRAM: u32 = 0x1d00_0000;
@@ -124,7 +128,7 @@ impl Surroundings {
         let cores_each = group.per_island.unwrap_or(group.count).max(1);
         let ports = &target.ports;
         let near = wait(of(true), true);
-        let clusters = group.count.div_ceil(cores_each).clamp(1, 4);
+        let clusters = group.count.div_ceil(cores_each).clamp(1, MOST_CLUSTERS);
         let across =
             target.spin.as_ref().map_or(0, |spin| u64::from(spin.remote_l1_cycles.saturating_sub(1)));
         let other = match clusters {
@@ -158,7 +162,7 @@ impl Surroundings {
         let device = DEVICES.iter().any(|(from, bytes)| (*from..from + bytes).contains(&at));
         if (L1_OWN..L1_OWN + L1_EACH).contains(&at) {
             self.near
-        } else if (L1..L1 + 4 * L1_EACH).contains(&at) {
+        } else if (L1..L1 + MOST_CLUSTERS * L1_EACH).contains(&at) {
             self.other
         } else if device {
             Wait::default()
@@ -291,7 +295,7 @@ impl Regions<'_> {
         let args = self.region("arguments", ARGS_HOME, 16, Contents::Private, near);
         let bytes = around.far_bytes.into();
         let handler = self.region("handler memory", HANDLER_HOME, bytes, Contents::Shared, far);
-        let clusters = u64::from(L1 + 3 * L1_EACH);
+        let clusters = u64::from(L1 + (around.clusters.max(DESCRIBED) - 1) * L1_EACH);
         let within = |from: u32, to: u32| (u64::from(L1 + from), clusters + u64::from(to));
         let l2_packets = u64::from(L2 + around.far_bytes);
         let bases = [
@@ -304,7 +308,7 @@ impl Regions<'_> {
         ];
         let base = |(region, home, (low, high), aligned)| Base { region, home, low, high, aligned };
         self.unchecked.bases = bases.into_iter().map(base).collect();
-        for cluster in 0..4 {
+        for cluster in 0..u64::from(DESCRIBED) {
             let home = SCRATCH_HOME + 0x100_0000 * cluster;
             let name = format!("scratchpad of cluster {cluster}");
             let region = self.region(&name, home, around.near_bytes.into(), Contents::Shared, around.other);
@@ -391,7 +395,7 @@ impl Regions<'_> {
     /// What is at fixed addresses and not the program's.
     fn rest(&mut self) {
         let around = self.around;
-        for cluster in 0..4 {
+        for cluster in 0..around.clusters.max(DESCRIBED) {
             let at = L1 + cluster * L1_EACH + L1_RESERVED;
             self.region("L1", at.into(), around.near_bytes.into(), Contents::Shared, around.other);
         }

@@ -212,7 +212,7 @@ impl World<'_> {
 
     fn nowhere(&self, at: u32) -> bool {
         let far = map::L2..map::PROGRAM + 0x10_0000;
-        let near = (map::L1..map::L1 + 4 * map::L1_EACH).contains(&at)
+        let near = (map::L1..map::L1 + map::MOST_CLUSTERS * map::L1_EACH).contains(&at)
             || (map::L1_OWN..map::L1_OWN + map::L1_EACH).contains(&at);
         let device = map::DEVICES.iter().any(|(from, bytes)| (*from..from + bytes).contains(&at));
         let section =

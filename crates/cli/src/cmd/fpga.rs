@@ -3,10 +3,8 @@
 mod report;
 
 use nicforge_codegen::Unsupported;
-use nicforge_codegen::rtl::{Form, MOST_ENGINES, Stage, Wanted};
-use nicforge_ir::{
-    Direction, Entry, Handler, HandlerId, Input, InputEvent, Output, Program, TableId, Verified,
-};
+use nicforge_codegen::rtl::{Form, LONGEST, MOST_ENGINES, SHORTEST, Stage, Wanted};
+use nicforge_ir::{Direction, Handler, HandlerId, Input, InputEvent, Output, Program, Verified};
 use nicforge_plan::{Plan, Replication, Steering};
 use nicforge_planner::assemble;
 use nicforge_planner::stages::in_a_row;
@@ -17,8 +15,10 @@ use nicforge_target::spec::Generator;
 
 use super::run::control;
 use super::run::summary::{Summary, TableSize};
+use super::verify::Subject;
 use super::{compare, plan, synth, verify_dpdk};
-use crate::args::{Build, Emit, Planned, Run, Verify};
+use crate::args::{Build, Emit, Planned, Run};
+use crate::backend::Case;
 use crate::context::Failure;
 use crate::program::{self, Loaded};
 use crate::{events, interrupt, out, text};
@@ -32,19 +32,23 @@ pub(super) fn failure(program: &Program, error: RtlError) -> Failure {
 }
 
 /// The design of a program, with as many engines as its plan says, or as are worth it and fit.
-pub(super) fn design(source: &Verified<Program>, planned: &Planned) -> Result<RtlProgram, Failure> {
-    let target = target()?;
-    let source = program::to_plan(source, &target)?;
+pub(super) fn design(
+    source: &Verified<Program>,
+    planned: &Planned,
+    target: &Target,
+) -> Result<RtlProgram, Failure> {
+    let area = synth::costs(target)?;
+    let source = program::to_plan(source, target)?;
     if planned.plan.is_none() && planned.candidate.is_none() {
         let compiled = program::lower_planned(&source)?;
         if has_internal(&compiled) {
-            return staged(&compiled, &in_a_row(&compiled), Wanted::Best);
+            return staged(&compiled, &in_a_row(&compiled), Wanted::Best, area);
         }
-        let one = sized(&compiled, 1)?;
-        let replicas = engines(&compiled, &one, &target)?;
-        return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas) };
+        let one = sized(&compiled, 1, area)?;
+        let replicas = engines(&compiled, &one, target)?;
+        return if replicas == 1 { Ok(one) } else { sized(&compiled, replicas, area) };
     }
-    with(&source, &plan::chosen(planned, &source, &target)?)
+    with(&source, &plan::chosen(planned, &source, target)?, area)
 }
 
 /// Whether handlers stay behind others.
@@ -53,7 +57,7 @@ fn has_internal(program: &Program) -> bool {
 }
 
 /// The design of a plan.
-pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram, Failure> {
+pub(super) fn with(source: &Verified<Program>, plan: &Plan, area: &AreaCosts) -> Result<RtlProgram, Failure> {
     let cut = assemble::program_with(plan, source)
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     if has_internal(&cut) {
@@ -61,7 +65,7 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram
         let stages = of_plan(&compiled, plan)?;
         // Several stages are what the plan wants.
         let wanted = if stages.len() == 1 { Wanted::Best } else { Wanted::Engine };
-        return staged(&compiled, &stages, wanted);
+        return staged(&compiled, &stages, wanted, area);
     }
     let [stage] = &plan.stages[..] else {
         let message = "the plan has several stages, but nothing goes from one to another";
@@ -72,7 +76,7 @@ pub(super) fn with(source: &Verified<Program>, plan: &Plan) -> Result<RtlProgram
             format!("the plan has {} replicas; a design has at most {MOST_ENGINES}", stage.replicas);
         return Err(Failure::user(message));
     }
-    with_engines(source, stage.replicas)
+    with_engines(source, stage.replicas, area)
 }
 
 /// The stages of a plan.
@@ -97,11 +101,11 @@ fn staged(
     compiled: &Verified<Program>,
     stages: &[Vec<HandlerId>],
     wanted: Wanted,
+    area: &AreaCosts,
 ) -> Result<RtlProgram, Failure> {
-    let area = synth::costs()?;
-    fits(compiled, &area, 1.0)?;
+    fits(compiled, area, 1.0)?;
     let design = RtlProgram::in_stages(compiled, stages, wanted).map_err(|e| failure(compiled, e))?;
-    checked(compiled, design, &area)
+    checked(compiled, design, area)
 }
 
 /// A pipe has more places for entries than engines.
@@ -117,29 +121,32 @@ fn checked(
 }
 
 /// The design with so many engines, also of what could be a pipe.
-pub(super) fn of_engines(source: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
+pub(super) fn of_engines(
+    source: &Verified<Program>,
+    replicas: u32,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
     let compiled = program::lower(source)?;
-    fits(&compiled, &synth::costs()?, 1.0)?;
+    fits(&compiled, area, 1.0)?;
     RtlProgram::replicated(&compiled, Wanted::Engine, replicas).map_err(|e| failure(&compiled, e))
 }
 
 /// The design with so many engines, if it is not a pipe.
-pub(super) fn with_engines(source: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
-    sized(&program::lower(source)?, replicas)
-}
-
-fn target() -> Result<Target, Failure> {
-    nicforge_target::find("u280").map_err(|e| Failure::of(nicforge_run::fault::Fault::User, e))
+pub(super) fn with_engines(
+    source: &Verified<Program>,
+    replicas: u32,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
+    sized(&program::lower(source)?, replicas, area)
 }
 
 /// The design with so many engines, if it is not a pipe, checked against the device.
-fn sized(compiled: &Verified<Program>, replicas: u32) -> Result<RtlProgram, Failure> {
-    let area = synth::costs()?;
+fn sized(compiled: &Verified<Program>, replicas: u32, area: &AreaCosts) -> Result<RtlProgram, Failure> {
     // Engines keep one place for an entry; a design that does not fit like that never does.
-    fits(compiled, &area, 1.0)?;
+    fits(compiled, area, 1.0)?;
     let design =
         RtlProgram::replicated(compiled, Wanted::Best, replicas).map_err(|e| failure(compiled, e))?;
-    checked(compiled, design, &area)
+    checked(compiled, design, area)
 }
 
 /// How many engines are worth it: as many as leave nothing but turns, or reach the ports' rate of shortest frames, and fit on the device.
@@ -152,7 +159,7 @@ fn engines(compiled: &Program, one: &RtlProgram, target: &Target) -> Result<u32,
     let asked = compiled.handlers.values().filter_map(|handler| handler.max_replicas);
     let asked = asked.chain(compiled.tables.values().filter_map(|table| table.max_replicas)).min();
     let most = (worth.ceil() as u32).min(MOST_ENGINES).min(asked.unwrap_or(u32::MAX)).max(1);
-    Ok(synth::costs()?.engines(compiled, most).max(1))
+    Ok(synth::costs(target)?.engines(compiled, most).max(1))
 }
 
 /// Refuses tables that are too large for the device.
@@ -172,8 +179,8 @@ fn fits(program: &Program, area: &AreaCosts, slots: f64) -> Result<(), Failure> 
 }
 
 /// The folder of a design, or its text.
-pub fn build(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
-    let design = design(&loaded.program, &args.planned)?;
+pub fn build(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure> {
+    let design = design(&loaded.program, &args.planned, target)?;
     if args.emit == Emit::C {
         let files = design.artifact().files.iter();
         let text: String = files.map(|(name, text)| format!("// ---- {name}\n{text}\n")).collect();
@@ -233,11 +240,11 @@ fn form_of(program: &Program, form: &Form) -> String {
 
 /// Puts what the generator makes of the program into a plan whose stage is hardware: the planner prices operators as wires, and only
 /// the generator knows whether handlers become a pipe or an engine that takes a packet at a time.
-pub(super) fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
+pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
     if !target.in_a_row() {
         return Ok(());
     }
-    let design = design(source, &Planned::default())?;
+    let design = design(source, &Planned::default(), target)?;
     if let Form::Stages { stages, .. } = &design.artifact().form {
         price_stages(plan, stages, target);
         return Ok(());
@@ -329,25 +336,23 @@ fn price_stages(plan: &mut Plan, made: &[Stage], target: &Target) {
 }
 
 /// Simulates the subject with streams that wait at random, and compares it with the source.
-pub fn verify(
-    args: &Verify,
-    (source, subject): (&Verified<Program>, &Verified<Program>),
-    events: &[InputEvent],
-    entries: &[(TableId, Entry)],
-) -> Result<(), Failure> {
-    let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design(subject, &args.planned)?;
+pub fn verify(target: &Target, stands_in: Option<&'static str>, case: &Case) -> Result<(), Failure> {
+    let taken: Vec<InputEvent> = case.events.iter().filter(|event| takes(event)).cloned().collect();
+    let design = design(case.subject, &case.args.planned, target)?;
     let drive = Drive { pressure: 1, ..Drive::default() };
-    let (_, differences) = design.verify(source, entries, &taken, &drive).map_err(|e| failure(source, e))?;
-    verify_dpdk::finish(args, source, None, taken.len(), events.len() - taken.len(), differences)
+    let (_, differences) =
+        design.verify(case.source, case.entries, &taken, &drive).map_err(|e| failure(case.source, e))?;
+    let limits = format!("the design takes (frames under {SHORTEST} or over {LONGEST} bytes)");
+    let what = Subject { target: &target.name, stands_in, limits };
+    verify_dpdk::finish(case, &what, None, taken.len(), case.events.len() - taken.len(), differences)
 }
 
 /// Plays captures into the simulated design and reports what it did and how fast.
-pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+pub fn run(target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
     let taken: Vec<InputEvent> = events.iter().filter(|event| takes(event)).cloned().collect();
-    let design = design(&loaded.program, &args.planned)?;
+    let design = design(&loaded.program, &args.planned, target)?;
     let drive = Drive { trace: args.trace.clone(), ..Drive::default() };
     let fail = |e| failure(&loaded.program, e);
     let (run, mut held) = if args.hold {
@@ -367,14 +372,14 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         write(path, loaded, &taken, &run)?;
     }
     let left_out = events.len() - taken.len();
-    let summary = summary(&loaded.program, &taken, &run);
+    let summary = summary(target, &loaded.program, &taken, &run);
     if args.metrics {
         out::text(&summary.prometheus(&loaded.program));
     } else if args.json {
-        outln!("{:#}", report::report(loaded, report::stages_of(&design), &run.stats, left_out));
+        outln!("{:#}", report::report(target, loaded, report::stages_of(&design), &run.stats, left_out));
     } else {
         outln!("{}: {}", loaded.program.name, form_of(&loaded.program, &design.artifact().form));
-        report::print(loaded, report::stages_of(&design), &run.stats, left_out);
+        report::print(target, loaded, report::stages_of(&design), &run.stats, left_out);
     }
     if let Some(held) = &mut held {
         // The design must end in order, for the sake of its waveforms.
@@ -385,8 +390,8 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
 }
 
 /// The run as other targets report theirs.
-fn summary(program: &Program, events: &[InputEvent], run: &RtlRun) -> Summary {
-    let mut summary = Summary::new("u280", "simulated by Verilator".to_string(), program);
+fn summary(target: &Target, program: &Program, events: &[InputEvent], run: &RtlRun) -> Summary {
+    let mut summary = Summary::new(&target.name, "simulated by Verilator".to_string(), program);
     for event in events {
         match event.input {
             Input::Net { .. } => summary.packets_in += 1,

@@ -5,7 +5,8 @@ use nicforge_target::support::{self, Missing};
 use nicforge_target::{self as target, Target};
 use serde_json::{Value, json};
 
-use super::tried::{self, Refused};
+use super::tried::Refused;
+use crate::backend;
 use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 
@@ -31,16 +32,16 @@ fn accelerated(
     target::accelerate::uses(program, target)
 }
 
-/// What the kernel has against a program that lacks nothing of it.
-fn tried_in_kernel(
+/// What this machine has against a program that lacks nothing of a target which is here.
+fn refused(
     programs: &Programs,
     number: usize,
     target: &Target,
     missing: &[Missing],
     runtime: &Runtime,
 ) -> Option<Refused> {
-    let asked = target.name == "xdp" && missing.is_empty();
-    asked.then(|| tried::in_kernel(programs.of(number), runtime)).flatten()
+    let backend = backend::of(target).ok().filter(|_| missing.is_empty())?;
+    backend.refused(target, programs.of(number), runtime)
 }
 
 /// One line per target; what is missing below it, with its place.
@@ -49,7 +50,7 @@ pub fn print(programs: &Programs, targets: &[Target], runtime: &Runtime) {
     for (number, target) in targets.iter().enumerate() {
         let program = &programs.of(number).program;
         let missing = support::missing(program, target);
-        let tried = tried_in_kernel(programs, number, target, &missing, runtime);
+        let tried = refused(programs, number, target, &missing, runtime);
         let verdict = if missing.is_empty() && tried.is_none() { "yes" } else { "no" };
         outln!("  {:width$}  {verdict}", target.name);
         for (accelerator, op, span) in accelerated(program, target) {
@@ -71,7 +72,7 @@ pub fn json(programs: &Programs, targets: &[Target], runtime: &Runtime) -> Value
         let program = &programs.of(number).program;
         let item = |missing: &Missing| json!({ "construct": missing.what, "place": program.place(missing.span) });
         let lacks = support::missing(program, target);
-        let tried = tried_in_kernel(programs, number, target, &lacks, runtime);
+        let tried = refused(programs, number, target, &lacks, runtime);
         let missing: Vec<Value> = lacks.iter().map(item).collect();
         let accelerated: Vec<Value> = accelerated(program, target)
             .into_iter()

@@ -16,6 +16,7 @@ use super::guaranteed::{self, Choice, STAGE_TIME};
 use super::rates::Guaranteed;
 use super::{fpga, matrix, rates, tune};
 use crate::args::{self, Inputs, Planned, Planning};
+use crate::backend;
 use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
@@ -80,7 +81,7 @@ pub fn run(args: args::Plan) -> Result<(), Failure> {
 /// What the design takes of the device.
 fn print_area(area: &AreaCosts, source: &Verified<Program>, plan: &Plan) -> Result<(), Failure> {
     let program = program::lower(source)?;
-    let estimate = area.estimate(&program, &fpga::with(source, plan)?.handlers());
+    let estimate = area.estimate(&program, &fpga::with(source, plan, area)?.handlers());
     let (fullest, share) = area.fullest(&estimate);
     outln!(
         "area, estimated: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP; {:.2} % of the {fullest}",
@@ -158,7 +159,7 @@ pub fn chosen(planned: &Planned, source: &Verified<Program>, target: &Target) ->
         return Err(Failure::usage(format!("--candidate {number}: the search has candidates 0 to {last}")));
     }
     let mut plan = assemble::plan(source, target, &config, Objective::Rate, &found, number);
-    fpga::price(&mut plan, source, target)?;
+    backend::price(&mut plan, source, target)?;
     Ok(plan)
 }
 
@@ -254,7 +255,7 @@ fn searched(loaded: &Loaded, target: &Target, planning: &Planning) -> Result<(Pl
         return Ok((plan, found.interrupted, Some((guaranteed, note))));
     }
     let mut plan = assemble::plan(source, target, &config, objective, &found, found.best);
-    fpga::price(&mut plan, source, target)?;
+    backend::price(&mut plan, source, target)?;
     Ok((plan, found.interrupted, None))
 }
 

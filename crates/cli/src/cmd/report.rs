@@ -13,6 +13,7 @@ use nicforge_target::Target;
 use super::rates::{self, Guaranteed};
 use super::{matrix, plan, sim};
 use crate::args::{self, Report};
+use crate::backend;
 use crate::by_target::Programs;
 use crate::context::{Failure, Runtime};
 use crate::program::Loaded;
@@ -75,8 +76,9 @@ fn row(args: &Report, loaded: &Loaded, target: Target) -> Row {
         let found = rates::guaranteed(plan, &loaded.program, target, GUARANTEE_TIME);
         row.guaranteed = Some(found.map_err(|failure| failure.reason().to_string()));
     }
-    if args.measure && target.name == "xdp" {
-        let found = rates::measured(loaded, &args.inputs).map_err(|failure| failure.reason().to_string());
+    let backend = backend::of(target).ok().filter(|_| args.measure);
+    if let Some(found) = backend.and_then(|backend| backend.measured(target, loaded, &args.inputs)) {
+        let found = found.map_err(|failure| failure.reason().to_string());
         row.measured = Some(found.and_then(|rate| rate.ok_or_else(|| "no frames to measure on".to_string())));
     }
     row

@@ -6,18 +6,16 @@ use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::{self, Area};
 use nicforge_run::temp::Folder;
+use nicforge_target::Target;
 use nicforge_target::area::{AreaCosts, Estimate};
 use serde_json::json;
 
 use super::fpga;
-use crate::args::{Build, Target};
+use crate::args::Build;
 use crate::context::Failure;
 use crate::program::{self, Loaded};
 use crate::text;
 
-/// LUT sites, flip-flops, block memories of 36 Kbit, UltraRAMs and multipliers of an XCU280 (AMD DS963).
-pub const DEVICE: [(&str, u64); 5] =
-    [("LUT sites", 1_303_680), ("flip-flops", 2_607_360), ("BRAM", 2016), ("URAM", 960), ("DSP", 9024)];
 /// Outputs of a design that only simulations read.
 const RECORD: [&str; 3] = ["rec_valid", "rec_kind", "rec_data"];
 /// Groups of registers that are shown.
@@ -31,27 +29,24 @@ pub fn area(design: &RtlProgram, limit: Option<Duration>) -> Result<Area, Failur
 }
 
 /// Synthesizes and prints.
-pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
-    if args.target != Target::U280 {
-        return Err(Failure::usage("--synth is for designs: add --target u280"));
-    }
-    let design = fpga::design(&loaded.program, &args.planned)?;
+pub fn run(target: &Target, args: &Build, loaded: &Loaded) -> Result<(), Failure> {
+    let design = fpga::design(&loaded.program, &args.planned, target)?;
     if let Some(path) = &args.output {
         design.write(path).map_err(|e| fpga::failure(&loaded.program, e))?;
     }
-    let estimate = estimate(&loaded.program, &design)?;
+    let estimate = estimate(&loaded.program, &design, costs(target)?)?;
     let area = area(&design, None)?;
     if args.json {
         outln!(
             "{:#}",
-            json!({ "schema": "nicforge/synth", "version": 1, "target": "u280", "program": loaded.program.name,
+            json!({ "schema": "nicforge/synth", "version": 1, "target": target.name, "program": loaded.program.name,
                 "tool": "yosys", "area": area,
                 "estimate": { "luts": estimate.luts, "flip_flops": estimate.flip_flops, "half_brams": estimate.half_brams,
                     "dsps": estimate.dsps } })
         );
         return Ok(());
     }
-    print(&area);
+    print(&area, costs(target)?);
     outln!(
         "the planner's estimate: {:.0} LUTs, {:.0} flip-flops, {} BRAM, {} DSP",
         estimate.luts,
@@ -63,36 +58,39 @@ pub fn run(args: &Build, loaded: &Loaded) -> Result<(), Failure> {
 }
 
 /// What designs take of the device, by the spec.
-pub fn costs() -> Result<AreaCosts, Failure> {
-    let target =
-        nicforge_target::find("u280").map_err(|e| Failure::of(nicforge_run::fault::Fault::User, e))?;
-    target.area.ok_or_else(|| Failure::user("target u280 has no [area]"))
+pub fn costs(target: &Target) -> Result<&AreaCosts, Failure> {
+    let missing =
+        || Failure::user(format!("target `{}` has no section [area], which designs need", target.name));
+    target.area.as_ref().ok_or_else(missing)
 }
 
 /// What the spec expects a program's design to take.
-pub fn estimate(program: &Verified<Program>, design: &RtlProgram) -> Result<Estimate, Failure> {
+pub fn estimate(
+    program: &Verified<Program>,
+    design: &RtlProgram,
+    costs: &AreaCosts,
+) -> Result<Estimate, Failure> {
     let lowered = program::lower(program)?;
-    Ok(costs()?.estimate(&lowered, &design.handlers()))
+    Ok(costs.estimate(&lowered, &design.handlers()))
 }
 
-fn print(area: &Area) {
+fn print(area: &Area, device: &AreaCosts) {
     let brams = area.half_brams as f64 / 2.0;
-    let taken = [
-        (area.lut_sites + area.lut_memory) as f64,
-        area.flip_flops as f64,
-        brams,
-        area.urams as f64,
-        area.dsps as f64,
+    let rows = [
+        ("LUT sites", (area.lut_sites + area.lut_memory) as f64, device.device_luts),
+        ("flip-flops", area.flip_flops as f64, device.device_flip_flops),
+        ("BRAM", brams, device.device_brams),
+        ("URAM", area.urams as f64, device.device_urams),
+        ("DSP", area.dsps as f64, device.device_dsps),
     ];
-    let rows: Vec<Vec<String>> = DEVICE
+    let rows: Vec<Vec<String>> = rows
         .iter()
-        .zip(taken)
-        .map(|((name, most), taken)| {
+        .map(|(name, taken, most)| {
             vec![
                 name.to_string(),
                 format!("{taken}"),
                 most.to_string(),
-                format!("{:.2} %", 100.0 * taken / *most as f64),
+                format!("{:.2} %", 100.0 * taken / most.max(1.0)),
             ]
         })
         .collect();

@@ -25,8 +25,9 @@ use nicforge_run::xdp::XdpError;
 use nicforge_target::Target;
 
 use super::pipelines::{self, Job};
-use super::{fpga, plan, sim, verify_xdp};
+use super::{plan, sim, verify_xdp};
 use crate::args::{self, Inputs, Planning, Source};
+use crate::backend::{self, Dpdk, Pipelined};
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
 use crate::text::table;
@@ -95,15 +96,15 @@ pub fn tune(
         events: events::captures(inputs, &loaded.program, &loaded.path)?,
         entries: events::tables(inputs, &loaded.program, &loaded.path)?,
     };
+    let bench = backend::of(target)?.bench(target);
     let mut tried: Vec<Tried> = Vec::new();
     let mut plans: Vec<Plan> = Vec::new();
     for number in promising(&found, most) {
         let mut plan = assemble::plan(program, target, &config, Objective::Rate, &found, number);
-        fpga::price(&mut plan, program, target)?;
-        let measured = match target.name.as_str() {
-            "dpdk" => on_dpdk(&plan, program, &loaded.program, &traffic, apart),
-            "xdp" => on_xdp(&plan, program, &loaded.program, &traffic),
-            _ => {
+        backend::price(&mut plan, program, target)?;
+        let measured = match &bench {
+            Some(bench) => (bench.measure)(target, &plan, program, &loaded.program, &traffic, apart),
+            None => {
                 let run = args::Sim::of_plan(source, inputs, planning, &plan, SIMULATED);
                 let lossy = || Failed::CannotRun("every rate loses packets".to_string());
                 sim::greatest(&run, target, &plan, loaded)
@@ -119,7 +120,6 @@ pub fn tune(
         if interrupt::stopped() {
             return Err(Failure { code: interrupt::STATUS, message: String::new() });
         }
-        let here = matches!(target.name.as_str(), "dpdk" | "xdp");
         let slowest = plan.stages.iter().map(|stage| stage.rate_pps).fold(f64::INFINITY, f64::min);
         tried.push(Tried {
             number,
@@ -129,7 +129,7 @@ pub fn tune(
                 .map(|s| format!("{} x {}", s.name, s.replicas))
                 .collect::<Vec<_>>()
                 .join(", "),
-            predicted: if here { slowest } else { plan.predicted.rate_pps },
+            predicted: if bench.is_some() { slowest } else { plan.predicted.rate_pps },
             measured,
         });
         plans.push(plan);
@@ -143,10 +143,11 @@ pub fn tune(
     for one in &tried {
         plan.search[one.number].measured_pps = one.measured.as_ref().ok().copied();
     }
-    let how = match target.name.as_str() {
-        "dpdk" => format!("on this machine, fastest of {RUNS} runs; packets the busiest stage keeps up with"),
-        "xdp" => format!("in this kernel, fastest of {RUNS} runs; packets the busiest stage keeps up with"),
-        _ => "simulated; greatest rate without loss".to_string(),
+    let how = match bench {
+        Some(Bench { place, .. }) => {
+            format!("{place}, fastest of {RUNS} runs; packets the busiest stage keeps up with")
+        }
+        None => "simulated; greatest rate without loss".to_string(),
     };
     Ok(Tuned { best: tried[at].number, plan, tried, how })
 }
@@ -182,13 +183,28 @@ fn fastest(tried: &[Tried]) -> Option<usize> {
     best.map(|(at, _)| at)
 }
 
-struct Traffic {
+pub struct Traffic {
     events: Vec<InputEvent>,
     entries: Vec<(TableId, Entry)>,
 }
 
+/// How a back end measures plans on this machine.
+pub struct Bench {
+    place: &'static str,
+    measure: Measure,
+}
+
+/// Packets per second of a plan's busiest stage: of `program` as it was planned, made of `source`.
+type Measure =
+    fn(&Target, &Plan, &Verified<Program>, &Verified<Program>, &Traffic, bool) -> Result<f64, Failed>;
+
+/// Stages as workers of a process, by the processor's counter.
+pub const IN_PROCESS: Bench = Bench { place: "on this machine", measure: in_process };
+/// Stages as the kernel counts their time.
+pub const IN_KERNEL: Bench = Bench { place: "in this kernel", measure: in_kernel };
+
 /// Why there is no figure.
-enum Failed {
+pub enum Failed {
     /// This plan does not run here; another one may.
     CannotRun(String),
     /// Somebody has to look at it.
@@ -217,7 +233,8 @@ fn differs(plan: &Plan, number_of: usize) -> Failed {
 }
 
 /// Packets per second of the busiest stage in a process.
-fn on_dpdk(
+fn in_process(
+    target: &Target,
     plan: &Plan,
     program: &Verified<Program>,
     source: &Verified<Program>,
@@ -227,8 +244,7 @@ fn on_dpdk(
     let mut fastest: f64 = 0.0;
     for _ in 0..RUNS {
         let mut job = pipelines::of_plan(plan.clone(), program, apart)?;
-        let (run, differences) =
-            job.compare(args::Target::Dpdk, source, &traffic.entries, &traffic.events)?;
+        let (run, differences) = Dpdk.compare(target, &mut job, source, &traffic.entries, &traffic.events)?;
         if !differences.is_empty() {
             return Err(differs(plan, differences.len()));
         }
@@ -251,17 +267,19 @@ fn on_dpdk(
 }
 
 /// The same in the kernel: once compared with the interpreter, then timed without recording.
-fn on_xdp(
+fn in_kernel(
+    target: &Target,
     plan: &Plan,
     program: &Verified<Program>,
     source: &Verified<Program>,
     traffic: &Traffic,
+    _: bool,
 ) -> Result<f64, Failed> {
     let mut job: Job = pipelines::of_plan(plan.clone(), program, false)?;
     job.without_locks();
     let runtime = Runtime::unpack()?;
-    let reference = job.room_for_shards(source, &traffic.entries, &traffic.events)?;
-    let mut session = verify_xdp::session(source, &job, &traffic.entries, &runtime, Mode::Record)?;
+    let reference = job.room_for_shards(target, source, &traffic.entries, &traffic.events)?;
+    let mut session = verify_xdp::session(source, target, &job, &traffic.entries, &runtime, Mode::Record)?;
     let result = verify_xdp::live(&mut session, &traffic.events)?;
     let agreement = verify_xdp::agreement(&reference, &traffic.entries, &result, &session)?;
     if !agreement.complete() && !result.report.stopped {
@@ -271,7 +289,7 @@ fn on_xdp(
     let packets =
         traffic.events.iter().filter(|event| matches!(event.input, Input::Net { .. })).count().max(1);
     // Compiled once, loaded for each run: tables begin as they are.
-    let artifact = pipelines::xdp_artifact(&job, LineStyle::Directives)?;
+    let artifact = pipelines::xdp_artifact(&job, target, LineStyle::Directives)?;
     let headers = runtime.target_headers("xdp");
     let failed = |error: XdpError| program::kernel_failure(source, error);
     let object = compile_bpf(&job.program.name, &artifact.source, Mode::Live, &headers)

@@ -6,9 +6,10 @@ use nicforge_ir::{Program, Verified};
 use nicforge_run::rtl::RtlProgram;
 use nicforge_run::synth::Area;
 use nicforge_run::temp::Folder;
+use nicforge_target::area::AreaCosts;
 
 use super::validate::{Row, records};
-use super::{fpga, synth};
+use super::{fpga, matrix, synth};
 use crate::args::Source;
 use crate::context::{Failure, Runtime};
 use crate::program::{self, Loaded};
@@ -63,6 +64,8 @@ const FITTED: &[&str] = &[
     "tcp_rx_offload*1",
     "tcp_rx_offload",
 ];
+/// The card that the published results are for.
+const TARGET: &str = "u280";
 /// What has fitted factors.
 const FACTORS: [&str; 2] = ["LUTs", "flip-flops"];
 /// yosys' results, see [`HEADER`]. A program may have how many engines were built behind it, as in `quic_lb*3`; else it is in its best form.
@@ -88,16 +91,22 @@ fn engines_of(row: &str) -> (&str, Option<u32>) {
 }
 
 /// The design of a row.
-fn design(program: &Verified<Program>, engines: Option<u32>) -> Result<RtlProgram, Failure> {
+fn design(
+    program: &Verified<Program>,
+    engines: Option<u32>,
+    area: &AreaCosts,
+) -> Result<RtlProgram, Failure> {
     match engines {
-        Some(count) => fpga::of_engines(program, count),
-        None => fpga::with_engines(program, 1),
+        Some(count) => fpga::of_engines(program, count, area),
+        None => fpga::with_engines(program, 1, area),
     }
 }
 
 /// Estimate and result of every example that yosys has been run on.
 pub fn rows() -> Result<Vec<Row>, Failure> {
     let runtime = Runtime::unpack()?;
+    let target = matrix::find(TARGET)?;
+    let device = synth::costs(&target)?;
     let mut rows = Vec::new();
     for fields in records(YOSYS) {
         let [name, _, sites, memory, flip_flops, half_brams, _, dsps, _] = fields[..] else {
@@ -108,8 +117,8 @@ pub fn rows() -> Result<Vec<Row>, Failure> {
         let (program, engines) = engines_of(name);
         let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) else { continue };
         let loaded = load(program, text, &runtime)?;
-        let design = design(&loaded.program, engines)?;
-        let estimate = synth::estimate(&loaded.program, &design)?;
+        let design = design(&loaded.program, engines, device)?;
+        let estimate = synth::estimate(&loaded.program, &design, device)?;
         let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
         let mut row = |metric, published, ours| {
             let calibrated = FACTORS.contains(&metric) && FITTED.contains(&name);
@@ -197,7 +206,9 @@ fn area(name: &str, runtime: &Runtime, limit: Option<Duration>) -> Result<Area, 
     let (program, engines) = engines_of(name);
     if let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == program) {
         let loaded = load(program, text, runtime)?;
-        return synth::area(&design(&loaded.program, engines)?, limit);
+        let target = matrix::find(TARGET)?;
+        let design = design(&loaded.program, engines, synth::costs(&target)?)?;
+        return synth::area(&design, limit);
     }
     let dir = Folder::new("validate-fpga").map_err(Failure::temporary)?;
     for (name, text) in BALANCE_FILES {

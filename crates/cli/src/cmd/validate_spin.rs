@@ -18,7 +18,7 @@ use nicforge_spin::machine::Machine;
 use nicforge_spin::messages::Handler;
 use nicforge_spin::nic::{Full, Options};
 
-use super::spin::machine;
+use super::spin::published;
 use super::validate::{Row, records};
 use crate::context::{Failure, Runtime};
 
@@ -61,7 +61,7 @@ impl Images {
         if !self.built.contains_key(&key) {
             let options = ImageOptions {
                 sources: vec![self.sources.path().join(Path::new(example)).with_extension("c")],
-                api,
+                layout: published(api)?.layout,
                 flags: flags.iter().map(ToString::to_string).collect(),
             };
             let built = build(self.runtime.path(), &options).map_err(|e| Failure::of(e.fault(), e))?;
@@ -130,7 +130,7 @@ fn first_and_warm(simulated: &Simulated, handler: Handler) -> (f64, f64) {
 
 fn pspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
     // The line of the published simulations has no limit.
-    let machine = Machine { line_rate: None, ..machine(Api::Pspin)? };
+    let machine = Machine { line_rate: None, ..published(Api::Pspin)?.machine };
     let mut errors = Vec::new();
     for record in records(RTL) {
         let [source, compiler, example, bytes, packets, handler, nic, copy, start, first, warm, state] =
@@ -270,7 +270,7 @@ fn ping(
 const FPGA: &str = "FPsPIN on an FPGA";
 
 fn fpspin(images: &mut Images, rows: &mut Vec<Row>) -> Result<(), Failure> {
-    let machine = machine(Api::Fpspin)?;
+    let machine = published(Api::Fpspin)?.machine;
     // Microseconds that are not the NIC's: of a ping's client, and of a host that answers itself.
     let (mut clients, mut hosts) = (BTreeMap::new(), BTreeMap::new());
     let mut wire: Option<f64> = None;

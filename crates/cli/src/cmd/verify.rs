@@ -1,70 +1,98 @@
 //! `nicforge verify`: a target against the interpreter, packet by packet, then table by table.
 
-use nicforge_codegen::rtl::{LONGEST as MOST, SHORTEST};
 use nicforge_codegen::{LineStyle, xdp};
 use nicforge_ir::interp::Interp;
 use nicforge_ir::{Output, Program};
 use nicforge_plan::Plan;
 use nicforge_run::compile::{Mode, compile_bpf};
-use nicforge_run::netns::LARGEST_FRAME;
-use nicforge_run::spin::LONGEST;
 use nicforge_run::xdp::{HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
+use nicforge_target::Target;
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{beyond, fpga, matrix, pipelines, verify_dpdk, verify_xdp};
-use crate::args::{Target, Verify};
+use super::{beyond, matrix, verify_dpdk};
+use crate::args::Verify;
+use crate::backend::{self, Case, Chosen};
 use crate::context::{Failure, Runtime};
 use crate::{by_target, events, program};
+
+/// What a comparison calls what is compared.
+pub struct Subject<'a> {
+    pub target: &'a str,
+    /// What stands in for its hardware, if something does.
+    pub stands_in: Option<&'static str>,
+    /// What it takes, in words behind "events are beyond what".
+    pub limits: String,
+}
 
 /// Runs every event on both sides and reports the first differences.
 pub fn run(args: Verify) -> Result<(), Failure> {
     let runtime = Runtime::unpack()?;
-    if args.sim.is_none() && args.target == Target::Interp {
-        return Err(Failure::usage("the interpreter is the reference; verify another target against it"));
-    }
-    let (loaded, subject) = by_target::pair(&args.source, &matrix::find(args.what().0)?, &runtime)?;
+    let (target, backend) = match &args.sim {
+        Some(target) => (matrix::find(target)?, None),
+        None => match backend::find(&args.target)? {
+            Some(Chosen { target, backend }) => (target, Some(backend)),
+            None => {
+                let message = "the interpreter is the reference; verify another target against it";
+                return Err(Failure::usage(message));
+            }
+        },
+    };
+    let (loaded, subject) = by_target::pair(&args.source, &target, &runtime)?;
     let events = events::captures(&args.inputs, &loaded.program, &loaded.path)?;
     let entries = events::tables(&args.inputs, &loaded.program, &loaded.path)?;
-    if let Some(target) = &args.sim {
-        return verify_dpdk::run_sim(&args, target, (&loaded.program, &subject), &events, &entries);
+    let case = Case {
+        args: &args,
+        source: &loaded.program,
+        subject: &subject,
+        events: &events,
+        entries: &entries,
+        runtime,
+    };
+    match backend {
+        Some(backend) => backend.verify(&target, case),
+        None => verify_dpdk::run_sim(&target, &case),
     }
-    match args.target {
-        Target::Xdp => {}
-        Target::U280 => return fpga::verify(&args, (&loaded.program, &subject), &events, &entries),
-        _ => return verify_dpdk::run(&args, (&loaded.program, &subject), &events, &entries),
-    }
-    if let Some(mut job) = pipelines::xdp(&args.planned, &subject)? {
-        return verify_xdp::run(&args, &loaded.program, &mut job, &events, &entries, &runtime);
-    }
-    let compiled = program::lower(&subject)?;
+}
+
+/// What the kernel takes of frames of up to so many bytes.
+pub fn kernel_limits(most: usize) -> String {
+    format!(
+        "the kernel takes (frames under {SMALLEST_FRAME} or over {most} bytes as they come or leave, or longer by more than {HEADROOM})"
+    )
+}
+
+/// Runs a program of one stage in the kernel's test run.
+pub fn in_kernel(target: &Target, stands_in: Option<&'static str>, case: Case) -> Result<(), Failure> {
+    let Case { args, source, subject, events, entries, runtime } = case;
+    let compiled = program::lower(subject)?;
     let artifact =
         xdp::generate(&compiled, LineStyle::Directives).map_err(|e| program::unsupported(&compiled, &e))?;
     let of = |e: XdpError| Failure::of(e.fault(), e);
     let object = compile_bpf(&compiled.name, &artifact.source, Mode::Replay, &runtime.target_headers("xdp"))
         .map_err(|e| Failure::of(e.fault(), e))?;
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
-    let target = Loaded::load(&compiled, &artifact, &object, &options)
+    let kernel = Loaded::load(&compiled, &artifact, &object, &options)
         .map_err(|e| program::kernel_failure(&compiled, e))?;
     drop(runtime);
-    let mut interp = Interp::new(&loaded.program);
-    let mut tables = target.tables();
-    events::fill(&mut interp, &entries)?;
-    events::fill(&mut tables, &entries)?;
+    let mut interp = Interp::new(source);
+    let mut tables = kernel.tables();
+    events::fill(&mut interp, entries)?;
+    events::fill(&mut tables, entries)?;
 
     let lengths = SMALLEST_FRAME..=LARGEST_TEST_FRAME;
-    let taken = beyond::taken(&loaded.program, &entries, &events, &lengths, HEADROOM)?;
+    let taken = beyond::taken(source, entries, events, &lengths, HEADROOM)?;
     let mut result = Agreement::default();
     for &i in &taken {
         let event = &events[i];
         let want = interp.run(event).map_err(|e| Failure::user(format!("event {}: {e}", i + 1)))?;
         result.events += 1;
-        let text = match target.test_run(event) {
+        let text = match kernel.test_run(event) {
             Ok(got) if want == got => {
                 result.matching += 1;
                 continue;
             }
-            Ok(got) => differences(&loaded.program, &want, &got),
+            Ok(got) => differences(source, &want, &got),
             // The frame is one that the kernel takes as it comes and as it should leave, so this is generated code's fault.
             Err(error @ XdpError::NoRoom(_)) => format!("{error}"),
             Err(e) => return Err(of(e)),
@@ -73,9 +101,10 @@ pub fn run(args: Verify) -> Result<(), Failure> {
             result.differences.push(format!("event {}: {text}", i + 1));
         }
     }
-    compare::tables(&loaded.program, &interp, &tables, &mut result)?;
+    compare::tables(source, &interp, &tables, &mut result)?;
     let left_out = events.len() - taken.len();
-    report(&args, &result, left_out, None);
+    let what = Subject { target: &target.name, stands_in, limits: kernel_limits(LARGEST_TEST_FRAME) };
+    report(args, &what, &result, left_out, None);
     end(&result, left_out)
 }
 
@@ -93,8 +122,8 @@ pub fn differences(program: &Program, want: &[Output], got: &[Output]) -> String
 }
 
 /// Prints a comparison; `plan` says what ran where that is not obvious.
-pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Plan>) {
-    let (target, stands_in) = args.what();
+pub fn report(args: &Verify, what: &Subject, result: &Agreement, beyond: usize, plan: Option<&Plan>) {
+    let Subject { target, stands_in, limits } = what;
     if args.json {
         let mut value = json!({
             "schema": "nicforge/verify", "version": 1, "target": target,
@@ -105,7 +134,7 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
         if let Some(plan) = plan {
             let stages = plan.stages.iter().map(|s| json!({ "name": s.name, "replicas": s.replicas }));
             value["stages"] = stages.collect();
-            value["functional"] = stands_in.into();
+            value["functional"] = (*stands_in).into();
         }
         outln!("{value:#}");
         return;
@@ -114,21 +143,7 @@ pub fn report(args: &Verify, result: &Agreement, beyond: usize, plan: Option<&Pl
         outln!("{difference}");
     }
     if beyond > 0 {
-        let why = match args.sim {
-            Some(_) => "the simulator takes (they come from the host side)".to_string(),
-            None if args.target == Target::U280 => {
-                format!("the design takes (frames under {SHORTEST} or over {MOST} bytes)")
-            }
-            None if args.target.is_bare() => format!("its cores take (over {LONGEST} bytes)"),
-            None => {
-                let most = if plan.is_some() { LARGEST_FRAME } else { LARGEST_TEST_FRAME };
-                format!(
-                    "the kernel takes (frames under {SMALLEST_FRAME} or over {most} bytes as they come or leave, or \
-                     longer by more than {HEADROOM})"
-                )
-            }
-        };
-        outln!("{beyond} events are beyond what {why} and were left out");
+        outln!("{beyond} events are beyond what {limits} and were left out");
     }
     let stages = plan.map_or(String::new(), |plan| {
         let list: Vec<String> = plan.stages.iter().map(|s| format!("{} x{}", s.name, s.replicas)).collect();

@@ -2,39 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_ir::{Input, InputEvent};
 use nicforge_plan::Plan;
 use nicforge_run::dpdk::{Difference, DpdkStats};
 use nicforge_run::sim::verify_sim;
-use nicforge_run::spin;
+use nicforge_target::Target;
 
 use super::compare::{self, Agreement};
-use super::{matrix, pipelines, verify};
-use crate::args::Verify;
+use super::verify::Subject;
+use super::{pipelines, verify};
+use crate::backend::{Case, Pipelined};
 use crate::context::Failure;
 use crate::interrupt;
 
 /// Plans, builds and runs the subject, and compares it with the source.
-pub fn run(
-    args: &Verify,
-    (source, subject): (&Verified<Program>, &Verified<Program>),
-    events: &[InputEvent],
-    entries: &[(TableId, Entry)],
-) -> Result<(), Failure> {
-    let mut job = pipelines::job(args.target, &args.planned, subject)?;
-    let taken: Vec<InputEvent>;
-    let (events, beyond) = match args.target.is_bare() {
-        true => {
-            taken = events.iter().filter(|event| spin::takes(event)).cloned().collect();
-            (&taken[..], events.len() - taken.len())
-        }
-        false => (events, 0),
-    };
-    let (run, differences) = job.compare(args.target, source, entries, events)?;
-    if args.target.is_bare() && !args.json {
+pub fn run(backend: &dyn Pipelined, target: &Target, case: &Case) -> Result<(), Failure> {
+    let mut job = pipelines::job(backend, target, &case.args.planned, case.subject)?;
+    let taken: Vec<InputEvent> = case.events.iter().filter(|event| backend.takes(event)).cloned().collect();
+    let beyond = case.events.len() - taken.len();
+    let (run, differences) = backend.compare(target, &mut job, case.source, case.entries, &taken)?;
+    if backend.counts_cycles() && !case.args.json {
         cycles(&job.plan, &run.stats);
     }
-    finish(args, source, Some(&job.plan), events.len(), beyond, differences)
+    let what =
+        Subject { target: &target.name, stands_in: backend.stands_in(target), limits: backend.limits() };
+    finish(case, &what, Some(&job.plan), taken.len(), beyond, differences)
 }
 
 /// What events took on simulated cores, beside what the plan says of them.
@@ -52,33 +44,30 @@ fn cycles(plan: &Plan, stats: &DpdkStats) {
 }
 
 /// Plans, simulates, compares.
-pub fn run_sim(
-    args: &Verify,
-    target: &str,
-    (source, subject): (&Verified<Program>, &Verified<Program>),
-    events: &[InputEvent],
-    entries: &[(TableId, Entry)],
-) -> Result<(), Failure> {
-    let target = matrix::find(target)?;
-    let mut job = pipelines::on(&args.planned, subject, &target)?;
-    let reference = job.make_room(source, entries, events, |_| true)?;
+pub fn run_sim(target: &Target, case: &Case) -> Result<(), Failure> {
+    let (events, entries) = (case.events, case.entries);
+    let mut job = pipelines::on(&case.args.planned, case.subject, target)?;
+    let reference = job.make_room(case.source, entries, events, |_| true)?;
     interrupt::stop_in_order();
-    let what = (&target, &job.plan, &job.pipeline);
+    let what = (target, &job.plan, &job.pipeline);
     let (_, differences) = verify_sim(what, &reference, &job.program, entries, events, &interrupt::stopped)
         .map_err(|e| Failure::of(e.fault(), e))?;
     let host = events.iter().filter(|event| matches!(event.input, Input::Host { .. })).count();
-    finish(args, source, Some(&job.plan), events.len() - host, host, differences)
+    let limits = "the simulator takes (they come from the host side)".to_string();
+    let what = Subject { target: &target.name, stands_in: Some("functional: simulated"), limits };
+    finish(case, &what, Some(&job.plan), events.len() - host, host, differences)
 }
 
 /// Reports what differs.
 pub fn finish(
-    args: &Verify,
-    source: &Verified<Program>,
+    case: &Case,
+    what: &Subject,
     plan: Option<&Plan>,
     events: usize,
     beyond: usize,
     differences: Vec<Difference>,
 ) -> Result<(), Failure> {
+    let source = case.source;
     let tables = source.tables.len();
     let mut result =
         Agreement { events, matching: events, tables, matching_tables: tables, differences: vec![] };
@@ -111,6 +100,6 @@ pub fn finish(
         }
     }
     result.matching -= wrong.len();
-    verify::report(args, &result, beyond, plan);
+    verify::report(case.args, what, &result, beyond, plan);
     verify::end(&result, beyond)
 }

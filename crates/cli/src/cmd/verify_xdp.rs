@@ -11,44 +11,48 @@ use nicforge_run::compile::Mode;
 use nicforge_run::live::{self, Difference, LARGEST_WINDOW, LiveOptions, LiveRun, Session};
 use nicforge_run::netns::LARGEST_FRAME;
 use nicforge_run::xdp::{HEADROOM, SMALLEST_FRAME};
+use nicforge_target::Target;
 
 use super::compare::{self, Agreement};
 use super::pipelines::{self, Job};
+use super::verify::Subject;
 use super::{beyond, verify};
-use crate::args::Verify;
+use crate::backend::Case;
 use crate::context::{Failure, Runtime};
 use crate::interrupt::stopped;
 use crate::{events, program};
 
-/// Plans, builds, runs, compares.
+/// Builds, runs, compares.
 pub fn run(
-    args: &Verify,
-    source: &Verified<Program>,
+    target: &Target,
+    stands_in: Option<&'static str>,
+    case: &Case,
     job: &mut Job,
-    events: &[InputEvent],
-    entries: &[(TableId, Entry)],
-    runtime: &Runtime,
 ) -> Result<(), Failure> {
-    let source = &job.room_for_shards(source, entries, events)?;
+    let (events, entries) = (case.events, case.entries);
+    let source = &job.room_for_shards(target, case.source, entries, events)?;
     let taken = beyond::taken(source, entries, events, &(SMALLEST_FRAME..=LARGEST_FRAME), HEADROOM)?;
     let list: Vec<InputEvent> = taken.iter().map(|at| events[*at].clone()).collect();
-    let mut session = session(source, job, entries, runtime, Mode::Record)?;
+    let mut session = session(source, target, job, entries, &case.runtime, Mode::Record)?;
     let run = live(&mut session, &list)?;
     let result = agreement(source, entries, &run, &session)?;
     let left_out = events.len() - list.len();
-    verify::report(args, &result, left_out, Some(&job.plan));
+    let limits = verify::kernel_limits(LARGEST_FRAME);
+    let what = Subject { target: &target.name, stands_in, limits };
+    verify::report(case.args, &what, &result, left_out, Some(&job.plan));
     verify::end(&result, left_out)
 }
 
 /// The planned program in the kernel, its tables filled.
 pub fn session(
     source: &Verified<Program>,
+    target: &Target,
     job: &Job,
     entries: &[(TableId, Entry)],
     runtime: &Runtime,
     mode: Mode,
 ) -> Result<Session, Failure> {
-    let artifact = pipelines::xdp_artifact(job, LineStyle::Directives)?;
+    let artifact = pipelines::xdp_artifact(job, target, LineStyle::Directives)?;
     let headers = runtime.target_headers("xdp");
     let session = Session::start(&job.program, &artifact, mode, &headers)
         .map_err(|e| program::kernel_failure(source, e))?;

@@ -202,6 +202,44 @@ pub fn example(name: &str) -> String {
     format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Events of a capture that [`cut`] leaves.
+const EVENTS: usize = 300;
+
+/// The first packets of a capture in the classic form: a head of 24 bytes, 16 bytes before each packet with its length.
+fn first(capture: &[u8]) -> &[u8] {
+    let mut at = 24;
+    for _ in 0..EVENTS {
+        let Some(length) = capture.get(at + 8..at + 12).and_then(|b| b.try_into().ok()) else { break };
+        at += 16 + u32::from_le_bytes(length) as usize;
+    }
+    &capture[..at.min(capture.len())]
+}
+
+/// Copies an example with its captures cut short.
+pub fn cut(place: &Place, name: &str) -> PathBuf {
+    let to = place.path().join(name);
+    std::fs::create_dir_all(&to).unwrap();
+    for entry in std::fs::read_dir(example(name)).unwrap().flatten() {
+        let bytes = std::fs::read(entry.path()).unwrap_or_default();
+        let capture = entry.path().extension().is_some_and(|extension| extension == "pcap");
+        let bytes = if capture { first(&bytes) } else { &bytes };
+        std::fs::write(to.join(entry.file_name()), bytes).unwrap();
+    }
+    to
+}
+
+/// Whether programs for Arm cores can be compiled and emulated here; says so if not. In CI everything must run.
+pub fn can_emulate_arm() -> bool {
+    let missing = |program: &str| Command::new(program).arg("--version").output().is_err();
+    if !missing("qemu-aarch64") && !missing("aarch64-linux-gnu-gcc") {
+        return true;
+    }
+    let why = "qemu-aarch64 or aarch64-linux-gnu-gcc is missing: run scripts/bootstrap.sh";
+    assert!(std::env::var_os("CI").is_none(), "{why}");
+    eprintln!("SKIPPED: {why}");
+    false
+}
+
 /// Whether programs can be loaded into the kernel here; says loudly if not. In CI everything must run.
 pub fn can_load() -> bool {
     // SAFETY: no arguments.

@@ -36,14 +36,14 @@ fn flags() -> Result<Vec<String>, DpdkError> {
 }
 
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
-pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, DpdkError> {
+pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, DpdkError> {
     let (compiler, package) = match machine {
         Machine::Here => (nicforge_clang::name(), nicforge_clang::name()),
-        Machine::Bluefield2 => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
+        Machine::Arm64 { .. } => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
     };
     let flags = match machine {
         Machine::Here => flags()?,
-        Machine::Bluefield2 => arm64_flags(&sysroot()?),
+        Machine::Arm64 { cpu } => arm64_flags(&sysroot()?, cpu),
     };
     let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
@@ -52,7 +52,7 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, Dpd
     let mut command = Command::new(compiler);
     command.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
     command.args(warnings()).args(["app.c", "nf_tables.c", "-o", "app"]);
-    command.arg(if machine == Machine::Here {
+    command.arg(if *machine == Machine::Here {
         "-fno-color-diagnostics"
     } else {
         "-fdiagnostics-color=never"
@@ -60,7 +60,7 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, Dpd
     // DPDK 22.11 has DMA devices, but does not promise that they stay as they are.
     command.arg("-DALLOW_EXPERIMENTAL_API");
     command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
-    if let Some(object) = crate::native::object().filter(|_| machine == Machine::Here) {
+    if let Some(object) = crate::native::object().filter(|_| *machine == Machine::Here) {
         let path = dir.path().join("functions.so");
         std::fs::write(&path, object).map_err(|source| HostError::Io { path: path.clone(), source })?;
         // What it needs itself, the application may call too.
@@ -72,10 +72,17 @@ pub fn build(source: &str, verify: bool, machine: Machine) -> Result<Folder, Dpd
     if ran.status.success() { Ok(dir) } else { Err(refused(dir, compiler, &ran.stderr).into()) }
 }
 
-/// The cross compiler for BlueField's Arm cores.
+/// The cross compiler for Arm cores.
 const ARM64_GCC: &str = "aarch64-linux-gnu-gcc";
 /// The emulator of their programs.
 pub const QEMU: &str = "qemu-aarch64";
+
+/// The model of a CPU that the emulator has: its own, or one with all that later ones have.
+pub fn emulated(cpu: &str) -> &str {
+    let models = Command::new(QEMU).args(["-cpu", "help"]).output();
+    let models = models.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned()).unwrap_or_default();
+    if models.split_whitespace().any(|model| model == cpu) { cpu } else { "max" }
+}
 
 /// Where `scripts/arm64-dpdk.sh` put Debian's DPDK for arm64: `$NICFORGE_ARM64`, or the user's cache folder.
 fn sysroot() -> Result<PathBuf, DpdkError> {
@@ -86,12 +93,11 @@ fn sysroot() -> Result<PathBuf, DpdkError> {
 
 /// Flags for a static application, whose libraries need nothing of this machine. Drivers and what registers itself must be
 /// named whole: nothing refers to them.
-fn arm64_flags(root: &Path) -> Vec<String> {
+fn arm64_flags(root: &Path, cpu: &str) -> Vec<String> {
     let at = |path: &str| root.join(path).display().to_string();
     let mut flags: Vec<String> =
-        ["-static", "-include", "rte_config.h", "-mcpu=cortex-a72+crc", "-moutline-atomics"]
-            .map(String::from)
-            .into();
+        ["-static", "-include", "rte_config.h", "-moutline-atomics"].map(String::from).into();
+    flags.push(format!("-mcpu={cpu}+crc"));
     for include in ["usr/include/aarch64-linux-gnu/dpdk", "usr/include/dpdk", "usr/include"] {
         flags.extend(["-isystem".to_string(), at(include)]);
     }

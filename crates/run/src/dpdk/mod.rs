@@ -18,6 +18,7 @@ use std::process::Command;
 use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate, host_stages};
 use nicforge_codegen::{LineStyle, Unsupported};
 use nicforge_ir::{Entry, Eviction, Input, InputEvent, Output, Program, TableId, Verified};
+use nicforge_target::Target;
 
 use crate::fault::Fault;
 use crate::host::HostError;
@@ -83,13 +84,23 @@ impl DpdkError {
 }
 
 /// What an application is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Machine {
     /// This machine, with the DPDK that is installed.
     Here,
-    /// The Cortex-A72 cores of a BlueField-2, with Debian's DPDK for arm64; run here under qemu, which shows what the program
-    /// does and nothing of how fast.
-    Bluefield2,
+    /// Arm cores of 64 bits that a compiler knows by this name, with Debian's DPDK for arm64; run here under qemu, which shows
+    /// what the program does and nothing of how fast.
+    Arm64 { cpu: String },
+}
+
+impl Machine {
+    /// The machine of a target's first units: this one, unless the spec names other cores.
+    pub fn of(target: &Target) -> Machine {
+        match target.units.first().and_then(|group| group.cpu.clone()) {
+            Some(cpu) => Machine::Arm64 { cpu },
+            None => Machine::Here,
+        }
+    }
 }
 
 /// Counters of one lcore.
@@ -302,7 +313,7 @@ impl DpdkProgram {
         let cell = if verify { &self.verify } else { &self.live };
         if cell.get().is_none() {
             crate::native::check(&self.program).map_err(|e| HostError::Functions(Box::new(e)))?;
-            let dir = build::build(&self.artifact.source, verify, self.machine)?;
+            let dir = build::build(&self.artifact.source, verify, &self.machine)?;
             // Nobody else can have set it: the cell is not shared between threads.
             let _ = cell.set(dir);
         }
@@ -367,7 +378,7 @@ impl DpdkProgram {
     /// The command that runs the stages of the host, beside [`DpdkProgram::command`] with the same folder and longest frame.
     pub fn host_command(&self, dir: &Path, frame: &str, verify: bool) -> Result<Command, DpdkError> {
         let lcores = self.artifact.pipeline.workers() + 1;
-        let mut command = process::command(self.machine, &self.path(verify)?, lcores, &[]);
+        let mut command = process::command(&self.machine, &self.path(verify)?, lcores, &[]);
         command.args(["--nf-host", "1", "--nf-frame", frame]);
         for (option, name) in [("--nf-far", "far"), ("--nf-fill", "fill"), ("--nf-tables", "tables.host")] {
             command.arg(option).arg(dir.join(name));
@@ -422,7 +433,7 @@ impl DpdkProgram {
         let workers = self.artifact.pipeline.workers();
         let lcores = if workers == 1 { 1 } else { workers + 1 };
         let vdevs: Vec<String> = vdevs.iter().chain(&self.dma).cloned().collect();
-        let mut command = process::command(self.machine, &app, lcores, &vdevs);
+        let mut command = process::command(&self.machine, &app, lcores, &vdevs);
         for (option, value) in own {
             command.arg(option).arg(value);
         }
@@ -438,9 +449,7 @@ impl DpdkProgram {
     /// An emulator that cannot be started is another problem than a program.
     fn starting(&self, error: DpdkError) -> DpdkError {
         match error {
-            DpdkError::Io { source, .. } if self.machine == Machine::Bluefield2 => {
-                DpdkError::NoEmulator { source }
-            }
+            DpdkError::Io { source, .. } if self.machine != Machine::Here => DpdkError::NoEmulator { source },
             other => other,
         }
     }

@@ -44,17 +44,17 @@ pub struct Live<'a> {
 }
 
 /// The application with the environment layer's arguments; its own come behind.
-pub fn command(machine: Machine, app: &Path, lcores: u32, vdevs: &[String]) -> Command {
+pub fn command(machine: &Machine, app: &Path, lcores: u32, vdevs: &[String]) -> Command {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let lcores: Vec<String> = (0..lcores).map(|lcore| format!("{lcore}@{}", lcore % cpus)).collect();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let prefix = format!("nicforge-{}-{number}", std::process::id());
     let mut command = match machine {
         Machine::Here => Command::new(app),
-        Machine::Bluefield2 => {
+        Machine::Arm64 { cpu } => {
             let mut emulator = Command::new(build::QEMU);
-            // DPDK asks the kernel which instructions the CPU has; this one has CRC32, as a BlueField-2.
-            emulator.args(["-cpu", "cortex-a72"]).arg(app);
+            // DPDK asks the kernel which instructions the CPU has.
+            emulator.args(["-cpu", build::emulated(cpu)]).arg(app);
             emulator
         }
     };

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nicforge_isa::object::riscv::{self, Image};
+use nicforge_spin::machine::{Machine, NotSpin, map};
+use nicforge_target::Target;
 
 use super::native::NativeImage;
 use crate::fault::Fault;
@@ -50,38 +52,55 @@ const NATIVE_FLAGS: [&str; 15] = [
 /// Section of an image in which the same handlers lie for this computer.
 const NATIVE_SECTION: &str = ".nicforge.x32";
 
-/// Whose headers the handlers include. They differ in where packets start and in the order of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// Packets start at IP, in the machine's byte order; 4 clusters, 4 MiB of handler memory.
-    Pspin,
-    /// Frames as on the wire; 2 clusters, 1 MiB of handler memory.
-    Fpspin,
+/// Whose headers the handlers include: a folder below `spin/include`.
+pub type Api = nicforge_target::Headers;
+
+/// The folder of headers.
+fn folder(api: Api) -> &'static str {
+    match api {
+        Api::Pspin => "pspin",
+        Api::Fpspin => "fpspin",
+    }
 }
 
-impl Api {
-    /// Folder of its headers below `spin/include`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Api::Pspin => "pspin",
-            Api::Fpspin => "fpspin",
-        }
-    }
+/// Clusters whose scratchpads the registers of a task name; its doorbell is right behind.
+const MOST_CLUSTERS: usize = 4;
 
-    /// Clusters of eight cores.
-    pub fn clusters(self) -> u32 {
-        match self {
-            Api::Pspin => 4,
-            Api::Fpspin => 2,
-        }
-    }
+/// How images of handlers are laid out for a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub api: Api,
+    clusters: usize,
+    /// Bytes for the image's data at 0x1C000000; what handlers share with the host follows.
+    data: u32,
+    shared: u32,
+}
 
-    /// Bytes for the image's data at 0x1C000000; the handlers' memory and its size follow.
-    fn memory(self) -> (u32, u32, u32) {
-        match self {
-            Api::Pspin => (0x30_0000, 0x1C30_0000, 0x10_0000),
-            Api::Fpspin => (0xC_0000, 0x1C0C_0000, 0x4_0000),
+/// Why handlers cannot be laid out for a target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoLayout {
+    #[error(transparent)]
+    NotSpin(#[from] NotSpin),
+    #[error(
+        "target `{target}` has {clusters} clusters; the registers that handlers in C see name the scratchpads of \
+         {MOST_CLUSTERS} (programs with nicforge.h use all: `nicforge build` and `run --target`)"
+    )]
+    Clusters { target: String, clusters: usize },
+}
+
+impl Layout {
+    /// The layout for a target with a section `[spin]`.
+    ///
+    /// # Errors
+    /// It has none, or more clusters than handlers can name.
+    pub fn of(target: &Target) -> Result<Layout, NoLayout> {
+        let Machine { clusters, handler_data: data, l2_bytes, .. } = Machine::from_target(target)?;
+        let missing = || NotSpin { target: target.name.clone() };
+        let api = target.spin.as_ref().ok_or_else(missing)?.headers;
+        if clusters > MOST_CLUSTERS {
+            return Err(NoLayout::Clusters { target: target.name.clone(), clusters });
         }
+        Ok(Layout { api, clusters, data, shared: l2_bytes - data })
     }
 }
 
@@ -89,7 +108,7 @@ impl Api {
 #[derive(Clone, Debug)]
 pub struct ImageOptions {
     pub sources: Vec<PathBuf>,
-    pub api: Api,
+    pub layout: Layout,
     /// More for the compiler, behind all else: `-DDO_HOST=true`, `-O2`, `-I` and so on.
     pub flags: Vec<String>,
 }
@@ -168,7 +187,7 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
     let library = picolibc()?;
     let spin = runtime.join("spin");
     let work = Folder::new("spin").map_err(|source| BuildError::Io { path: temp::place(), source })?;
-    let defines = defines(options.api);
+    let defines = defines(options.layout);
     let gcc = || {
         let mut gcc = Command::new(GCC);
         gcc.stdin(Stdio::null()).env("LC_ALL", "C");
@@ -179,8 +198,12 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
 
     let out = work.path().join("image.elf");
     let mut compile = gcc();
-    compile.args(FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.api.clusters()));
-    compile.arg("-I").arg(spin.join("include")).arg("-I").arg(spin.join("include").join(options.api.name()));
+    compile.args(FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.layout.clusters));
+    compile
+        .arg("-I")
+        .arg(spin.join("include"))
+        .arg("-I")
+        .arg(spin.join("include").join(folder(options.layout.api)));
     compile.arg("-isystem").arg(library.join("include"));
     compile.args(["-nostartfiles", "-nostdlib", "-Wl,--gc-sections,--defsym=vfprintf=__i_vfprintf"]);
     compile.arg("-T").arg(&script);
@@ -199,12 +222,11 @@ pub fn build(runtime: &Path, options: &ImageOptions) -> Result<Built, BuildError
 }
 
 /// Sizes for linker scripts.
-fn defines(api: Api) -> [String; 3] {
-    let (data, handler, handler_size) = api.memory();
+fn defines(layout: Layout) -> [String; 3] {
     [
-        format!("-DNF_L2_DATA={data:#x}"),
-        format!("-DNF_L2_HANDLER={handler:#x}"),
-        format!("-DNF_L2_HANDLER_SIZE={handler_size:#x}"),
+        format!("-DNF_L2_DATA={:#x}", layout.data),
+        format!("-DNF_L2_HANDLER={:#x}", map::L2 + layout.data),
+        format!("-DNF_L2_HANDLER_SIZE={:#x}", layout.shared),
     ]
 }
 
@@ -229,13 +251,17 @@ pub fn build_native(runtime: &Path, options: &ImageOptions) -> Result<(Vec<u8>, 
     };
     let fail = BuildError::NoNativeCompiler;
     let script = work.path().join("link.ld");
-    link_script(gcc(), &defines(options.api), &spin.join("native/link.ld.in"), &script).map_err(fail)?;
+    link_script(gcc(), &defines(options.layout), &spin.join("native/link.ld.in"), &script).map_err(fail)?;
     let own = gcc().arg("-print-file-name=include").output().map_err(fail)?;
     let own = String::from_utf8_lossy(&own.stdout).trim().to_string();
     let out = work.path().join("native.elf");
     let mut compile = gcc();
-    compile.args(NATIVE_FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.api.clusters()));
-    compile.arg("-I").arg(spin.join("include")).arg("-I").arg(spin.join("include").join(options.api.name()));
+    compile.args(NATIVE_FLAGS).arg("-O3").arg(format!("-DNB_CLUSTERS={}", options.layout.clusters));
+    compile
+        .arg("-I")
+        .arg(spin.join("include"))
+        .arg("-I")
+        .arg(spin.join("include").join(folder(options.layout.api)));
     compile.arg("-isystem").arg(own).arg("-isystem").arg(library.join("include"));
     compile.args(["-nostartfiles", "-nostdlib"]).arg("-T").arg(&script).args(&options.flags);
     compile.arg(spin.join("native/native.c")).arg(spin.join("native/libc.c")).args(&options.sources);

@@ -92,7 +92,8 @@ fn build_with(
             defines.push(format!("-DNF_L2_DATA={data:#x}"));
             defines.push(format!("-DNF_L2_HANDLER={:#x}", map::L2 + data));
             defines.push("-DNF_L2_HANDLER_SIZE=0x1000".to_string());
-            defines.push(format!("-DNB_CLUSTERS={}", machine.clusters));
+            // A task's description has room for the scratchpads of four clusters; generated code finds its own by address.
+            defines.push(format!("-DNB_CLUSTERS={}", machine.clusters.min(4)));
         }
         Cores::Panic => {
             let local = nicforge_spin::panic::Config::from_target(target)?.local_bytes;

@@ -18,7 +18,9 @@ mod tables;
 mod traffic;
 mod verify;
 
-pub use build::{Api, BuildError, Built, ImageOptions, build, build_native, join, native_of};
+pub use build::{
+    Api, BuildError, Built, ImageOptions, Layout, NoLayout, build, build_native, join, native_of,
+};
 pub use lines::Lines;
 pub use native::{Native, NativeError, NativeImage};
 pub use program::{CoresError, CoresProgram, CoresRun, LONGEST, takes};

@@ -244,7 +244,7 @@ impl Memories {
             (fits && one_piece).then_some(Place::L1 { cluster, at })
         };
         match address >> 24 {
-            0x10 => {
+            0x10 | 0x11 => {
                 let offset = address - map::L1;
                 let owner = (offset / map::L1_STRIDE) as usize;
                 if owner < self.l1.len() { l1(owner, offset % map::L1_STRIDE) } else { None }

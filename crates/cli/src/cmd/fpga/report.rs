@@ -2,12 +2,15 @@
 
 use nicforge_codegen::rtl::{Form, Stage};
 use nicforge_run::rtl::{RtlProgram, RtlStats};
+use nicforge_target::Target;
 use serde_json::{Value, json};
 
 use crate::program::Loaded;
 
-/// Nanoseconds of a cycle at the clock designs are made for, 250 MHz.
-const NS_PER_CYCLE: f64 = 4.0;
+/// The clock of a design: that of the target's first units.
+fn clock(target: &Target) -> f64 {
+    target.units.first().map_or(250e6, |group| group.clock.value)
+}
 
 /// Cycles that `share` of the packets did not exceed.
 fn quantile(latencies: &[u64], share: f64) -> u64 {
@@ -15,17 +18,17 @@ fn quantile(latencies: &[u64], share: f64) -> u64 {
     latencies.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
 }
 
-/// Cycles of a packet, and millions of packets a second.
-fn rate(stats: &RtlStats) -> (f64, f64) {
-    let each = stats.busy_cycles as f64 / stats.events.max(1) as f64;
-    (each, 1e3 / (each * NS_PER_CYCLE))
+/// Cycles of a packet.
+fn cycles(stats: &RtlStats) -> f64 {
+    stats.busy_cycles as f64 / stats.events.max(1) as f64
 }
 
 /// The run for people.
-pub fn print(loaded: &Loaded, stages: &[Stage], stats: &RtlStats, left_out: usize) {
-    let (each, mpps) = rate(stats);
+pub fn print(target: &Target, loaded: &Loaded, stages: &[Stage], stats: &RtlStats, left_out: usize) {
+    let (each, mhz) = (cycles(stats), clock(target) / 1e6);
+    let mpps = mhz / each;
     outln!(
-        "{} events in {} cycles: {each:.2} cycles an event, {mpps:.1} million a second at 250 MHz",
+        "{} events in {} cycles: {each:.2} cycles an event, {mpps:.1} million a second at {mhz} MHz",
         stats.events,
         stats.busy_cycles
     );
@@ -60,10 +63,11 @@ pub fn print(loaded: &Loaded, stages: &[Stage], stats: &RtlStats, left_out: usiz
         );
     }
     if !stats.latencies.is_empty() {
+        let ns = 1e3 / mhz;
         let [least, median, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
         outln!(
-            "latency from the first beat in to the first beat out, in cycles of 4 ns: least {least} ({:.0} ns), median {median}, 99 % {p99}, most {most}",
-            least as f64 * NS_PER_CYCLE
+            "latency from the first beat in to the first beat out, in cycles of {ns} ns: least {least} ({:.0} ns), median {median}, 99 % {p99}, most {most}",
+            least as f64 * ns
         );
     }
 }
@@ -108,8 +112,14 @@ pub fn stages_of(design: &RtlProgram) -> &[Stage] {
 }
 
 /// The run for programs.
-pub fn report(loaded: &Loaded, stages: &[Stage], stats: &RtlStats, left_out: usize) -> Value {
-    let (each, mpps) = rate(stats);
+pub fn report(
+    target: &Target,
+    loaded: &Loaded,
+    stages: &[Stage],
+    stats: &RtlStats,
+    left_out: usize,
+) -> Value {
+    let (each, hz) = (cycles(stats), clock(target));
     let quantiles = [0.0, 0.5, 0.99, 1.0].map(|share| quantile(&stats.latencies, share));
     let drops: Vec<Value> = loaded
         .program
@@ -128,9 +138,10 @@ pub fn report(loaded: &Loaded, stages: &[Stage], stats: &RtlStats, left_out: usi
         })
         .collect();
     json!({
-        "schema": "nicforge/run-rtl", "version": 1, "target": "u280", "program": loaded.program.name,
+        "schema": "nicforge/run-rtl", "version": 1, "target": target.name, "program": loaded.program.name,
         "events": stats.events, "left_out": left_out, "cycles": stats.busy_cycles, "cycles_per_event": each,
-        "mpps_at_250_mhz": mpps, "sent": stats.sent, "to_host": stats.to_host, "drops": drops,
+        "mpps_at_250_mhz": 250.0 / each, "clock_hz": hz, "mpps": hz / 1e6 / each,
+         "sent": stats.sent, "to_host": stats.to_host, "drops": drops,
         "beats": { "in": stats.beats_in, "out": stats.beats_out, "host": stats.host_beats },
         "waits": { "in": stats.waits_in, "out": stats.waits_out, "host": stats.host_waits },
         "latency_cycles": { "least": quantiles[0], "median": quantiles[1], "p99": quantiles[2], "most": quantiles[3] },

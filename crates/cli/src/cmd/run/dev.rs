@@ -15,7 +15,9 @@ use nicforge_run::xdp::XdpError;
 use nicforge_run::xdp::attach::index_of;
 use nicforge_run::xdp::device::takes_vlan_tags;
 
-use super::reload::{self, Target};
+use nicforge_target::Target;
+
+use super::reload::{self, Controlled};
 use super::summary::Summary;
 use super::watch::Watch;
 use crate::args::Run;
@@ -30,6 +32,7 @@ use crate::{events, text};
 pub struct State {
     /// The program as its author wrote it.
     pub program: Program,
+    pub target: Target,
     /// Where it is from.
     pub path: PathBuf,
     /// What came for the host side.
@@ -56,12 +59,12 @@ impl State {
 }
 
 /// Attaches, reports each second, detaches at the end.
-pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
+pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
     let source = &*loaded.program;
     let attach = args.host_socket.as_ref().map(|path| HostSocket::new(path, source));
     let mut attach = attach.transpose().map_err(|e| Failure::of(e.fault(), e))?;
     wait_for_interfaces(args);
-    let mut session = start(args, loaded, runtime)?;
+    let mut session = start(target, args, loaded, runtime)?;
     if let Some(socket) = &mut attach {
         socket.share(source, session.loaded()).map_err(|e| Failure::of(e.fault(), e))?;
     }
@@ -75,8 +78,9 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     let mut watch = args.watch.then(|| Watch::new(&loaded.path, source));
     let state = RefCell::new(State {
         program: source.clone(),
+        target: target.clone(),
         path: loaded.path.clone(),
-        host: Summary::new("xdp", String::new(), source),
+        host: Summary::new(&target.name, String::new(), source),
         interfaces: args.dev.join(", "),
     });
     let quiet = args.json || args.metrics;
@@ -95,7 +99,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
             {
                 reload::because_changed(args, state, session, watch);
             }
-            server.poll(&mut Target::new(state, session, &args.inputs));
+            server.poll(&mut Controlled::new(state, session, &args.inputs));
         },
         host: &mut |output: &Output| {
             let state = &mut *state.borrow_mut();
@@ -180,12 +184,12 @@ fn wait_for_interfaces(args: &Run) {
 }
 
 /// Loads, fills the tables and only then attaches: no packet meets empty tables.
-fn start(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<DevSession, Failure> {
+fn start(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<DevSession, Failure> {
     let source = &*loaded.program;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
-    let built = match pipelines::xdp(&args.planned, &loaded.program)? {
+    let built = match pipelines::xdp(&args.planned, &loaded.program, target)? {
         Some(job) => {
-            let artifact = pipelines::xdp_artifact(&job, LineStyle::Directives)?;
+            let artifact = pipelines::xdp_artifact(&job, target, LineStyle::Directives)?;
             program::compile_live(job.program, artifact, &runtime)?
         }
         None => program::build_live(loaded, &runtime)?,

@@ -2,28 +2,32 @@
 
 use nicforge_ir::{Input, Output};
 use nicforge_run::dpdk::DpdkRun;
+use nicforge_target::Target;
 use serde_json::{Value, json};
 
 use super::summary::{Promised, Summary, TableSize};
 use crate::args::Run;
+use crate::backend::Pipelined;
 use crate::cmd::compare::{Agreement, describe};
-use crate::cmd::matrix;
 use crate::cmd::pipelines::{self, Job};
 use crate::context::Failure;
 use crate::events;
 use crate::program::Loaded;
 
 /// Plans, builds, runs and reports, with the interpreter beside it.
-pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+pub fn run(backend: &dyn Pipelined, target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let program = &*loaded.program;
-    let list = events::captures(&args.inputs, program, &loaded.path)?;
+    let mut list = events::captures(&args.inputs, program, &loaded.path)?;
+    let all = list.len();
+    list.retain(|event| backend.takes(event));
+    let left_out = all - list.len();
     let entries = events::tables(&args.inputs, program, &loaded.path)?;
-    let mut job = pipelines::job(args.target, &args.planned, &loaded.program)?;
-    let (run, differences) = job.compare(args.target, &loaded.program, &entries, &list)?;
-    let how = args.target.stands_in().map_or(String::new(), |how| format!("; {how}"));
+    let mut job = pipelines::job(backend, target, &args.planned, &loaded.program)?;
+    let (run, differences) = backend.compare(target, &mut job, &loaded.program, &entries, &list)?;
+    let how = backend.stands_in(target).map_or(String::new(), |how| format!("; {how}"));
     let setting =
         format!("{} stages, {} units and one for ports{how}", job.plan.stages.len(), job.pipeline.workers());
-    let mut summary = Summary::new(args.target.name(), setting, program);
+    let mut summary = Summary::new(&target.name, setting, program);
     let mut sent = vec![Vec::new(); program.ports as usize];
     for (i, (event, outputs)) in list.iter().zip(&run.outputs).enumerate() {
         match event.input {
@@ -43,7 +47,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
         }
     }
     summary.drops.retain(|drop| drop.1 > 0);
-    summary.promised = Promised::of(&job.plan, &loaded.program, &matrix::find(args.target.name())?);
+    summary.promised = Promised::of(&job.plan, &loaded.program, target);
     summary.tables = program
         .tables
         .iter()
@@ -73,6 +77,9 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     if args.json {
         let mut value = summary.json(program);
         value["stages"] = stages(&job, &run);
+        if left_out > 0 {
+            value["left_out"] = left_out.into();
+        }
         if job.apart {
             let link = run.stats.link;
             let engine = job.dma.as_deref().unwrap_or("modelled");
@@ -82,6 +89,9 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     } else {
         summary.show(program, false, args.metrics);
         print_stages(&job, &run);
+        if left_out > 0 {
+            outln!("{left_out} events are beyond what {} and were left out", backend.limits());
+        }
         if job.apart {
             let (link, engine) = (run.stats.link, job.dma.as_deref().unwrap_or("a modelled engine"));
             outln!(

@@ -10,6 +10,8 @@ use nicforge_run::live::{LARGEST_WINDOW, LiveOptions, LiveOutputs, LiveRun, Sess
 use nicforge_run::xdp::bench::{FrameCost, bench};
 use nicforge_run::xdp::{LoadOptions, Loaded as Kernel, SMALLEST_FRAME, XdpError};
 
+use nicforge_target::Target;
+
 use super::control;
 use super::summary::{Cost, Summary};
 use crate::args::Run;
@@ -23,7 +25,7 @@ use crate::{events, program};
 const SAMPLED: usize = 32;
 
 /// Loads, runs, compares, measures and reports.
-pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
+pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
     let source = &*loaded.program;
     let list = events::captures(&args.inputs, source, &loaded.path)?;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
@@ -44,7 +46,7 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
         keep_going: &mut |_| !stopped(),
     };
     let result = session.run(&list, &mut options).map_err(|e| Failure::of(e.fault(), e))?;
-    let mut summary = summarise(source, &result);
+    let mut summary = summarise(target, source, &result);
     summary.read_tables(source, &tables)?;
 
     let mut reference = Interp::new(&loaded.program);
@@ -80,10 +82,13 @@ pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>
     }
 }
 
-pub fn summarise(program: &Program, result: &LiveRun) -> Summary {
+pub fn summarise(target: &Target, program: &Program, result: &LiveRun) -> Summary {
     let report = &result.report;
-    let mut summary =
-        Summary::new("xdp", "Linux kernel, native XDP on veth in namespaces of its own".to_string(), program);
+    let mut summary = Summary::new(
+        &target.name,
+        "Linux kernel, native XDP on veth in namespaces of its own".to_string(),
+        program,
+    );
     summary.packets_in = report.packets_in;
     summary.messages_in = report.messages_in;
     summary.sent = report.sent.clone();

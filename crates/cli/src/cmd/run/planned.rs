@@ -3,44 +3,45 @@
 use nicforge_ir::InputEvent;
 use nicforge_run::compile::Mode;
 use nicforge_run::live::{Crossed, LiveOutputs, StageReport};
+use nicforge_target::Target;
 use serde_json::{Value, json};
 
 use super::summary::Promised;
 use super::{control, live};
 use crate::args::Run;
-use crate::cmd::{matrix, pipelines, verify_xdp};
+use crate::cmd::{pipelines, verify_xdp};
 use crate::context::{Failure, Runtime};
 use crate::events;
 use crate::program::Loaded;
 
 /// Plans, loads, runs, compares and reports.
-pub fn run(args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
+pub fn run(target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure> {
     let source = &loaded.program;
     let list: Vec<InputEvent> = events::captures(&args.inputs, source, &loaded.path)?;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
-    let Some(mut job) = pipelines::xdp(&args.planned, source)? else {
+    let Some(mut job) = pipelines::xdp(&args.planned, source, target)? else {
         return Err(Failure::usage("a planned run needs --plan or --candidate"));
     };
-    let reference = job.room_for_shards(source, &entries, &list)?;
-    let mut session = verify_xdp::session(source, &job, &entries, &runtime, Mode::Record)?;
+    let reference = job.room_for_shards(target, source, &entries, &list)?;
+    let mut session = verify_xdp::session(source, target, &job, &entries, &runtime, Mode::Record)?;
     let mut result = verify_xdp::live(&mut session, &list)?;
     if !result.report.stopped {
         // Recording is not what a packet costs: times are those of a second run without it.
-        let mut plain = verify_xdp::session(source, &job, &entries, &runtime, Mode::Live)?;
+        let mut plain = verify_xdp::session(source, target, &job, &entries, &runtime, Mode::Live)?;
         let timed = verify_xdp::live(&mut plain, &list)?;
         for (stage, timed) in result.report.stages.iter_mut().zip(timed.report.stages) {
             stage.ns_per_packet = timed.ns_per_packet;
         }
     }
     drop(runtime);
-    let mut summary = live::summarise(source, &result);
-    let inside = pipelines::in_process(&job)?.len();
+    let mut summary = live::summarise(target, source, &result);
+    let inside = pipelines::in_process(&job, target).len();
     let stages = job.plan.stages.len() - inside;
     summary.setting = match inside {
         0 => format!("Linux kernel, {stages} stages joined by CPU maps, on veth"),
         _ => format!("Linux kernel, {stages} stages, and {inside} in a process behind AF_XDP, on veth"),
     };
-    summary.promised = Promised::of(&job.plan, source, &matrix::find("xdp")?);
+    summary.promised = Promised::of(&job.plan, source, target);
     let mut tables = session.loaded().tables();
     summary.read_tables(source, &tables)?;
     summary.agreement = Some(verify_xdp::agreement(&reference, &entries, &result, &session)?);

@@ -5,6 +5,8 @@ use std::time::Instant;
 use nicforge_ir::Program;
 use nicforge_run::dpdk::{DpdkProgram, DpdkRun, Live, Ports, Progress};
 
+use nicforge_target::Target;
+
 use super::dpdk::{print_stages, stages};
 use super::summary::{Summary, TableSize};
 use crate::args::Run;
@@ -18,7 +20,7 @@ use crate::{events, text};
 const LONGEST_FRAME: u32 = 9216;
 
 /// Plans, builds, opens the ports, reports each second, and ends in order.
-pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
+pub fn run(target: &Target, args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let source = &*loaded.program;
     if args.dev.len() != source.ports as usize {
         let (wanted, given) = (source.ports, args.dev.join(" "));
@@ -32,7 +34,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
     let vdevs: Vec<String> =
         args.dev.iter().enumerate().map(|(port, dev)| vdev(port, dev)).collect::<Result<_, _>>()?;
     let entries = events::tables(&args.inputs, source, &loaded.path)?;
-    let job = pipelines::job(args.target, &args.planned, &loaded.program)?;
+    let job = pipelines::on(&args.planned, &loaded.program, target)?;
     let failed = |error| pipelines::failure(&job.program, error);
     let app = DpdkProgram::new(&job.program, &job.pipeline).map_err(failed)?;
     let app = if job.apart { app.apart().map_err(failed)?.with_dma(job.dma.as_deref()) } else { app };
@@ -59,7 +61,7 @@ pub fn run(args: &Run, loaded: &Loaded) -> Result<(), Failure> {
             run.host_restarts
         );
     }
-    let mut summary = summarise(source, &app, &run, args.dev.join(" "));
+    let mut summary = summarise(target, source, &app, &run, args.dev.join(" "));
     summary.seconds = Some(started.elapsed().as_secs_f64());
     if args.json {
         let mut value = summary.json(source);
@@ -88,8 +90,14 @@ fn vdev(port: usize, dev: &str) -> Result<String, Failure> {
     Ok(format!("net_af_packet{port},iface={dev}"))
 }
 
-fn summarise(program: &Program, app: &DpdkProgram, run: &DpdkRun, devices: String) -> Summary {
-    let mut summary = Summary::new("dpdk", devices, program);
+fn summarise(
+    target: &Target,
+    program: &Program,
+    app: &DpdkProgram,
+    run: &DpdkRun,
+    devices: String,
+) -> Summary {
+    let mut summary = Summary::new(&target.name, devices, program);
     let stats = &run.stats;
     summary.on_ports = true;
     summary.packets_in = stats.received;

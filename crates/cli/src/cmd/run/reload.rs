@@ -19,21 +19,21 @@ use crate::program::{self, Built, Loaded, build_live};
 use crate::{events, out};
 
 /// What requests act on.
-pub struct Target<'a> {
+pub struct Controlled<'a> {
     state: &'a mut State,
     session: &'a mut DevSession,
     inputs: &'a Inputs,
     tables: Tables,
 }
 
-impl<'a> Target<'a> {
-    pub fn new(state: &'a mut State, session: &'a mut DevSession, inputs: &'a Inputs) -> Target<'a> {
+impl<'a> Controlled<'a> {
+    pub fn new(state: &'a mut State, session: &'a mut DevSession, inputs: &'a Inputs) -> Controlled<'a> {
         let tables = session.loaded().tables();
-        Target { state, session, inputs, tables }
+        Controlled { state, session, inputs, tables }
     }
 }
 
-impl ControlTarget for Target<'_> {
+impl ControlTarget for Controlled<'_> {
     fn parts(&mut self) -> (&Program, &mut dyn TableBackend) {
         (&self.state.program, &mut self.tables)
     }
@@ -55,7 +55,7 @@ impl ControlTarget for Target<'_> {
         let own = if same { self.inputs.tables.clone() } else { None };
         let inputs = Inputs { tables: tables.or(own), pcap: Vec::new() };
         let source = Source { program, define, include, with: Vec::new() };
-        let source = source.on_named("xdp").map_err(|e| e.message)?;
+        let source = source.on(&self.state.target);
         let answer = replace(self.state, self.session, &source, &inputs).map_err(|e| e.message)?;
         self.tables = self.session.loaded().tables();
         errln!("replaced by {}", source.program.display());

@@ -14,7 +14,7 @@ use crate::{out, text};
 /// Counts and measurements of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    pub target: &'static str,
+    pub target: String,
     /// How the program was run, in a few words.
     pub setting: String,
     pub packets_in: u64,
@@ -96,9 +96,10 @@ pub struct TableSize {
 
 impl Summary {
     /// An empty summary for a program's ports.
-    pub fn new(target: &'static str, setting: String, program: &Program) -> Summary {
+    pub fn new(target: &str, setting: String, program: &Program) -> Summary {
         // All reasons in the program's order, so that every target lists them the same way.
         let drops = program.reasons.values().map(|reason| (reason.text.clone(), 0)).collect();
+        let target = target.to_string();
         Summary { target, setting, sent: vec![0; program.ports as usize], drops, ..Summary::default() }
     }
 

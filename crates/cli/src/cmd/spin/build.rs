@@ -4,25 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use nicforge_isa::object::riscv::Image;
-use nicforge_run::spin::{self, Api, Built, ImageOptions, NativeImage};
+use nicforge_run::spin::{self, Built, ImageOptions, Layout, NativeImage};
 
+use super::machine::{self, Chosen};
 use crate::context::{Failure, Runtime};
-
-/// Whose headers handlers are written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ApiArg {
-    Pspin,
-    Fpspin,
-}
-
-impl From<ApiArg> for Api {
-    fn from(api: ApiArg) -> Api {
-        match api {
-            ApiArg::Pspin => Api::Pspin,
-            ApiArg::Fpspin => Api::Fpspin,
-        }
-    }
-}
 
 /// What runs handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -43,8 +28,8 @@ pub struct Build {
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Machine the image is laid out for, whose headers are used
-    #[arg(long, value_enum, default_value = "fpspin")]
-    machine: ApiArg,
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "fpspin")]
+    machine: String,
     /// For the compiler: -DNAME=VALUE, -I DIR, -O2 and so on
     #[arg(last = true, value_name = "FLAGS")]
     flags: Vec<String>,
@@ -52,34 +37,33 @@ pub struct Build {
 
 /// Builds and says what the image holds.
 pub fn run(args: Build) -> Result<(), Failure> {
-    let built = image(&args.sources, args.machine.into(), &args.flags)?;
+    let Chosen { machine, layout } = machine::find(&args.machine)?;
+    let built = image(&args.sources, layout, &args.flags)?;
     let out = match args.out {
         Some(out) => out,
         None => Path::new(args.sources[0].file_name().unwrap_or_default()).with_extension("elf"),
     };
     // Whoever runs the image on this computer itself finds it there; one that does not compile for it still runs on RISC-V units.
     let runtime = Runtime::unpack()?;
-    let options =
-        ImageOptions { sources: args.sources.clone(), api: args.machine.into(), flags: args.flags.clone() };
+    let options = ImageOptions { sources: args.sources.clone(), layout, flags: args.flags.clone() };
     let elf = match spin::build_native(runtime.path(), &options) {
         Ok((native, _)) => spin::join(&built.elf, &native).map_err(|e| Failure::of(e.fault(), e))?,
         Err(_) => built.elf,
     };
     std::fs::write(&out, &elf).map_err(|e| Failure::user(format!("{}: {e}", out.display())))?;
-    let api = Api::from(args.machine).name();
-    outln!("wrote {} for {api}: {}", out.display(), contents(&built.image));
+    outln!("wrote {} for {}: {}", out.display(), machine.name, contents(&built.image));
     Ok(())
 }
 
 /// Compiles handlers and shows the compiler's warnings.
-pub fn image(sources: &[PathBuf], api: Api, flags: &[String]) -> Result<Built, Failure> {
+pub fn image(sources: &[PathBuf], layout: Layout, flags: &[String]) -> Result<Built, Failure> {
     for source in sources {
         if let Err(e) = std::fs::File::open(source) {
             return Err(Failure::user(format!("{}: {e}", source.display())));
         }
     }
     let runtime = Runtime::unpack()?;
-    let options = ImageOptions { sources: sources.to_vec(), api, flags: flags.to_vec() };
+    let options = ImageOptions { sources: sources.to_vec(), layout, flags: flags.to_vec() };
     let built = spin::build(runtime.path(), &options).map_err(|e| Failure::of(e.fault(), e))?;
     if !built.warnings.is_empty() {
         errln!("{}", built.warnings.trim_end());
@@ -88,7 +72,7 @@ pub fn image(sources: &[PathBuf], api: Api, flags: &[String]) -> Result<Built, F
 }
 
 /// Handlers for this computer: compiled, or what `nicforge spin build` has added to an image.
-pub fn native(file: &Path, api: Api, flags: &[String]) -> Result<NativeImage, Failure> {
+pub fn native(file: &Path, layout: Layout, flags: &[String]) -> Result<NativeImage, Failure> {
     let user = |e: std::io::Error| Failure::user(format!("{}: {e}", file.display()));
     let bytes = std::fs::read(file).map_err(user)?;
     let fail = |e: spin::BuildError| Failure::of(e.fault(), e);
@@ -96,7 +80,7 @@ pub fn native(file: &Path, api: Api, flags: &[String]) -> Result<NativeImage, Fa
         return spin::native_of(&bytes).map_err(fail);
     }
     let runtime = Runtime::unpack()?;
-    let options = ImageOptions { sources: vec![file.to_path_buf()], api, flags: flags.to_vec() };
+    let options = ImageOptions { sources: vec![file.to_path_buf()], layout, flags: flags.to_vec() };
     let (elf, warnings) = spin::build_native(runtime.path(), &options).map_err(fail)?;
     if !warnings.is_empty() {
         errln!("{}", warnings.trim_end());

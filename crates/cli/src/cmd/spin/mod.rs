@@ -2,6 +2,7 @@
 
 mod build;
 pub mod datapath;
+mod machine;
 mod rules;
 mod run;
 mod sdk;
@@ -10,7 +11,7 @@ mod sim;
 mod table;
 
 use clap::{Args, Subcommand};
-pub use sim::machine;
+pub use machine::published;
 
 use crate::context::Failure;
 

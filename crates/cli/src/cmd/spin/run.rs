@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 use nicforge_run::spin::live::{Happening, LineFaults, Live, LiveOptions, Lived, Setup};
-use nicforge_run::spin::{Api, Lines, handlers_of};
+use nicforge_run::spin::{Lines, handlers_of};
 use nicforge_spin::nic::{Compat, HostRegion, Options};
 
-use super::build::{ApiArg, EngineArg};
+use super::build::EngineArg;
+use super::machine::{self, Chosen};
 use super::sim::DatapathArg;
 use super::{build, rules, sim};
 use crate::context::Failure;
@@ -37,8 +38,9 @@ pub struct Run {
     /// Socket where programs on this computer find the NIC (NICFORGE_PSPIN for them)
     #[arg(long, value_name = "PATH")]
     device: Option<PathBuf>,
-    #[arg(long, value_enum, default_value = "fpspin")]
-    machine: ApiArg,
+    /// pspin, fpspin, or a target file with a section [spin]
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "fpspin")]
+    machine: String,
     /// What runs handlers
     #[arg(long, value_enum, default_value = "iss")]
     engine: EngineArg,
@@ -87,18 +89,18 @@ pub fn run(args: Run) -> Result<(), Failure> {
     if args.tap.is_none() && args.device.is_none() {
         return Err(Failure::usage("no packets would come: name an interface to make with --tap NAME"));
     }
-    let api = Api::from(args.machine);
-    let machine = sim::machine(api)?;
+    let Chosen { machine, layout } = machine::find(&args.machine)?;
+    let name = machine.name.clone();
     let mut setup = Setup::default();
     if let Some(file) = &args.file {
         let image = match args.engine {
             EngineArg::Iss => {
-                let (image, lines) = sim::load(file, api, &args.flags)?;
+                let (image, lines) = sim::load(file, layout, &args.flags)?;
                 setup.lines = lines;
                 image
             }
             EngineArg::Native => {
-                let native = build::native(file, api, &args.flags)?;
+                let native = build::native(file, layout, &args.flags)?;
                 setup.lines = Lines::new(&native.elf);
                 setup.native.insert(native).image.clone()
             }
@@ -138,7 +140,7 @@ pub fn run(args: Run) -> Result<(), Failure> {
     if let Some(tap) = &args.tap {
         let address = live.nic_address().map(std::net::Ipv4Addr::from);
         let reached = address.map_or_else(String::new, |address| format!(", NIC address {address}"));
-        errln!("{} on {tap}{reached}; Ctrl-C ends it", args.machine_name());
+        errln!("{} on {tap}{reached}; Ctrl-C ends it", name);
     }
     if let Some(path) = &args.device {
         errln!("programs: NICFORGE_PSPIN={}", path.display());
@@ -164,12 +166,6 @@ fn share(text: &str) -> Result<f64, String> {
     share
         .filter(|share| (0.0..=1.0).contains(share))
         .ok_or_else(|| "expected a share: 1%, or 0.01".to_string())
-}
-
-impl Run {
-    fn machine_name(&self) -> &'static str {
-        Api::from(self.machine).name()
-    }
 }
 
 fn print(lived: &Lived) {

@@ -4,11 +4,25 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Args;
-use nicforge_run::spin::Api;
+use clap::{Args, ValueEnum};
 
-use super::build::ApiArg;
 use crate::context::{Failure, Runtime};
+
+/// A NIC whose tree others build against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Published {
+    Pspin,
+    Fpspin,
+}
+
+impl Published {
+    fn name(self) -> &'static str {
+        match self {
+            Published::Pspin => "pspin",
+            Published::Fpspin => "fpspin",
+        }
+    }
+}
 
 /// `nicforge spin sdk`.
 #[derive(Args)]
@@ -17,11 +31,11 @@ pub struct Sdk {
     dir: PathBuf,
     /// Machine that handlers and drivers are built for
     #[arg(long, value_enum, default_value = "fpspin")]
-    machine: ApiArg,
+    machine: Published,
 }
 
 /// Where each folder of the runtime goes. Later ones may add to the same place.
-fn places(api: Api) -> [(String, &'static str); 5] {
+fn places(api: Published) -> [(String, &'static str); 5] {
     [
         ("include".to_string(), "runtime/include"),
         (format!("include/{}", api.name()), "runtime/include"),
@@ -33,7 +47,7 @@ fn places(api: Api) -> [(String, &'static str); 5] {
 
 /// Makes the folder.
 pub fn run(args: Sdk) -> Result<(), Failure> {
-    let (dir, api) = (&args.dir, Api::from(args.machine));
+    let (dir, api) = (&args.dir, args.machine);
     let fail = |path: &Path, e: std::io::Error| Failure::user(format!("{}: {e}", path.display()));
     if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::user(format!("{} is not empty; nothing was changed", dir.display())));
@@ -57,7 +71,7 @@ pub fn run(args: Sdk) -> Result<(), Failure> {
     std::fs::write(&rules, text.replace("@MACHINE@", api.name())).map_err(|e| fail(&rules, e))?;
 
     // Drivers are compiled without a word about the machine, so its header says it.
-    if api == Api::Fpspin {
+    if api == Published::Fpspin {
         let shape = dir.join("hw/verilator_model/include/spin_hw_conf.h");
         let text = std::fs::read_to_string(&shape).map_err(|e| fail(&shape, e))?;
         let text = text.replacen("#pragma once\n", "#pragma once\n#define NF_FPSPIN\n", 1);

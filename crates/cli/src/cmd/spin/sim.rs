@@ -8,7 +8,7 @@ use nicforge_run::Fault;
 use nicforge_run::pcap;
 use nicforge_run::spin::datapath::Rtl;
 use nicforge_run::spin::{
-    Api, HostProgram, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, read_trace,
+    Api, HostProgram, Layout, Lines, Load, Native, Simulation, Traffic, generate, handlers_of, read_trace,
     simulate_on,
 };
 use nicforge_spin::machine::Machine;
@@ -16,7 +16,8 @@ use nicforge_spin::nic::{
     Arrival, Compat, Engine, Full, Handlers, Iss, Nic, NicError, Options, SparseMemory,
 };
 
-use super::build::{self, ApiArg, EngineArg};
+use super::build::{self, EngineArg};
+use super::machine::{self, Chosen};
 use super::{datapath, rules, table};
 use crate::context::Failure;
 
@@ -42,9 +43,9 @@ enum TrafficArg {
 pub struct Sim {
     /// Handlers in C, or an image (.elf)
     file: PathBuf,
-    /// Machine: 4 clusters of 8 at 1 GHz, or 2 of 8 at 40 MHz
-    #[arg(long, value_enum, default_value = "fpspin")]
-    machine: ApiArg,
+    /// Machine: pspin (4 clusters of 8 at 1 GHz), fpspin (2 of 8 at 40 MHz), or a target file with a section [spin]
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "fpspin")]
+    machine: String,
     /// What runs handlers
     #[arg(long, value_enum, default_value = "iss")]
     engine: EngineArg,
@@ -142,18 +143,17 @@ impl Sim {
 
 /// Simulates and reports.
 pub fn run(args: Sim) -> Result<(), Failure> {
-    let api = Api::from(args.machine);
     if args.timeline.is_some() && args.engine == EngineArg::Native {
         return Err(Failure::usage("--timeline shows cycles, which only --engine iss has"));
     }
-    let machine = machine(api)?;
+    let Chosen { machine, layout } = machine::find(&args.machine)?;
     let native = match args.engine {
         EngineArg::Iss => None,
-        EngineArg::Native => Some(build::native(&args.file, api, &args.flags)?),
+        EngineArg::Native => Some(build::native(&args.file, layout, &args.flags)?),
     };
     let (image, mut lines) = match &native {
         Some(native) => (native.image.clone(), Lines::new(&native.elf)),
-        None => load(&args.file, api, &args.flags)?,
+        None => load(&args.file, layout, &args.flags)?,
     };
     let found = handlers_of(&image);
     let handlers = Handlers {
@@ -171,7 +171,7 @@ pub fn run(args: Sim) -> Result<(), Failure> {
         Some(path) => std::fs::read(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?,
         None => Vec::new(),
     };
-    let (mut arrivals, what) = arrivals(&args, api, &machine)?;
+    let (mut arrivals, what) = arrivals(&args, layout.api, &machine)?;
     if args.matching.is_some() || args.datapath == DatapathArg::Rtl {
         arrivals.iter_mut().for_each(|arrival| arrival.matched = None);
     }
@@ -245,16 +245,10 @@ pub fn run(args: Sim) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The built-in machine.
-pub fn machine(api: Api) -> Result<Machine, Failure> {
-    let target = nicforge_target::find(api.name()).map_err(|e| Failure::user(e.to_string()))?;
-    Machine::from_target(&target).map_err(|e| Failure::user(e.to_string()))
-}
-
 /// Reads an image, or compiles handlers.
-pub fn load(file: &Path, api: Api, flags: &[String]) -> Result<(Image, Lines), Failure> {
+pub fn load(file: &Path, layout: Layout, flags: &[String]) -> Result<(Image, Lines), Failure> {
     if file.extension().is_some_and(|ending| ending == "c") {
-        let built = build::image(&[file.to_path_buf()], api, flags)?;
+        let built = build::image(&[file.to_path_buf()], layout, flags)?;
         return Ok((built.image, Lines::new(&built.elf)));
     }
     let bytes = std::fs::read(file).map_err(|e| Failure::user(format!("{}: {e}", file.display())))?;

@@ -21,6 +21,23 @@ const RESERVE: &str = "
         .text
 ";
 
+/// A user's spec may have more clusters than the published NICs: each has its memory, and what lies behind the last has none.
+#[test]
+fn eight_clusters_have_eight_memories() {
+    let Some(image) = image(&RESERVE.replace("PLACE", "la t0, count")) else { return };
+    let machine = Machine { clusters: 8, ..machine("pspin") };
+    let mut nic = Nic::new(&machine, Options::default(), Box::new(SparseMemory::default()));
+    nic.add_context(context(&image)).expect("the context starts");
+    let place = |cluster: u32| map::L1 + cluster * map::L1_STRIDE + map::L1_SCRATCHPADS;
+    for cluster in 0..8 {
+        nic.write(0, place(cluster), &cluster.to_le_bytes()).unwrap();
+    }
+    for cluster in 0..8 {
+        assert_eq!(nic.read(0, place(cluster), 4).unwrap(), cluster.to_le_bytes());
+    }
+    assert!(nic.write(0, place(8), &[0]).is_err());
+}
+
 #[test]
 fn reservations_of_many_cores_lose_no_increment() {
     let places = ["la t0, count", "lw t0, 0(a0)\n lw t0, 0x10(t0)"];

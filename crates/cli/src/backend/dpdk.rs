@@ -1,0 +1,69 @@
+//! DPDK applications: lcores joined by rings, on this machine or on Arm cores that qemu emulates.
+
+use nicforge_codegen::dpdk;
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_run::dpdk::{Difference, DpdkProgram, DpdkRun, Machine, verify_apart, verify_on};
+use nicforge_target::{Generator, Target};
+
+use super::pipelined::{OnPorts, Pipelined};
+use crate::args::{Build, Emit};
+use crate::cmd::pipelines::{self, Job};
+use crate::cmd::tune::{self, Bench};
+use crate::cmd::{build, run};
+use crate::context::Failure;
+
+pub struct Dpdk;
+
+impl Pipelined for Dpdk {
+    fn word(&self) -> Generator {
+        Generator::Dpdk
+    }
+
+    fn stands_in(&self, target: &Target) -> Option<&'static str> {
+        (Machine::of(target) != Machine::Here).then_some("functional: emulated")
+    }
+
+    fn has_processes(&self, target: &Target) -> bool {
+        Machine::of(target) == Machine::Here
+    }
+
+    fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
+        let app = DpdkProgram::new_on(Machine::of(target), &job.program, &job.pipeline)
+            .map_err(|e| pipelines::failure(&job.program, e))?;
+        if args.emit == Emit::C {
+            return build::write(args, app.artifact().source.as_bytes());
+        }
+        let built = app.path(false).map_err(|e| pipelines::failure(&job.program, e))?;
+        let path = args.output.clone().unwrap_or_else(|| job.program.name.clone().into());
+        std::fs::copy(built, &path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
+        outln!("wrote {}", path.display());
+        Ok(())
+    }
+
+    fn compare(
+        &self,
+        target: &Target,
+        job: &mut Job,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+    ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
+        let reference =
+            job.make_room_beside(&dpdk::one_room(&job.program, &job.pipeline), source, entries, events)?;
+        let Job { program, pipeline, .. } = &*job;
+        let ran = if job.apart {
+            verify_apart(&reference, program, pipeline, job.dma.as_deref(), entries, events)
+        } else {
+            verify_on(Machine::of(target), &reference, program, pipeline, entries, events)
+        };
+        ran.map_err(|e| pipelines::failure(program, e))
+    }
+
+    fn ports(&self) -> Option<OnPorts> {
+        Some(run::ports::run)
+    }
+
+    fn bench(&self, target: &Target) -> Option<Bench> {
+        (Machine::of(target) == Machine::Here).then_some(tune::IN_PROCESS)
+    }
+}

@@ -1,0 +1,66 @@
+//! C for engines joined by queues, run here as threads: micro-engines of an NFP on a shim of the
+//! chip's operations, and plain cores.
+
+use nicforge_codegen::dpdk;
+use nicforge_codegen::nfp::Engines;
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_run::dpdk::{Difference, DpdkRun};
+use nicforge_target::{Generator, Target};
+
+use super::pipelined::Pipelined;
+use crate::args::{Build, Emit};
+use crate::cmd::build;
+use crate::cmd::pipelines::{self, Job};
+use crate::context::Failure;
+
+/// A kind of engine.
+pub struct Cores {
+    word: Generator,
+    engines: Engines,
+    stands_in: &'static str,
+}
+
+pub static NFP: Cores =
+    Cores { word: Generator::Nfp, engines: Engines::Nfp, stands_in: "functional: on a shim of the chip" };
+pub static THREADS: Cores =
+    Cores { word: Generator::Threads, engines: Engines::Threads, stands_in: "functional: on threads" };
+
+impl Pipelined for Cores {
+    fn word(&self) -> Generator {
+        self.word
+    }
+
+    fn stands_in(&self, _: &Target) -> Option<&'static str> {
+        Some(self.stands_in)
+    }
+
+    fn files(&self, _: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
+        let app = job.engines(self.engines)?;
+        if args.emit == Emit::C {
+            return build::write_text(args, &app.artifact().files);
+        }
+        let path = build::folder(args, &job.program)?;
+        app.write(&path).map_err(|e| pipelines::failure(&job.program, e))?;
+        outln!("wrote {}", path.display());
+        Ok(())
+    }
+
+    fn compare(
+        &self,
+        _: &Target,
+        job: &mut Job,
+        source: &Verified<Program>,
+        entries: &[(TableId, Entry)],
+        events: &[InputEvent],
+    ) -> Result<(DpdkRun, Vec<Difference>), Failure> {
+        // A pipeline's shards of a hash table hold together what the table may hold; an NFP's
+        // engines each count for themselves.
+        let together = match self.engines {
+            Engines::Nfp => Vec::new(),
+            Engines::Threads => dpdk::one_room(&job.program, &job.pipeline),
+        };
+        let reference = job.make_room_beside(&together, source, entries, events)?;
+        let ran = job.engines(self.engines)?.verify(&reference, entries, events);
+        ran.map_err(|e| pipelines::failure(&job.program, e))
+    }
+}

@@ -1,0 +1,187 @@
+//! Back ends: what generates, builds, runs and verifies programs for a target.
+//!
+//! The word `codegen` of a target's first unit group, where packets arrive, chooses one ([`of`]);
+//! [`ALL`] is the one list of them. A spec that comes with Nicforge and a user's file take the same
+//! road. Commands ask the back end and know no target by name; `interp` is the reference, which is
+//! no target.
+
+mod dpdk;
+mod engines;
+mod pipelined;
+mod riscv;
+mod rtl;
+mod xdp;
+
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_plan::Plan;
+use nicforge_target::{Generator, Target, UnitGroup};
+
+use crate::args::{Build, Inputs, Run, Verify};
+use crate::cmd::matrix;
+use crate::cmd::tried::Refused;
+use crate::cmd::tune::Bench;
+use crate::context::{Failure, Runtime};
+use crate::program::Loaded;
+
+pub use dpdk::Dpdk;
+pub use pipelined::Pipelined;
+
+/// All back ends.
+static ALL: [&dyn Backend; 6] =
+    [&xdp::Xdp, &dpdk::Dpdk, &engines::NFP, &engines::THREADS, &riscv::Riscv, &rtl::Rtl];
+
+/// The reference interpreter's word on the command line.
+const REFERENCE: &str = "interp";
+
+/// A comparison: the program without a target, and as it is for this one, with packets and table
+/// contents.
+pub struct Case<'a> {
+    pub args: &'a Verify,
+    pub source: &'a Verified<Program>,
+    pub subject: &'a Verified<Program>,
+    pub events: &'a [InputEvent],
+    pub entries: &'a [(TableId, Entry)],
+    pub runtime: Runtime,
+}
+
+/// A code generator with all that commands do with what it makes.
+pub trait Backend: Sync {
+    /// The word of unit groups that it is for.
+    fn generates(&self) -> Generator;
+
+    /// Refuses a spec that asks for what it cannot do; the reason ends with what to write instead.
+    fn accepts(&self, _target: &Target) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What stands here for the target's hardware: it shows what programs do, and nothing of how
+    /// fast.
+    fn stands_in(&self, target: &Target) -> Option<&'static str>;
+
+    /// Whether programs run on interfaces here (`run --dev`).
+    fn has_interfaces(&self, _target: &Target) -> bool {
+        false
+    }
+
+    /// Whether programs become hardware, simulated by a process of its own that can write
+    /// waveforms.
+    fn is_hardware(&self) -> bool {
+        false
+    }
+
+    /// Writes generated code, or what is built of it.
+    fn build(&self, target: &Target, args: &Build, loaded: &Loaded, runtime: &Runtime)
+    -> Result<(), Failure>;
+
+    /// Maps a design to the device.
+    fn synthesize(&self, _target: &Target, _args: &Build, _loaded: &Loaded) -> Result<(), Failure> {
+        Err(no_design())
+    }
+
+    /// Runs a program on a capture or on interfaces.
+    fn run(&self, target: &Target, args: &Run, loaded: &Loaded, runtime: Runtime) -> Result<(), Failure>;
+
+    /// Compares a program with the interpreter.
+    fn verify(&self, target: &Target, case: Case) -> Result<(), Failure>;
+
+    /// Puts into a plan what only the generator knows of its price.
+    fn price(&self, _plan: &mut Plan, _source: &Verified<Program>, _target: &Target) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// How plans are measured on this machine; without it they are simulated.
+    fn bench(&self, _target: &Target) -> Option<Bench> {
+        None
+    }
+
+    /// Packets per second that one CPU of this machine keeps up with, where the target is this
+    /// machine.
+    fn measured(&self, _target: &Target, _loaded: &Loaded, _inputs: &Inputs) -> Option<Measured> {
+        None
+    }
+
+    /// What this machine has against a program that lacks nothing of the target.
+    fn refused(&self, _target: &Target, _loaded: &Loaded, _runtime: &Runtime) -> Option<Refused> {
+        None
+    }
+}
+
+/// A measured rate, if there was anything to measure on.
+pub type Measured = Result<Option<f64>, Failure>;
+
+/// A target with its back end.
+pub struct Chosen {
+    pub target: Target,
+    pub backend: &'static dyn Backend,
+}
+
+/// The group where packets arrive.
+pub fn first(target: &Target) -> &UnitGroup {
+    // Specs without units are refused when they are read.
+    &target.units[0]
+}
+
+/// The back end of a target.
+///
+/// # Errors
+/// There is none for the word of its first units, or it cannot do what the spec asks for.
+pub fn of(target: &Target) -> Result<&'static dyn Backend, Failure> {
+    let group = first(target);
+    let found = ALL.into_iter().find(|backend| backend.generates() == group.codegen);
+    let backend = found.ok_or_else(|| {
+        let words: Vec<&str> = ALL.iter().map(|backend| backend.generates().word()).collect();
+        Failure::user(format!(
+            "target `{}`: packets arrive at its first units, `{}`, and there is no back end for their codegen `{}`; \
+             put units first whose codegen is one of {}",
+            target.name,
+            group.name,
+            group.codegen.word(),
+            words.join(", ")
+        ))
+    })?;
+    backend.accepts(target).map_err(|why| Failure::user(format!("target `{}`: {why}", target.name)))?;
+    Ok(backend)
+}
+
+/// A target by name or file; nothing for the reference interpreter.
+///
+/// # Errors
+/// There is no such target, its file is wrong, or it has no back end.
+pub fn find(name: &str) -> Result<Option<Chosen>, Failure> {
+    if name == REFERENCE {
+        return Ok(None);
+    }
+    let target = matrix::find(name)?;
+    let backend = of(&target)?;
+    Ok(Some(Chosen { target, backend }))
+}
+
+/// Puts into a plan what its generator knows; plans for units that nothing generates code for stay
+/// as they are.
+pub fn price(plan: &mut Plan, source: &Verified<Program>, target: &Target) -> Result<(), Failure> {
+    of(target).map_or(Ok(()), |backend| backend.price(plan, source, target))
+}
+
+/// What `--synth` says of programs that become no hardware.
+pub fn no_design() -> Failure {
+    Failure::usage("--synth is for designs: add --target u280")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_target_has_a_back_end_and_every_back_end_a_target() {
+        let mut used = Vec::new();
+        for name in nicforge_target::names() {
+            used.push(
+                find(name).unwrap_or_else(|e| panic!("{name}: {}", e.message)).unwrap().backend.generates(),
+            );
+        }
+        for backend in ALL {
+            assert!(used.contains(&backend.generates()), "no target uses {}", backend.generates().word());
+        }
+        assert!(find("interp").unwrap().is_none());
+    }
+}
