@@ -109,6 +109,8 @@ struct Gen {
     queue_from: usize,
     /// Queues that something is written to.
     fed: Vec<usize>,
+    /// Whether it writes to the host's memory and sends byte strings, which few targets do.
+    far: bool,
     options: Options,
 }
 
@@ -116,6 +118,7 @@ struct Gen {
 pub fn generate(seed: u64) -> Generated {
     let mut r = Rng::new(seed ^ 0xc0de);
     let options = Options::from_environment();
+    let far = r.percent(8);
     let structs = types::structs(&mut r, options.padding);
     let mut g = Gen {
         r,
@@ -135,6 +138,7 @@ pub fn generate(seed: u64) -> Generated {
         result: None,
         queue_from: 0,
         fed: Vec::new(),
+        far,
         options,
     };
     g.program();
