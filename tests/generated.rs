@@ -1,7 +1,8 @@
 //! Generated C programs: as plain C, in the interpreter and on the targets.
 //!
 //! `NICFORGE_RANDOM_PROGRAMS` says how many, `NICFORGE_RANDOM_SEED` is the first seed, `NICFORGE_RANDOM_TARGETS` names targets
-//! (with commas between them; `host/4` is every fourth program on `host`). With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
+//! (with commas between them; `host/4` is every fourth program on `host`,
+//! `plan:dpdk` what the planner makes of it for `dpdk`). With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
 
 use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong_with};
 use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
@@ -10,7 +11,7 @@ use nicforge_tests::targets::UNTOLD;
 use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root};
 
 /// Where programs run if nothing is said, and of how many each takes one.
-const TARGETS: &str = "xdp,host/8,liquidio/20,agilio-cx/20";
+const TARGETS: &str = "xdp,host/8,liquidio/20,agilio-cx/20,plan:liquidio/40,plan:agilio-cx/40";
 
 /// Failing programs that are made small.
 const REDUCED: usize = 3;
