@@ -29,7 +29,7 @@ done
 
 # Generated C programs as plain C and on the targets. It goes on where the last run ended: the state file has the next seed.
 as_root env "PATH=$PATH" NICFORGE_RANDOM_STATE="${SOAK_STATE:-target/generated.state}" \
-    NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-xdp,host/4,dpdk/20,liquidio/10,agilio-cx/10,pspin/20,panic/20,u280/100}" \
+    NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-xdp,host/4,dpdk/20,liquidio/10,agilio-cx/10,pspin/20,panic/20,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:panic/40,plan:dpdk/80,u280/100}" \
     cargo test --release -p nicforge-tests --test generated -- --nocapture
 
 # Random programs as hardware.

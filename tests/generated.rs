@@ -1,13 +1,17 @@
 //! Generated C programs: as plain C, in the interpreter and on the targets.
 //!
 //! `NICFORGE_RANDOM_PROGRAMS` says how many, `NICFORGE_RANDOM_SEED` is the first seed, `NICFORGE_RANDOM_TARGETS` names targets
-//! (with commas between them; `host/4` is every fourth program on `host`). With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
+//! (with commas between them; `host/4` is every fourth program on `host`,
+//! `plan:dpdk` what the planner makes of it for `dpdk`). With `NICFORGE_RANDOM_STATE`, a file, a run goes on where the last one ended.
 
-use nicforge_tests::campaign::{Campaign, Report, reduced, wrong_with};
+use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong_with};
+use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
+use nicforge_tests::oracle::{self, Source};
+use nicforge_tests::targets::UNTOLD;
 use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root};
 
 /// Where programs run if nothing is said, and of how many each takes one.
-const TARGETS: &str = "xdp,host/8,liquidio/20,agilio-cx/20";
+const TARGETS: &str = "xdp,host/8,liquidio/20,agilio-cx/20,plan:liquidio/40,plan:agilio-cx/40";
 
 /// Failing programs that are made small.
 const REDUCED: usize = 3;
@@ -69,9 +73,16 @@ fn generated_programs_do_the_same_everywhere() {
         }
     }
     assert!(said.is_empty(), "{} of {} programs\n{}", said.len(), from - first, said.join("\n\n"));
-    let refused: usize =
-        report.refused.iter().filter(|((target, _), _)| target == "xdp").map(|(_, seeds)| seeds.len()).sum();
-    println!("{} programs agree, {refused} refused on xdp", from - first);
+    let untold: Vec<_> = report.refused.iter().filter(|((_, why), _)| why.starts_with(UNTOLD)).collect();
+    assert!(untold.is_empty(), "refused by the kernel, and `check` says nothing: {untold:?}");
+    for (target, of) in &targets {
+        let compared = report.compared(target);
+        assert!(compared > 0 || count < *of, "{target} compared nothing");
+        // A part of a run may have none or one by chance.
+        let refused = Report::counted(&report.refused, target);
+        assert!(refused <= 2 + compared / 20, "{target} refuses {refused} programs, and takes {compared}");
+    }
+    println!("{} programs agree", from - first);
 }
 
 /// Programs that once showed a fault, made small by hand.
@@ -86,11 +97,58 @@ fn programs_that_showed_faults_do_the_same() {
     assert!(paths.len() >= 4, "{paths:?}");
     let kernel = kernel_is_missing().is_none();
     for path in paths {
-        let targets = ["oracle", "host", "xdp"].into_iter().filter(|target| kernel || *target != "xdp");
+        let all = ["oracle", "host", "xdp", "liquidio", "agilio-cx", "pspin", "panic"];
+        let targets = all.into_iter().filter(|target| kernel || *target != "xdp");
         let text = std::fs::read_to_string(&path).expect("a program");
         for target in targets {
             let found = wrong_with(&text, 1, target);
             assert!(found.is_none(), "{} on {target}: {}", path.display(), found.unwrap_or_default());
         }
     }
+}
+
+/// The comparison can fail: with a deliberate mistake in the program that the interpreter gets, or in what it gives, it does.
+#[test]
+fn deliberate_mistakes_are_found() {
+    const TOGETHER: u64 = 40;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut faults: Vec<_> = FAULTS.iter().collect();
+    let mut tampers: Vec<_> = TAMPERS.iter().collect();
+    let mut from = 7000;
+    while (!faults.is_empty() || !tampers.is_empty()) && from < 7000 + 10 * TOGETHER {
+        let cases: Vec<_> = (from..from + TOGETHER)
+            .map(|seed| {
+                let path = folder.path().join(format!("program_{seed}.c"));
+                std::fs::write(&path, programs::generate(seed).text).expect("a file");
+                let program = compile(&path).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+                let entries = programs::entries(&program, seed);
+                let events = programs::events(&program, seed, EVENTS);
+                (path, program, entries, events)
+            })
+            .collect();
+        let names = programs::Generated::names();
+        let source = |path: &std::path::PathBuf| Source { path: path.clone(), names: names.clone() };
+        let sources: Vec<Source> = cases.iter().map(|(path, ..)| source(path)).collect();
+        let oracles = oracle::build(&sources).unwrap_or_else(|e| panic!("{e}"));
+        let all = || cases.iter().zip(&oracles);
+        faults.retain(|fault| {
+            !all().any(|((_, program, entries, events), oracle)| {
+                let wrong = fault.of(program);
+                wrong.is_some_and(|wrong| {
+                    oracle::difference(&wrong, &mut oracle.fresh(), entries, events).is_some()
+                })
+            })
+        });
+        tampers.retain(|tamper| {
+            !all().any(|((_, program, entries, events), oracle)| {
+                let oracle = &mut oracle.fresh();
+                oracle::difference_with(program, oracle, entries, events, tamper.change).is_some()
+            })
+        });
+        from += TOGETHER;
+    }
+    let names = faults.iter().map(|f| f.name).chain(tampers.iter().map(|t| t.name));
+    let names: Vec<&str> = names.collect();
+    assert!(names.is_empty(), "not found in {} programs: {names:?}", from - 7000);
+    println!("{} mistakes found in {} programs", FAULTS.len() + TAMPERS.len(), from - 7000);
 }

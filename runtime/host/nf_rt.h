@@ -42,6 +42,7 @@
 #pragma clang diagnostic ignored "-Wbitfield-constant-conversion"
 #pragma clang diagnostic ignored "-Wtautological-constant-out-of-range-compare"
 #else
+#pragma GCC diagnostic ignored "-Wbool-compare"
 #pragma GCC diagnostic ignored "-Woverflow"
 #pragma GCC diagnostic ignored "-Wpacked-not-aligned"
 #endif

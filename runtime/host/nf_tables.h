@@ -248,9 +248,10 @@ NF_SIZED void *nf_lru_find(struct nf_table *table, const void *key, uint32_t siz
     return nf_value_of(table, entry);
 }
 
-NF_SIZED void *nf_lpm_find(struct nf_table *table, const void *key)
+NF_SIZED void *nf_lpm_find(struct nf_table *table, const void *key, uint32_t size)
 {
-    if (!table->roots)
+    /* The size is a constant, so that nothing is left of the rest where keys are shorter than an address. */
+    if (size != sizeof(uint32_t) || !table->roots)
         return nf_prefix_find(table, key);
     uint32_t address;
     memcpy(&address, key, sizeof(address));

@@ -356,7 +356,7 @@ static uint32_t prefix_key(const struct nf_table *table, const void *key, uint32
     return nf_key_hash(to, indexed_size(table));
 }
 
-void *nf_lpm_find(struct nf_table *table, const void *key)
+void *nf_prefix_find(struct nf_table *table, const void *key)
 {
     uint8_t prefix[MAX_KEY + 2];
     for (uint32_t i = 0; i < table->ordered; i++) {

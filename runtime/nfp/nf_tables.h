@@ -79,7 +79,7 @@ uint64_t nf_table_evicted(const struct nf_table *table);
 void *nf_insert(struct nf_table *table, const void *key, uint32_t hash);
 bool nf_remove(struct nf_table *table, const void *key, uint32_t hash);
 void *nf_find(struct nf_table *table, const void *key, uint32_t size, uint32_t hash);
-void *nf_lpm_find(struct nf_table *table, const void *key);
+void *nf_prefix_find(struct nf_table *table, const void *key);
 void *nf_ternary_find(struct nf_table *table, const void *key);
 void nf_lru_touch(struct nf_table *table, const void *value);
 
@@ -109,6 +109,12 @@ static inline void *nf_lru_find(struct nf_table *table, const void *key, uint32_
     void *value = nf_find(table, key, size, hash);
     nf_lru_touch(table, value);
     return value;
+}
+
+static inline void *nf_lpm_find(struct nf_table *table, const void *key, uint32_t size)
+{
+    (void)size;
+    return nf_prefix_find(table, key);
 }
 
 static inline void *nf_array_find(struct nf_table *table, uint32_t index)

@@ -31,13 +31,18 @@ pub struct Campaign {
     pub targets: Vec<(String, u64)>,
 }
 
+/// Which reasons of a report.
+type Reasons<'r> = dyn Fn(&mut Report) -> &mut BTreeMap<(String, String), Vec<u64>> + 'r;
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Report {
     /// By judge (`front end`, `oracle`, a target): programs, and time they took.
     pub judged: BTreeMap<String, (u64, Duration)>,
-    /// By target and reason: seeds.
+    /// By target and reason: seeds that it refused; whose program asks for what the target has not; of which nothing could be compared.
     pub refused: BTreeMap<(String, String), Vec<u64>>,
+    pub lacks: BTreeMap<(String, String), Vec<u64>>,
+    pub left: BTreeMap<(String, String), Vec<u64>>,
     /// Seed, judge, what is wrong.
     pub wrong: Vec<(u64, String, String)>,
 }
@@ -54,21 +59,45 @@ impl Report {
         for (judge, (programs, time)) in other.judged {
             self.count(&judge, programs, time);
         }
-        for (kind, seeds) in other.refused {
-            self.refused.entry(kind).or_default().extend(seeds);
+        for (mine, theirs) in
+            [(&mut self.refused, other.refused), (&mut self.lacks, other.lacks), (&mut self.left, other.left)]
+        {
+            for (kind, seeds) in theirs {
+                mine.entry(kind).or_default().extend(seeds);
+            }
         }
         self.wrong.extend(other.wrong);
     }
 
-    /// As lines: programs and milliseconds by judge, then why targets refused some.
+    /// Programs of a judge under some reason.
+    pub fn counted(reasons: &BTreeMap<(String, String), Vec<u64>>, judge: &str) -> u64 {
+        reasons.iter().filter(|((of, _), _)| of == judge).map(|(_, seeds)| seeds.len() as u64).sum()
+    }
+
+    /// Programs that were compared on a target or by another judge.
+    pub fn compared(&self, judge: &str) -> u64 {
+        let not = [&self.refused, &self.lacks, &self.left].map(|reasons| Report::counted(reasons, judge));
+        self.judged.get(judge).map_or(0, |(count, _)| *count) - not.iter().sum::<u64>()
+    }
+
+    /// A table of judges, then the reasons.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let head = "judge             compared  refused  lacks   left  ms each  disagree";
+        let mut lines = vec![head.to_string()];
         for (judge, (count, time)) in &self.judged {
             let each = time.as_secs_f64() * 1e3 / (*count).max(1) as f64;
-            lines.push(format!("{judge}: {count} programs, {each:.0} ms each"));
+            let [refused, lacks, left] =
+                [&self.refused, &self.lacks, &self.left].map(|reasons| Report::counted(reasons, judge));
+            let wrong = self.wrong.iter().filter(|(_, of, _)| of == judge).count();
+            let compared = self.compared(judge);
+            lines.push(format!(
+                "{judge:<16} {compared:>9} {refused:>8} {lacks:>6} {left:>6} {each:>8.0} {wrong:>9}"
+            ));
         }
-        for ((target, reason), seeds) in &self.refused {
-            lines.push(format!("{target} refused {}: {reason} (seed {})", seeds.len(), seeds[0]));
+        for (how, reasons) in [("refused", &self.refused), ("lacks", &self.lacks), ("left", &self.left)] {
+            for ((target, reason), seeds) in reasons {
+                lines.push(format!("{target}, {how} {}: {reason} (seed {})", seeds.len(), seeds[0]));
+            }
         }
         lines
     }
@@ -151,7 +180,7 @@ pub fn reduced(seed: u64, judge_name: &str, what: &str) -> (String, String) {
 }
 
 impl Campaign {
-    /// Runs it on two threads.
+    /// Runs it, on as many threads as there are CPUs.
     pub fn run(&self) -> Report {
         let report = Mutex::new(Report::default());
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -208,12 +237,16 @@ impl Campaign {
                 let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge(target, &case)))
                     .unwrap_or_else(|_| Verdict::Wrong("it crashed".into()));
                 add(&|report| report.count(target, 1, start.elapsed()));
+                let note = |of: &Reasons, why: &str| {
+                    add(&|report| {
+                        of(report).entry((target.clone(), kind_of(why))).or_default().push(*seed);
+                    });
+                };
                 match verdict {
                     Verdict::Same => {}
-                    Verdict::Refused(reason) => add(&|report| {
-                        let kind = (target.clone(), kind_of(&reason));
-                        report.refused.entry(kind).or_default().push(*seed);
-                    }),
+                    Verdict::Refused(why) => note(&|report| &mut report.refused, &why),
+                    Verdict::Lacks(why) => note(&|report| &mut report.lacks, &why),
+                    Verdict::Left(why) => note(&|report| &mut report.left, &why),
                     Verdict::Wrong(what) => wrong(*seed, target, what),
                 }
             }
@@ -221,11 +254,12 @@ impl Campaign {
     }
 }
 
-/// Does something with each, two at a time; the results in order.
+/// Does something with each, as many at a time as there are CPUs; the results in order.
 fn each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(one) = {
                     let at = next.fetch_add(1, Ordering::Relaxed);

@@ -3,10 +3,17 @@
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::rtl::Wanted;
-use nicforge_codegen::{LineStyle, xdp};
-use nicforge_ir::{Entry, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified};
+use nicforge_codegen::{LineStyle, pipeline, xdp};
+use nicforge_ir::{
+    Direction, Entry, Handler, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified,
+};
 use nicforge_passes::PassManager;
 use nicforge_passes::fuse::fuse;
+use nicforge_plan::Objective;
+use nicforge_planner::mapping::Goal;
+use nicforge_planner::search::{Limits, search};
+use nicforge_planner::{assemble, instance::Config};
+use nicforge_run::capacity;
 use nicforge_run::compile::{CompileError, Mode, compile_bpf};
 use nicforge_run::control;
 use nicforge_run::dpdk::{Difference, DpdkError, verify_dpdk};
@@ -15,8 +22,15 @@ use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::{Drive, RtlProgram};
 use nicforge_run::spin::{CoresError, CoresProgram};
 use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
+use nicforge_target::support;
 
 use crate::root;
+
+/// In front of a reason that `nicforge check` does not give.
+pub const UNTOLD: &str = "not told by check: ";
+
+/// Plans that the planner makes of a program here.
+const CANDIDATES: u32 = 8;
 
 /// Where programs run here.
 pub const TARGETS: [&str; 8] = ["host", "xdp", "dpdk", "liquidio", "agilio-cx", "pspin", "panic", "u280"];
@@ -28,6 +42,10 @@ const MOST_GROWTH: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Same,
+    /// The matrix says that the target has not what the program asks for.
+    Lacks(String),
+    /// Nothing can be compared here, for a reason that is not ours.
+    Left(String),
     /// The target does not take the program; why.
     Refused(String),
     /// It gives something else, or our own code fails.
@@ -41,8 +59,19 @@ pub struct Case<'c> {
     pub events: &'c [InputEvent],
 }
 
-/// Runs a program on a target and in the interpreter.
-pub fn judge(target: &str, case: &Case) -> Verdict {
+/// Runs a program on a target and in the interpreter; `plan:` in front of a target's name cuts it into stages as the planner does.
+pub fn judge(name: &str, case: &Case) -> Verdict {
+    let planned = name.strip_prefix("plan:");
+    let target = planned.unwrap_or(name);
+    // `host` is this process and no target of users.
+    if let Ok(found) = nicforge_target::find(target)
+        && let Some(missing) = support::missing(case.program, &found).first()
+    {
+        return Verdict::Lacks(missing.what.clone());
+    }
+    if planned.is_some() {
+        return on_plan(target, case);
+    }
     let fused = match target {
         "xdp" | "u280" | "pspin" => fuse(case.program.clone()),
         _ => Ok(case.program.clone()),
@@ -54,24 +83,69 @@ pub fn judge(target: &str, case: &Case) -> Verdict {
     match target {
         "host" => on_host(case, &compiled),
         "xdp" => on_xdp(case, &compiled),
-        "dpdk" => {
-            let pipeline = Pipeline::single(&compiled);
-            let ran = verify_dpdk(case.program, &compiled, &pipeline, case.entries, case.events);
-            of_differences(ran.map(|(_, found)| found))
-        }
+        "u280" => on_rtl(case, &compiled),
+        _ => on_stages(target, case, &compiled, (&Pipeline::single(&compiled), None), case.program),
+    }
+}
+
+/// Runs stages on whatever stands for a target here.
+fn on_stages(
+    name: &str,
+    case: &Case,
+    compiled: &Verified<Program>,
+    (pipeline, placement): (&Pipeline, Option<Placement>),
+    reference: &Verified<Program>,
+) -> Verdict {
+    match name {
+        "dpdk" => of_differences(
+            verify_dpdk(reference, compiled, pipeline, case.entries, case.events).map(|(_, f)| f),
+        ),
         "liquidio" | "agilio-cx" => {
-            let engines = if target == "liquidio" { Engines::Threads } else { Engines::Nfp };
+            let engines = if name == "liquidio" { Engines::Threads } else { Engines::Nfp };
             let memories = vec!["emem".to_string(); compiled.tables.len()];
-            let placement = match engines {
+            let placement = placement.unwrap_or(match engines {
                 Engines::Nfp => Placement { memories, units: Vec::new() },
                 Engines::Threads => Placement::default(),
-            };
-            let made = EnginesProgram::new(&compiled, &Pipeline::single(&compiled), &placement, engines);
-            let ran = made.and_then(|made| made.verify(case.program, case.entries, case.events));
-            of_differences(ran.map(|(_, found)| found))
+            });
+            let made = EnginesProgram::new(compiled, pipeline, &placement, engines);
+            of_differences(
+                made.and_then(|made| made.verify(reference, case.entries, case.events)).map(|(_, f)| f),
+            )
         }
-        "pspin" | "panic" => on_cores(target, case, &compiled),
-        _ => on_rtl(case, &compiled),
+        _ => on_cores(name, case, compiled, (pipeline, &placement.unwrap_or_default()), reference),
+    }
+}
+
+/// The plan of most stages among the first that the planner finds.
+fn on_plan(name: &str, case: &Case) -> Verdict {
+    let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
+    let limits = Limits { candidates: CANDIDATES, until: None, beyond_ceiling: true };
+    let config = Config::default();
+    let found = match search(case.program, &target, &config, Goal::Rate, limits, &|| false) {
+        Ok(found) => found,
+        Err(error) => return Verdict::Refused(format!("no plan: {error}")),
+    };
+    let plan = |number| assemble::plan(case.program, &target, &config, Objective::Rate, &found, number);
+    let all = (0..found.candidates.len()).map(plan);
+    let Some(plan) = all.max_by_key(|plan| (plan.stages.len(), plan.workers())) else {
+        return Verdict::Refused("no plan".into());
+    };
+    let made = || -> Result<_, String> {
+        let capacities = capacity::roomy(case.program, case.entries, case.events, |_| plan.workers() > 1);
+        let roomy = |program: &Verified<Program>| {
+            capacity::with_capacities(program, &capacities).map_err(|errors| errors[0].to_string())
+        };
+        let planned = assemble::program_of(&plan).map_err(|e| e.to_string())?;
+        let compiled = PassManager::new().run_default(roomy(&planned)?).map_err(|e| e.to_string())?;
+        let stages = pipeline::of_plan(&plan, &compiled).map_err(|e| e.to_string())?;
+        let placement = pipeline::placement(&plan, &compiled);
+        Ok((roomy(case.program)?, compiled, stages, placement))
+    };
+    match made() {
+        Ok((reference, compiled, stages, placement)) => {
+            on_stages(name, case, &compiled, (&stages, Some(placement)), &reference)
+        }
+        Err(error) => Verdict::Wrong(error),
     }
 }
 
@@ -123,23 +197,28 @@ fn same_tables(program: &Program, interp: &Interp, tables: &dyn TableBackend) ->
 }
 
 fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
-    if evicts(case) {
-        return Verdict::Refused("the kernel's LRU tables do not always evict the oldest entry".into());
+    let outside = |handler: &Handler| compiled.events[handler.event].direction == Direction::In;
+    if !compiled.handlers.values().all(outside) {
+        return Verdict::Left("handlers of queues run in plans of several stages only".into());
+    }
+    let events = kernel_takes(case);
+    if events.is_empty() {
+        return Verdict::Left("the kernel takes none of the events".into());
     }
     let artifact = match xdp::generate(compiled, LineStyle::Comments) {
         Ok(artifact) => artifact,
-        Err(errors) => return Verdict::Refused(errors[0].to_string()),
+        Err(errors) => return Verdict::Lacks(errors[0].to_string()),
     };
     let object = match compile_bpf("generated", &artifact.source, Mode::Replay, &[root().join("runtime/xdp")])
     {
         Ok(object) => object,
-        Err(error @ CompileError::Stack { .. }) => return Verdict::Refused(error.to_string()),
+        Err(error @ CompileError::Stack { .. }) => return told(compiled, error.to_string()),
         Err(error) => return Verdict::Wrong(error.to_string()),
     };
     let options = LoadOptions { mode: Mode::Replay, ifindex: Vec::new() };
     let kernel = match Loaded::load(compiled, &artifact, &object, &options) {
         Ok(kernel) => kernel,
-        Err(error @ XdpError::Refused { .. }) => return Verdict::Refused(error.to_string()),
+        Err(error @ XdpError::Refused { .. }) => return told(compiled, error.to_string()),
         Err(error) => return Verdict::Wrong(error.to_string()),
     };
     let mut interp = Interp::new(case.program);
@@ -149,7 +228,7 @@ fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
     if let Err(error) = filled {
         return Verdict::Wrong(error.to_string());
     }
-    for (i, event) in kernel_takes(case).into_iter().enumerate() {
+    for (i, event) in events.into_iter().enumerate() {
         let want = interp.run(event).map_err(|e| e.to_string());
         let got = kernel.test_run(event).map_err(|e| e.to_string());
         if want != got {
@@ -159,18 +238,27 @@ fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
     same_tables(case.program, &interp, &tables)
 }
 
-/// Whether an LRU table gives entries up.
-fn evicts(case: &Case) -> bool {
-    let mut interp = Interp::new(case.program);
-    let _ = control::apply(&mut interp, case.entries);
-    for event in case.events {
-        let _ = interp.run(event);
-    }
-    case.program.tables.keys().any(|table| interp.counters().evicted[table] > 0)
+/// What the kernel refuses, `nicforge check` has to say before: it compiles the program as it runs and asks the same verifier.
+fn told(compiled: &Verified<Program>, reason: String) -> Verdict {
+    let Ok(artifact) = xdp::generate(compiled, LineStyle::Directives) else {
+        return Verdict::Refused(reason);
+    };
+    let headers = [root().join("runtime/xdp")];
+    let untold = match compile_bpf("generated", &artifact.source, Mode::Live, &headers) {
+        Ok(object) => nicforge_run::xdp::refusal(&object).is_none(),
+        Err(CompileError::Stack { .. }) => false,
+        Err(error) => return Verdict::Wrong(error.to_string()),
+    };
+    Verdict::Refused(if untold { format!("{UNTOLD}{reason}") } else { reason })
+}
+
+/// Whether an LRU table has given entries up: the kernel's do not always evict the oldest.
+fn evicted(interp: &Interp, program: &Program) -> bool {
+    program.tables.keys().any(|table| interp.counters().evicted[table] > 0)
 }
 
 /// Events whose frames the kernel can take and make: at least a header long, and grown by no more than the room in front. One that is
-/// left out changes no tables, so what later ones make is found anew.
+/// left out changes no tables, so what later ones make is found anew. The first that makes an LRU table evict ends them.
 fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
     let came = |event: &InputEvent| match &event.input {
         Input::Net { frame, .. } => frame.len(),
@@ -181,29 +269,38 @@ fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
     loop {
         let mut interp = Interp::new(case.program);
         let _ = control::apply(&mut interp, case.entries);
+        let mut evicts = false;
         let unfit = left.iter().position(|event| {
             let outputs = interp.run(event).unwrap_or_default();
-            outputs.iter().any(|output| match output {
-                Output::Send { frame, .. } | Output::Stack { frame } | Output::HostPacket { frame } => {
-                    !(SMALLEST_FRAME..=came(event) + MOST_GROWTH).contains(&frame.len())
-                }
-                _ => false,
-            })
+            evicts |= evicted(&interp, case.program);
+            evicts
+                || outputs.iter().any(|output| match output {
+                    Output::Send { frame, .. } | Output::Stack { frame } | Output::HostPacket { frame } => {
+                        !(SMALLEST_FRAME..=came(event) + MOST_GROWTH).contains(&frame.len())
+                    }
+                    _ => false,
+                })
         });
         match unfit {
+            Some(at) if evicts => left.truncate(at),
             Some(at) => drop(left.remove(at)),
             None => return left,
         }
     }
 }
 
-fn on_cores(target: &str, case: &Case, compiled: &Verified<Program>) -> Verdict {
-    let target = nicforge_target::find(target).unwrap_or_else(|e| panic!("{e}"));
-    let pipeline = Pipeline::single(compiled);
-    let made = CoresProgram::new(compiled, &pipeline, &Placement::default(), &target);
+fn on_cores(
+    name: &str,
+    case: &Case,
+    compiled: &Verified<Program>,
+    (pipeline, placement): (&Pipeline, &Placement),
+    reference: &Verified<Program>,
+) -> Verdict {
+    let target = nicforge_target::find(name).unwrap_or_else(|e| panic!("{e}"));
+    let made = CoresProgram::new(compiled, pipeline, placement, &target);
     let events: Vec<InputEvent> =
         case.events.iter().filter(|event| nicforge_run::spin::takes(event)).cloned().collect();
-    match made.and_then(|made| made.verify(case.program, case.entries, &events)) {
+    match made.and_then(|made| made.verify(reference, case.entries, &events)) {
         Ok((_, found)) => first(&found),
         Err(error @ (CoresError::Unsupported(_) | CoresError::Place { .. })) => {
             Verdict::Refused(error.to_string())

@@ -258,7 +258,7 @@ static uint64_t lpm_own(void)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < LOOKUPS; i++) {
         uint32_t key = __builtin_bswap32(addresses[i]);
-        uint32_t *value = nf_lpm_find(own_lpm, &key);
+        uint32_t *value = nf_lpm_find(own_lpm, &key, sizeof key);
         sum += value ? *value : 0;
     }
     return sum;

@@ -58,6 +58,7 @@ pub struct Block {
 
 /// A program that runs.
 pub struct Oracle {
+    at: *const RawProgram,
     raw: RawProgram,
     object: Rc<Object>,
     pub(super) tables: Vec<Table>,
@@ -88,10 +89,10 @@ fn text(at: *const c_char) -> String {
 impl Oracle {
     /// # Safety
     /// `raw` is of the object.
-    pub(super) unsafe fn new(raw: *const RawProgram, object: Rc<Object>) -> Oracle {
+    pub(super) unsafe fn new(at: *const RawProgram, object: Rc<Object>) -> Oracle {
         // SAFETY: as above; tables lie side by side in their section.
         let (raw, raw_tables) = unsafe {
-            let raw = raw.read();
+            let raw = at.read();
             let count = (raw.end as usize - raw.tables as usize) / size_of::<RawTable>();
             let tables = if count == 0 { &[][..] } else { std::slice::from_raw_parts(raw.tables, count) };
             (raw, tables)
@@ -110,7 +111,13 @@ impl Oracle {
         let tables = raw_tables.iter().map(table).collect();
         let by_name = raw_tables.iter().enumerate().map(|(i, table)| (table.itself as usize, i)).collect();
         let (packets, said, later) = (Vec::new(), Vec::new(), VecDeque::new());
-        Oracle { raw, object, tables, by_name, packets, said, later, now: 0, seed: 0, drawn: 0 }
+        Oracle { at, raw, object, tables, by_name, packets, said, later, now: 0, seed: 0, drawn: 0 }
+    }
+
+    /// The same program with empty tables.
+    pub fn fresh(&self) -> Oracle {
+        // SAFETY: it is of the object.
+        unsafe { Oracle::new(self.at, self.object.clone()) }
     }
 
     /// Puts an entry into a table.

@@ -5,11 +5,12 @@
 mod build;
 mod calls;
 mod compare;
+pub mod faults;
 mod machine;
 mod packet;
 mod padding;
 mod tables;
 
 pub use build::{Source, build};
-pub use compare::{difference, said};
+pub use compare::{difference, difference_with, said};
 pub use machine::{Oracle, Said};

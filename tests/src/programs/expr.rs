@@ -36,10 +36,13 @@ impl Gen {
                     (dot, ty, bits) = (".", member.ty, member.bits);
                 }
                 Ty::Array(elem, len) => {
-                    text = if writes || self.r.percent(50) {
+                    // An index has no index inside: where most variables are arrays it would have no end.
+                    text = if writes || self.indexing || self.r.percent(50) {
                         format!("{text}[{}]", self.r.below(len as usize))
                     } else {
+                        self.indexing = true;
                         let index = self.index(len);
+                        self.indexing = false;
                         format!("GET({text}, {index})")
                     };
                     (ty, bits) = (*elem, None);

@@ -55,6 +55,10 @@ impl Gen {
             1 => format!("{}", self.r.below(70)),
             _ => format!("({}) & 31", self.expr(1)),
         };
+        if self.far && self.r.percent(10) {
+            let addr = self.expr(1);
+            return self.line(&format!("nf_dma_write(pkt, {}, ({off}) & 63);", super::expr::paren(&addr)));
+        }
         let Some(target) = self.target(None) else { return };
         match self.r.below(12) {
             0..4 => self.truth(&format!("nf_extract(pkt, {target})")),
@@ -162,13 +166,18 @@ impl Gen {
                 self.scope.push(Var { text, dot: ".", ty: Ty::Int("uint32_t"), writable: true });
             }
             6 => self.line(&format!("nf_buf_clear({name}, {key});")),
+            _ if self.far && self.r.percent(70) => {
+                self.truth(&format!("nf_buf_send({name}, {key}, ({e}) & 1)"));
+            }
             _ => self.truth(&format!("nf_buf_to_host({name}, {key})")),
         }
     }
 
-    /// A message to the host side, an entry of a queue, a line of the log.
+    /// A message to the host side, an entry of a queue, a line of the log, the event's time or its next random number.
     fn event_op(&mut self) {
-        match self.r.below(4) {
+        match self.r.below(6) {
+            3 => self.read_into("uint64_t", "nf_now()"),
+            4 => self.read_into("uint32_t", "nf_random()"),
             0 | 1 => {
                 let Some(of) = self.message else { return };
                 let value = self.struct_value(of);
@@ -186,6 +195,14 @@ impl Gen {
                 }
             }
         }
+    }
+
+    /// A variable with what a call gives. Each has a statement of its own: C leaves open which operand comes first.
+    fn read_into(&mut self, int: &'static str, call: &str) {
+        let text = format!("v{}", self.made);
+        self.made += 1;
+        self.line(&format!("{int} {text} = {call};"));
+        self.scope.push(Var { text, dot: ".", ty: Ty::Int(int), writable: true });
     }
 
     /// A queue further on, with or without a packet.

@@ -413,7 +413,7 @@ impl Target for Host<'_> {
             TableKind::Array => format!("nf_array_find({map}, {})", e.text(key)),
             TableKind::Hash => hashed(e, "nf_hash_find"),
             TableKind::Lru => hashed(e, "nf_lru_find"),
-            TableKind::Lpm => format!("nf_lpm_find({map}, {})", e.address(key)),
+            TableKind::Lpm => format!("nf_lpm_find({map}, {}, {size})", e.address(key)),
             TableKind::Ternary => format!("nf_ternary_find({map}, {})", e.address(key)),
         };
         e.line(&format!("{ty} *{name} = {call};"));

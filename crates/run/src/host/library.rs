@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use libloading::Library;
 
 use super::ffi::{Dispatch, TableFunctions};
+use super::runtime::write_object;
 use super::{HostError, Watch};
 use crate::compile::warnings;
 use crate::temp::{self, Folder};
@@ -72,32 +73,30 @@ fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     let dir = fresh_dir()?;
     write_files(dir.path(), &RUNTIME)?;
     write_files(dir.path(), &[("program.c", source)])?;
+    let flags = flags(watch);
+    write_object(dir.path(), "nf_tables.c", &flags, &RUNTIME)?;
     let mut clang = Command::new(nicforge_clang::name());
-    clang.current_dir(dir.path()).args(["-std=c11", "-O2", "-fPIC", "-shared"]).args(warnings());
-    clang.args(["-fno-color-diagnostics", "-fno-strict-aliasing"]);
-    match watch {
-        Watch::Nothing => {}
-        Watch::Counts => {
-            clang.arg("-DNF_COUNT");
-        }
-        Watch::Keys => {
-            clang.arg("-DNF_KEYS");
-        }
-    }
-    if cfg!(target_arch = "x86_64") {
-        // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is made of.
-        clang.arg("-msse4.2");
-    }
-    let ran = clang.args(["program.c", "nf_tables.c", "-o"]).arg(object).output();
-    let ran = ran.map_err(|source| HostError::NoCompiler {
-        compiler: nicforge_clang::name(),
-        package: nicforge_clang::name(),
-        source,
-    })?;
+    clang.current_dir(dir.path()).args(flags).args(["-shared", "program.c", "nf_tables.o", "-o"]).arg(object);
+    let ran = clang.output().map_err(HostError::no_compiler)?;
     if !ran.status.success() {
         return Err(refused(dir, nicforge_clang::name(), &ran.stderr));
     }
     Ok(())
+}
+
+fn flags(watch: Watch) -> Vec<String> {
+    let mut flags = vec!["-std=c11", "-O2", "-fPIC", "-fno-color-diagnostics", "-fno-strict-aliasing"];
+    flags.extend(warnings());
+    match watch {
+        Watch::Nothing => {}
+        Watch::Counts => flags.push("-DNF_COUNT"),
+        Watch::Keys => flags.push("-DNF_KEYS"),
+    }
+    if cfg!(target_arch = "x86_64") {
+        // Every x86-64 machine of the last fifteen years has the CRC instruction that nf_hash is made of.
+        flags.push("-msse4.2");
+    }
+    flags.into_iter().map(String::from).collect()
 }
 
 /// Keeps the directory of code that a compiler refused, for a report.

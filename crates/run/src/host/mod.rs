@@ -7,6 +7,7 @@
 mod collect;
 pub mod ffi;
 mod library;
+mod runtime;
 mod step;
 mod tables;
 
@@ -24,6 +25,7 @@ use crate::native::{self, NativeError};
 use collect::{Collector, HOOKS};
 use ffi::{Env, Packet, Trace, TraceItem};
 pub use library::{RUNTIME, fresh_dir, refused, write_files};
+pub use runtime::{object_of, write_object};
 pub use step::{Passage, StepEffect, Stepper, Underway};
 pub use tables::Tables;
 
@@ -67,6 +69,12 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// clang cannot be started.
+    pub fn no_compiler(source: std::io::Error) -> HostError {
+        let name = nicforge_clang::name();
+        HostError::NoCompiler { compiler: name, package: name, source }
+    }
+
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         match self {

@@ -13,7 +13,7 @@ use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
 
 use crate::compile::warnings;
 use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files, full_among_replicas};
-use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
+use crate::host::{HostError, RUNTIME, fresh_dir, object_of, refused, write_files, write_object};
 use crate::temp::Folder;
 
 macro_rules! runtime {
@@ -82,21 +82,25 @@ impl EnginesProgram {
     fn build(&self) -> Result<Folder, DpdkError> {
         let dir = fresh_dir()?;
         self.write(dir.path())?;
-        let mut clang = Command::new(nicforge_clang::name());
-        clang.current_dir(dir.path()).args(["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread"]);
-        clang.args(warnings()).args(["-fno-color-diagnostics", "-DNF_VERIFY=1"]);
-        // Every stage's file has the program's constants, as every engine on a chip has its own.
-        clang.args(["-Wl,-z,muldefs", "-o", "app", "main.c", "nf_threads.c", "nf_tables.c"]);
+        let flags = ["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread", "-fno-color-diagnostics"];
+        let flags = flags.iter().chain(warnings()).chain(&["-DNF_VERIFY=1"]);
+        let flags: Vec<String> = flags.map(ToString::to_string).collect();
+        let mut files = [&RUNTIME[..], &THREADS[..]].concat();
+        let mut parts = vec!["nf_threads.c", "nf_tables.c"];
         if self.artifact.engines == Engines::Nfp {
-            clang.arg("nfp_chip.c");
+            files.retain(|(name, _)| NFP.iter().all(|(other, _)| other != name));
+            files.extend(NFP);
+            parts.push("nfp_chip.c");
         }
+        for part in &parts {
+            write_object(dir.path(), part, &flags, &files)?;
+        }
+        let mut clang = Command::new(nicforge_clang::name());
+        // Every stage's file has the program's constants, as every engine on a chip has its own.
+        clang.current_dir(dir.path()).args(flags).args(["-Wl,-z,muldefs", "-o", "app", "main.c"]);
+        clang.args(parts.iter().map(|part| object_of(part)));
         clang.args((0..self.artifact.base.pipeline.stages.len()).map(|at| format!("stage_{at}.c")));
-        let no_clang = |source| HostError::NoCompiler {
-            compiler: nicforge_clang::name(),
-            package: nicforge_clang::name(),
-            source,
-        };
-        let ran = clang.output().map_err(no_clang)?;
+        let ran = clang.output().map_err(HostError::no_compiler)?;
         if ran.status.success() {
             Ok(dir)
         } else {
