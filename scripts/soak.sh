@@ -10,7 +10,10 @@ as_root env "PATH=$PATH" cargo test --release -p nicforge-tests --test random_pr
 
 # What the Python tests leave to this place.
 as_root env "PATH=$PATH" cargo build -q -p nicforge-cli
-as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q -m soak -p no:cacheprovider python/tests
+as_root env "PATH=$PATH" NICFORGE="$PWD/target/debug/nicforge" "$NICFORGE_PYTHON/bin/pytest" -q -m soak -p no:cacheprovider python/tests rtl/tests
+
+# Published figures of caches and queues beside ours.
+cargo test -q -p nicforge-cli --test flow -- --ignored
 
 # Examples with each other clang that is installed, under the name of the preferred one.
 as_root env "PATH=$PATH" cargo build --release -q -p nicforge-cli

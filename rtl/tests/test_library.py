@@ -320,6 +320,8 @@ def test_lint(module):
     assert done.returncode == 0, done.stderr
 
 
+# Verilator's lint finds latches and loops in `make test`; that yosys agrees takes minutes.
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "module", [module for module in modules() if module not in IN_DESIGNS | SIZED and "nf_balance" not in module]
 )

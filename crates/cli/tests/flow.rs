@@ -7,6 +7,7 @@ use common::Place;
 use serde_json::Value;
 
 #[test]
+#[ignore = "minutes; `make soak` runs it"]
 fn figures_are_what_docs_validation_flow_says() {
     let place = Place::new();
     let ran = place.run(&["validate", "flow", "--json"]);
