@@ -297,27 +297,39 @@ NF_INLINE u32 nf_csum_frame(const u8 *data, const u8 *end, u64 off, u32 sum, u32
 
 extern const u32 nf_crc32c[256];
 
+/* CRC32C by the CPU: of 8, 4 and 1 bytes. */
+#if defined(__SSE4_2__)
+#define NF_CRC_8(crc, word) ((u32)__builtin_ia32_crc32di(crc, word))
+#define NF_CRC_4(crc, word) __builtin_ia32_crc32si(crc, word)
+#define NF_CRC_1(crc, byte) __builtin_ia32_crc32qi(crc, byte)
+#elif defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+#define NF_CRC_8(crc, word) __crc32cd(crc, word)
+#define NF_CRC_4(crc, word) __crc32cw(crc, word)
+#define NF_CRC_1(crc, byte) __crc32cb(crc, byte)
+#endif
+
 /* See ir::io::hash. */
 NF_INLINE u32 nf_hash_bytes(u32 seed, const void *bytes, u32 n)
 {
     const u8 *p = bytes;
     u32 crc = ~0u;
-#if defined(__SSE4_2__)
-    crc = __builtin_ia32_crc32si(crc, seed);
+#ifdef NF_CRC_8
+    crc = NF_CRC_4(crc, seed);
     u32 i = 0;
     for (; i + 8 <= n; i += 8) {
         u64 word;
         __builtin_memcpy(&word, p + i, 8);
-        crc = (u32)__builtin_ia32_crc32di(crc, word);
+        crc = NF_CRC_8(crc, word);
     }
     if (i + 4 <= n) {
         u32 word;
         __builtin_memcpy(&word, p + i, 4);
-        crc = __builtin_ia32_crc32si(crc, word);
+        crc = NF_CRC_4(crc, word);
         i += 4;
     }
     for (; i < n; i++)
-        crc = __builtin_ia32_crc32qi(crc, p[i]);
+        crc = NF_CRC_1(crc, p[i]);
 #else
     for (u32 i = 0; i < 4; i++)
         crc = crc >> 8 ^ nf_crc32c[(u8)(crc ^ seed >> 8 * i)];
