@@ -268,14 +268,31 @@ NF_INLINE u32 nf_crc_word(u32 behind, u32 word, bool opaque)
 
 NF_INLINE u32 nf_word_of(const u8 *p) { return p[0] | p[1] << 8 | p[2] << 16 | (u32)p[3] << 24; }
 
-/* See ir::io::hash. n is a constant. */
+/* CRC32C of eight more bytes. */
+NF_INLINE u32 nf_crc_words(u32 crc, const u8 *p, bool opaque)
+{
+    return nf_crc_word(4, crc ^ nf_word_of(p), opaque) ^ nf_crc_word(0, nf_word_of(p + 4), opaque);
+}
+
+/* See ir::io::hash. n is a constant. Of many bytes clang would read all before the first look-up, and the stack would
+ * not hold them: these go through a loop, and pinning keeps it one. */
 NF_INLINE u32 nf_hash_with(u32 seed, const void *bytes, u32 n, bool opaque)
 {
     const u8 *p = bytes;
     u32 crc = nf_crc_word(0, ~0u ^ seed, opaque), i = 0;
+    if (n > 32) {
+        u64 at = 0;
+#pragma clang loop unroll(disable)
+        for (; at + 8 <= n; at += 8) {
+            NF_PIN(at);
+            crc = nf_crc_words(crc, p + at, opaque);
+        }
+        i = n / 8 * 8;
+    } else {
 #pragma unroll
-    for (; i + 8 <= n; i += 8)
-        crc = nf_crc_word(4, crc ^ nf_word_of(p + i), opaque) ^ nf_crc_word(0, nf_word_of(p + i + 4), opaque);
+        for (; i + 8 <= n; i += 8)
+            crc = nf_crc_words(crc, p + i, opaque);
+    }
     if (i + 4 <= n) {
         crc = nf_crc_word(0, crc ^ nf_word_of(p + i), opaque);
         i += 4;

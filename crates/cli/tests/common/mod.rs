@@ -4,6 +4,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -140,6 +141,14 @@ pub struct Background {
 
 impl Background {
     pub fn start(mut command: Command) -> Background {
+        // Tests that run under `nohup` would pass on that hangups are ignored.
+        // SAFETY: signal(2) is safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Background { child }
     }
