@@ -99,7 +99,7 @@ fn profiles_follow_the_capture() {
     assert!(measured < 0.5 * guessed, "{measured} against {guessed}");
 }
 
-/// The best plan and three others, chosen by the example's name; `NICFORGE_PLANS=all` takes all.
+/// The best plan and one other, chosen by the example's name; `NICFORGE_PLANS=all` takes all.
 fn chosen(example: &Example, found: &Found) -> Vec<usize> {
     let count = found.candidates.len();
     if std::env::var("NICFORGE_PLANS").is_ok_and(|value| value == "all") {
@@ -111,7 +111,7 @@ fn chosen(example: &Example, found: &Found) -> Vec<usize> {
     for _ in 0..64 {
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let number = (seed >> 33) % count;
-        if numbers.len() < 4 && !numbers.contains(&number) {
+        if numbers.len() < 2 && !numbers.contains(&number) {
             numbers.push(number);
         }
     }
@@ -168,7 +168,7 @@ fn run_plans(name: &str, runs: Runs, events: usize) {
     });
     let [ran, replicated, in_context] = [ran, replicated, in_context].map(AtomicUsize::into_inner);
     println!("{name}: {ran} plans, {replicated} with replicas, {in_context} with values in contexts");
-    assert!(ran >= 40 && replicated >= 5 && in_context >= 5);
+    assert!(ran >= 20 && replicated >= 3 && in_context >= 3);
 }
 
 #[test]
