@@ -4,6 +4,9 @@
 
 RUST.json is what `cargo test --no-run --message-format=json` printed. Each test program, and each
 command, is one job. Its output goes to LOGS/NAME.log and is shown only if it fails.
+
+A job that takes longer than $NICFORGE_JOB_MINUTES (40 if not set) is ended with all that it
+started, and fails: its log says which tests had not ended and what was running then.
 """
 
 import concurrent.futures
@@ -12,6 +15,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +25,30 @@ LONG = ("hardware library", "flow programs", "cli-flow", "tests-fpga", "tests-pl
 # The closing lines of libtest and of pytest.
 RUST = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.M)
 PYTEST = re.compile(r"^(?=.*\d+ (?:passed|failed|skipped))(?:=+ )?(.*) in [\d.]+s", re.M)
+
+
+# Far above what any job takes on a busy machine, and below what CI waits for all of them.
+LIMIT = 60 * float(os.environ.get("NICFORGE_JOB_MINUTES", "40"))
+
+
+def kill(process, out):
+    """Ends a job and what it started; says before what was running."""
+    table = subprocess.run(["ps", "-eo", "pid,ppid,sess,stat,etimes,args"], capture_output=True, text=True)
+    rows = [line.split(None, 5) for line in table.stdout.splitlines()[1:]]
+    family = {str(process.pid)}
+    # Parents stand before their children, except where numbers began again.
+    for _ in range(2):
+        family |= {row[0] for row in rows if row[1] in family or row[2] in family}
+    running = [" ".join(row) for row in rows if row[0] in family]
+    text = f"\nended after {LIMIT / 60:.0f} minutes; was running:\n" + "\n".join(running) + "\n"
+    out.write(text.encode())
+    out.flush()
+    for pid in family:
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.wait()
 
 
 class Job:
@@ -33,10 +61,20 @@ class Job:
     def run(self, logs):
         start = time.monotonic()
         log = logs / f"{self.name.replace(' ', '-')}.log"
-        with open(log, "wb") as out:
-            ended = subprocess.run(
-                self.command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        with open(log, "ab") as out:
+            out.truncate(0)
+            process = subprocess.Popen(
+                self.command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
+            try:
+                process.wait(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                kill(process, out)
         self.seconds = time.monotonic() - start
         text = log.read_text(errors="replace")
         for passed, failed, ignored in RUST.findall(text):
@@ -50,7 +88,7 @@ class Job:
         # A test that finds something missing says so and ends; it is no test passed.
         unavailable = len(re.findall(r"^(?:skipped|SKIPPED): ", text, re.M))
         self.passed, self.skipped = max(0, self.passed - unavailable), self.skipped + unavailable
-        self.ok = ended.returncode == 0 and not self.failed
+        self.ok = process.returncode == 0 and not self.failed
         # A command without a result line is a test of its own.
         if not RUST.search(text) and not PYTEST.search(text):
             self.passed, self.failed = int(self.ok), int(not self.ok)
