@@ -15,7 +15,8 @@ packages=(
 # For the tests: ethtool and bpftool (reading about interfaces), ping, dig, nginx, memcached and Python (real clients and
 # servers), libdpdk-dev (target dpdk; its libraries and drivers come as one set of 227 packages, 163 MB, that pkg-config takes
 # whole) and dpdk-dev (testpmd, the benchmarks' yardstick), gcc and libc for arm64 and qemu-user (target bluefield2, which runs
-# emulated), chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
+# emulated), qemu-system-misc (the bare RISC-V SoC of examples/targets, 46 MB),
+# chromium-headless-shell (the test that looks at reports, 283 MB), libxdp1 (BPF objects of other people, for the
 # analysis), z3 (a second opinion on what the solver inside says), binutils-riscv64-unknown-elf and gcc-riscv64-unknown-elf
 # (images of sPIN handlers, and the RV32 core's tests, 210 MB; qemu-user runs the same programs), libmpich-dev (MPI datatypes
 # of a real MPI, 34 MB), iperf3 (what UDP does on the same line), what the functions of examples/balance are made with
@@ -26,7 +27,7 @@ if [ "${1:-}" != --build ]; then
         clang-format-19 ethtool bpftool
         iputils-ping bind9-dnsutils nginx-light memcached libmemcached-tools python3 python3-venv
         libdpdk-dev dpdk-dev
-        gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+        gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user qemu-system-misc
         chromium-headless-shell
         libxdp1 z3
         binutils-riscv64-unknown-elf gcc-riscv64-unknown-elf

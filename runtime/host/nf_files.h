@@ -33,21 +33,15 @@ static bool nf_far_role;
 #endif
 static const char *nf_fill_path, *nf_tables_path, *nf_outputs_path, *nf_stats_path;
 
-struct nf_event_head {
-    u64 now;
-    u64 seed;
-    u32 host;
-    u32 port;
-    u32 size;
-    u32 zero;
-};
+/* Whether there are entries to begin with. */
+static bool nf_filled;
 
-struct nf_entry_head {
-    u32 table;
-    u32 detail;
-    u32 buf_size;
-    u32 worker;
-};
+static void nf_is_full(const struct nf_table_spec *spec)
+{
+    fprintf(stderr, "nicforge: table %s is full: its capacity is %u\n", spec->name, spec->capacity);
+}
+
+#include "nf_results.h"
 
 /* A whole file in memory; null if it cannot be read. */
 static u8 *nf_read_file(const char *path, size_t *size)
@@ -101,6 +95,7 @@ static bool nf_options(int argc, char **argv)
     nf_reports = report && strcmp(report, "0") != 0;
     nf_in_turn = turn && strcmp(turn, "0") != 0;
     nf_far_role = role && strcmp(role, "0") != 0;
+    nf_filled = nf_fill_path != NULL;
     if (halt) {
         char *after = NULL;
         nf_halt_worker = (u32)strtoul(halt, &after, 10);
@@ -115,125 +110,30 @@ static bool nf_options(int argc, char **argv)
     return true;
 }
 
-/* Workers whose tables are their own, for one table: all of them, or the first. */
-static u32 nf_owners(u32 table) { return nf_sharded[table] ? NF_WORKERS : 1; }
-
-/* Entries that one owner's part of a table must have space for. Parts of which all together hold what the table may
- * hold each begin with all entries of the file: what one deletes, another may put in. */
-static u32 nf_part_capacity(u32 table)
-{
-    u32 capacity = nf_table_specs[table].capacity;
-    return nf_one_room[table] && nf_fill_path && capacity <= UINT32_MAX / 2 ? 2 * capacity : capacity;
-}
-
-#ifndef NFP_CHIP_H
-/* From now on parts of a table that hold together what it may hold take places from each other. */
-static bool nf_share_room(void)
-{
-    static u32 rooms[NF_TABLES + 1];
-    for (u32 t = 0; t < NF_TABLES; t++) {
-        u32 filled = nf_workers[0]->tables[t]->count, capacity = nf_table_specs[t].capacity;
-        if (!nf_one_room[t])
-            continue;
-        if (filled > capacity) {
-            fprintf(stderr, "nicforge: table %s is full: its capacity is %u\n", nf_table_specs[t].name, capacity);
-            return false;
-        }
-        rooms[t] = capacity - filled;
-        for (u32 w = 0; w < NF_WORKERS; w++)
-            nf_workers[w]->tables[t]->room = &rooms[t];
-    }
-    return true;
-}
-#else
-static bool nf_share_room(void) { return true; }
-#endif
-
 static bool nf_fill_tables(void)
 {
-    size_t size;
+    size_t size = 0;
     u8 *bytes = nf_fill_path ? nf_read_file(nf_fill_path, &size) : NULL;
-    if (!bytes)
-        return !nf_fill_path && nf_share_room();
-    bool ok = true;
-    for (u8 *at = bytes; ok && at < bytes + size;) {
-        struct nf_entry_head head;
-        memcpy(&head, at, sizeof(head));
-        const struct nf_table_spec *spec = &nf_table_specs[head.table];
-        const u8 *key = at + sizeof(head), *mask = key + spec->key_size, *value = mask + spec->key_size;
-        for (u32 w = 0; ok && w < nf_owners(head.table); w++) {
-            u8 *entry = nf_table_put(nf_workers[w]->tables[head.table], key, mask, head.detail);
-            ok = entry != NULL;
-            if (!ok) {
-                fprintf(stderr, "nicforge: table %s is full: its capacity is %u\n", spec->name, spec->capacity);
-                break;
-            }
-            memcpy(entry, value, spec->value_size);
-            if (spec->buf_capacity) {
-                memcpy(entry + spec->len_at, &head.buf_size, sizeof(head.buf_size));
-                memcpy(entry + spec->len_at + 4, value + spec->value_size, head.buf_size);
-            }
-        }
-        at = (u8 *)(uintptr_t)value + spec->value_size + head.buf_size;
-    }
+    bool ok = (bytes || !nf_fill_path) && nf_fill_from(bytes, bytes + size);
     free(bytes);
-    return ok && nf_share_room();
+    return ok;
 }
 
-static void nf_write_entry(FILE *file, u32 t, u32 worker, const void *key, const void *mask, u32 detail, u8 *value)
+/* The file that is being written. */
+static FILE *nf_file;
+
+static void nf_write_entry(const struct nf_entry_head *head, const void *key, const void *mask, const u8 *value)
 {
     static const u8 none[256];
-    const struct nf_table_spec *spec = &nf_table_specs[t];
-    struct nf_entry_head head = {t, detail, 0, worker};
-    if (spec->buf_capacity)
-        memcpy(&head.buf_size, value + spec->len_at, sizeof(head.buf_size));
-    fwrite(&head, sizeof(head), 1, file);
-    fwrite(key, 1, spec->key_size, file);
-    fwrite(mask ? mask : none, 1, spec->key_size, file);
-    fwrite(value, 1, spec->value_size, file);
-    fwrite(value + spec->len_at + 4, 1, head.buf_size, file);
+    const struct nf_table_spec *spec = &nf_table_specs[head->table];
+    fwrite(head, sizeof(*head), 1, nf_file);
+    fwrite(key, 1, spec->key_size, nf_file);
+    fwrite(mask ? mask : none, 1, spec->key_size, nf_file);
+    fwrite(value, 1, spec->value_size, nf_file);
+    fwrite(value + spec->len_at + 4, 1, head->buf_size, nf_file);
 }
 
-static void nf_write_table(FILE *file, u32 t, u32 worker)
-{
-    struct nf_table *table = nf_workers[worker]->tables[t];
-    u32 at = 0, key_size = table->key_size;
-    if (table->kind == NF_ARRAY) {
-        for (u32 i = 0; i < table->capacity; i++)
-            nf_write_entry(file, t, worker, &i, NULL, 0, nf_array_find(table, i));
-        return;
-    }
-    for (struct nf_entry *entry; (entry = nf_table_next(table, &at));) {
-        const u8 *key = nf_table_key(entry), *mask = table->kind == NF_TERNARY ? key + key_size : NULL;
-        nf_write_entry(file, t, worker, key, mask, nf_table_detail(entry), nf_table_value(table, entry));
-    }
-}
-
-static void nf_write_stats(FILE *file)
-{
-    for (u32 i = 0; i <= NF_WORKERS; i++) {
-        const struct nf_worker *w = nf_workers[i];
-        const struct nf_stats *stats = &w->stats;
-        fprintf(file, "worker.%u.stage %d\n", i, i == NF_IO ? -1 : (int)w->stage);
-        fprintf(file, "worker.%u.events %lu\nworker.%u.cycles %lu\n", i, stats->events, i, stats->cycles);
-        fprintf(file, "worker.%u.empty_polls %lu\nworker.%u.depth %lu\n", i, stats->empty_polls, i, stats->depth);
-        fprintf(file, "worker.%u.full %lu\nworker.%u.lost %lu\n", i, stats->full, i, stats->lost + w->log.lost);
-        fprintf(file, "worker.%u.tx_failed %lu\n", i, stats->tx_failed);
-        for (u32 reason = 0; reason < NF_REASONS; reason++)
-            fprintf(file, "worker.%u.drop.%u %lu\n", i, reason, stats->drops[reason]);
-        for (u32 t = 0; t < nf_table_count; t++)
-            if (i < nf_owners(t))
-                fprintf(file, "worker.%u.refused.%u %lu\nworker.%u.evicted.%u %lu\n", i, t,
-                        nf_table_refused(w->tables[t]), i, t, nf_table_evicted(w->tables[t]));
-    }
-    for (u32 port = 0; port < NF_MAX_PORTS; port++)
-        fprintf(file, "sent.%u %lu\n", port, nf_sent[port]);
-    fprintf(file, "received %lu\nstack %lu\nhost %lu\n", nf_received, nf_to_stack, nf_to_host);
-    fprintf(file, "no_port %lu\ntsc_hz %lu\n", nf_no_port, nf_hz());
-#ifdef NF_MORE_STATS
-    NF_MORE_STATS(file);
-#endif
-}
+static void nf_write_count(const char *name, u64 value) { fprintf(nf_file, "%s %lu\n", name, value); }
 
 static FILE *nf_create(const char *path)
 {
@@ -248,14 +148,19 @@ static bool nf_write_results(void)
     bool ok = true;
     FILE *file = nf_stats_path ? nf_create(nf_stats_path) : NULL;
     if (file) {
-        nf_write_stats(file);
+        nf_file = file;
+        nf_each_count(nf_write_count);
+#ifdef NF_MORE_STATS
+        NF_MORE_STATS(file);
+#endif
         ok = fclose(file) == 0;
     }
     file = nf_tables_path ? nf_create(nf_tables_path) : NULL;
     if (file) {
+        nf_file = file;
         for (u32 t = 0; t < nf_table_count; t++)
             for (u32 w = 0; w < nf_owners(t) && (!nf_far_path || nf_host_tables[t] == nf_far_role); w++)
-                nf_write_table(file, t, w);
+                nf_each_entry(t, w, nf_write_entry);
         ok = fclose(file) == 0 && ok;
     }
     file = nf_outputs_path ? nf_create(nf_outputs_path) : NULL;

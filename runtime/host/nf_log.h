@@ -35,6 +35,16 @@ static inline void nf_bytes_add(struct nf_bytes *bytes, const void *from, size_t
     bytes->size += size;
 }
 
+/* Digits of a number, written from the end; gives the first. */
+static inline char *nf_digits(char *end, u64 value)
+{
+    *--end = '\0';
+    do
+        *--end = (char)('0' + value % 10);
+    while (value /= 10);
+    return end;
+}
+
 struct nf_log_head {
     u64 sequence;
     u64 number;

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_main.h (threads) - the process around engines: reads events and tables, starts a thread for every engine, gives it
- * its events, and writes down what came of it (nf_files.h). Closed loop: few enough input events are in flight that
- * every queue has room.
+ * nf_main.h (threads) - the program around engines: reads events and tables, starts a core for every engine, gives it
+ * its events, and writes what came of it (nf_lines.h). Closed loop: few enough input events are in flight that every
+ * queue has room. The calling core is the reader's; it needs one more than there are engines.
  */
 #ifndef NF_THREADS_MAIN_H
 #define NF_THREADS_MAIN_H
 
-#include <pthread.h>
-#include <stdio.h>
-
 #define NF_IN_FLIGHT (NF_ROUND ? 1 : 256)
+/* Both may be less on a board with little memory (flags of its spec): an input that finds no context is lost. */
+#ifndef NF_CONTEXTS
 #define NF_CONTEXTS 4096
+#endif
+#ifndef NF_RING_ENTRIES
+#define NF_RING_ENTRIES 8192
+#endif
 /* In front of a frame, for headers. */
 #define NF_ROOM 256
 
 static struct nf_worker *nf_workers[NF_WORKERS + 1];
 static u64 nf_sent[NF_MAX_PORTS], nf_to_stack, nf_to_host_count, nf_no_port, nf_received, nf_next_sequence;
 
-static u64 nf_hz(void) { return 1000000000; }
+static u64 nf_hz(void) { return nf_board_hz(); }
 
 #define nf_to_host nf_to_host_count
-#include "nf_files.h"
+#include "nf_lines.h"
 #undef nf_to_host
 
 static bool nf_make_workers(void)
@@ -57,7 +60,7 @@ static bool nf_make_workers(void)
 static bool nf_make_contexts(u32 longest)
 {
     u32 room = NF_ROOM + longest, at = (u32)((sizeof(struct nf_context) + 63) & ~63u);
-    if (!nf_make_records(NF_CONTEXTS, at + room))
+    if (!nf_make_rings(NF_WORKERS, NF_RING_ENTRIES) || !nf_make_records(NF_CONTEXTS, at + room))
         return false;
     for (u32 i = 0; i < NF_CONTEXTS; i++) {
         struct nf_context *context = nf_context_at(i);
@@ -169,35 +172,16 @@ static bool nf_input(struct nf_worker *io)
     return true;
 }
 
-static void *nf_thread(void *argument)
+static void nf_core(unsigned number)
 {
-    struct nf_worker *w = argument;
+    struct nf_worker *w = nf_workers[number];
     nf_attach_tables(w, nf_sharded, nf_locked, NF_WORKERS);
     nf_stage_mains[w->stage](w);
-    return NULL;
 }
 
-int main(int argc, char **argv)
+/* Lets events in until all are done. */
+static void nf_feed(struct nf_worker *io)
 {
-    if (!nf_options(argc, argv))
-        return 2;
-    u32 longest = nf_frame > 2048 ? nf_frame : 2048;
-    if (!nf_events_at || !nf_make_workers() || !nf_make_contexts(longest)) {
-        fprintf(stderr, "nicforge: no events (--nf-events), or too little memory for tables and contexts\n");
-        return 3;
-    }
-    if (!nf_fill_tables())
-        return 1;
-    static pthread_t threads[NF_WORKERS];
-    pthread_attr_t small;
-    pthread_attr_init(&small);
-    pthread_attr_setstacksize(&small, 1 << 20);
-    for (u32 i = 0; i < NF_WORKERS; i++)
-        if (pthread_create(&threads[i], &small, nf_thread, nf_workers[i])) {
-            fprintf(stderr, "nicforge: cannot start thread %u of %u\n", i + 1, NF_WORKERS);
-            return 3;
-        }
-    struct nf_worker *io = nf_workers[NF_IO];
     for (bool more = true; more || nf_all_through() < nf_next_sequence;) {
         for (u32 i = 0; more && i < NF_BATCH && nf_next_sequence < nf_all_through() + (nf_in_turn ? 1 : NF_IN_FLIGHT);
              i++)
@@ -207,8 +191,24 @@ int main(int argc, char **argv)
         nf_idle();
     }
     __atomic_store_n(&nf_all_done, true, __ATOMIC_RELEASE);
-    for (u32 i = 0; i < NF_WORKERS; i++)
-        pthread_join(threads[i], NULL);
+}
+
+int main(void)
+{
+    if (!nf_read_lines())
+        return 2;
+    if (!nf_make_workers() || !nf_make_contexts(nf_frame > 2048 ? nf_frame : 2048)) {
+        nf_failed("too little memory for tables and contexts");
+        return 3;
+    }
+    if (!nf_fill_from(nf_entries.at, nf_entries.at + nf_entries.size))
+        return 1;
+    if (!nf_board_start(NF_WORKERS, nf_core)) {
+        nf_failed("too few cores");
+        return 3;
+    }
+    nf_feed(nf_workers[NF_IO]);
+    nf_board_join();
     nf_collect();
     for (u32 i = 0; i < NF_WORKERS; i++) {
         const struct nf_stats *stats = &nf_workers[i]->stats;
@@ -217,7 +217,8 @@ int main(int argc, char **argv)
         nf_to_stack += stats->to_stack;
         nf_to_host_count += stats->to_host;
     }
-    return nf_write_results() ? 0 : 3;
+    nf_write_lines();
+    return 0;
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: 0BSD
  *
- * nf_port.h (threads) - what engines stand on where they are threads: queues, contexts and progress of nf_threads.c.
+ * nf_port.h (threads) - what engines stand on where they are cores: queues, contexts and progress of nf_threads.c.
  */
 #ifndef NF_PORT_H
 #define NF_PORT_H
@@ -59,7 +59,7 @@ NF_INLINE void nf_host_write(u64 addr, const void *bytes, u32 size)
     (void)bytes;
     (void)size;
 }
-NF_INLINE void nf_idle(void) { nf_yield(); }
+NF_INLINE void nf_idle(void) { nf_board_relax(); }
 NF_INLINE bool nf_stopped(void) { return __atomic_load_n(&nf_all_done, __ATOMIC_ACQUIRE); }
 /* Entry of a stage's file. */
 #define NF_ENGINE_MAIN(stage)                                                                                          \
@@ -77,6 +77,6 @@ NF_INLINE void nf_attach_tables(struct nf_worker *w, const bool *sharded, const 
     (void)locked;
     (void)workers;
 }
-NF_INLINE u64 nf_cycles(void) { return nf_clock_cycles(); }
+NF_INLINE u64 nf_cycles(void) { return nf_board_cycles(); }
 
 #endif

@@ -35,6 +35,8 @@ pub enum Command {
     Run(Run),
     /// Compare a target with the interpreter, packet by packet
     Verify(Verify),
+    /// Write programs for a target, packets, expected outputs and a runner, for tests where the NIC is
+    Kit(Kit),
     /// Show every step one packet takes through a program, on source lines
     Trace(Trace),
     /// Guarantee a worst-case rate of a compiled program, with the packet that causes it
@@ -295,9 +297,26 @@ pub struct Verify {
     /// Run the plan for this target in the simulator instead: any name of `nicforge targets`, or a .toml file
     #[arg(long, value_name = "TARGET", conflicts_with = "target")]
     pub sim: Option<String>,
+    /// Run on your own simulator or board: a shell command that speaks the packet protocol on its
+    /// standard input and output (docs/dev/port.md); `{image}` is the image, where the target has one
+    #[arg(long, value_name = "COMMAND", conflicts_with = "sim")]
+    pub exec: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Kit {
+    /// Name of a target (`nicforge targets` lists them), or a .toml file
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// C sources, or folders with a source of the same name, each with packets beside it
+    #[arg(required = true, value_name = "PROGRAM")]
+    pub programs: Vec<PathBuf>,
+    /// Where to write the kit (default: kit-TARGET)
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
 }
 
 /// What is compared.

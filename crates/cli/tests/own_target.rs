@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, can_emulate_arm, cut};
+use common::{Place, are_there, can_emulate_arm, cut};
 use serde_json::Value;
 
 /// A file of `examples/targets`.
@@ -15,6 +15,7 @@ fn file(name: &str) -> String {
 /// stand-in; `bound` is why there is no bound, if that is so.
 fn in_every_command(name: &str, programs: &[&str], says: &str, bound: Option<&str>) {
     let (place, file) = (Place::new(), file(name));
+    let name = name.rsplit('/').next().unwrap();
     for program in programs {
         cut(&place, program);
         let run = |command: &str, more: &[&str]| {
@@ -69,6 +70,77 @@ fn sixteen_arm_cores() {
 #[test]
 fn sixty_four_riscv_cores_in_eight_clusters() {
     in_every_command("manycore", &["l2_forward", "flow_stats"], "(on simulated cores)", None);
+}
+
+/// The tools of the spec's `[toolchain]`.
+const RV64: [&str; 2] = ["riscv64-unknown-elf-gcc", "qemu-system-riscv64"];
+
+/// A spec whose tool chain, memory map and port layer nothing here knows.
+#[test]
+fn a_riscv_soc_of_64_bits_with_its_own_tool_chain() {
+    if are_there(&RV64) {
+        let says = "(functional: images run by its toolchain)";
+        in_every_command("rv64-soc/rv64-soc", &["conn_limiter"], says, None);
+    }
+}
+
+/// The runner of a kit finds agreement, one wrong byte, and an answer that is not whole.
+#[test]
+fn a_kit_tests_images_elsewhere() {
+    if !are_there(&RV64) {
+        return;
+    }
+    let place = Place::new();
+    cut(&place, "nat");
+    let spec = file("rv64-soc/rv64-soc");
+    let made = place.run(&["kit", &spec, "nat", "-o", "kit"]);
+    assert!(made.ok().contains("wrote kit: nat for rv64-soc"), "{made:?}");
+    place.run(&["kit", &spec, "nat", "-o", "kit"]).fails(1, &["kit: there is something already", "-o"]);
+    let text = std::fs::read_to_string(&spec).unwrap();
+    let command = text.lines().find_map(|line| line.strip_prefix("run = \"")).unwrap();
+    let command = command.trim_end_matches('"');
+    let run = |command: &str| {
+        let ran = std::process::Command::new(place.path().join("kit/run.py")).arg(command).output().unwrap();
+        (ran.status.code(), String::from_utf8_lossy(&ran.stdout).into_owned())
+    };
+    let (status, said) = run(command);
+    assert!(status == Some(0) && said.starts_with("nat: agrees (") && said.contains("3 tables"), "{said}");
+    let expected = place.path().join("kit/nat/expected.txt").display().to_string();
+    let (status, said) =
+        run(&format!("sed '0,/^nf send /s/^nf send \\([0-9]*\\) ./nf send \\1 9/' {expected}"));
+    assert!(status == Some(1) && said.contains("nat: differs") && said.contains("event "), "{said}");
+    let (status, said) = run(&format!("grep -v done {expected}"));
+    assert!(status == Some(1) && said.contains("ends before `nf done`"), "{said}");
+    let (status, said) = run(&format!("sed '/^nf entry/d; s/nf done/nf no-tables\\nnf done/' {expected}"));
+    assert!(status == Some(0) && said.contains("0 tables"), "{said}");
+}
+
+/// `verify --exec`: the protocol through a command of the user's, for targets with images and without.
+#[test]
+fn a_users_own_command_runs_what_is_verified() {
+    let place = Place::new();
+    cut(&place, "nat");
+    place.run(&["kit", "xdp", "nat", "-o", "kit"]).ok();
+    let answer = |program: &str| format!("{program} kit/nat/expected.txt");
+    let verify =
+        |target: &str, command: &str| place.run(&["verify", "nat", "--target", target, "--exec", command]);
+    let same = verify("xdp", &answer("cat"));
+    assert!(
+        same.ok().contains("xdp matches the reference") && same.out.contains("(run by --exec)"),
+        "{same:?}"
+    );
+    verify("xdp", &answer("grep -v '^nf send 1 '")).fails(1, &[]);
+    let untold = verify("xdp", &answer("sed '/^nf entry/d; s/nf done/nf no-tables\\nnf done/'"));
+    assert!(untold.ok().contains("matches") && untold.err.contains("tables were not compared"), "{untold:?}");
+    let ended = verify("xdp", "echo booting; exit 7");
+    ended.fails(3, &["echo booting; exit 7: it ended (exit status: 7) before `nf done`", "booting"]);
+    verify("xdp", "echo nf failed no card").fails(3, &["no card"]);
+    verify("xdp", "echo nf send 0 x 00").fails(3, &["no number in the line `nf send 0 x 00`"]);
+    verify("xdp", "echo nf send 999999 0 00").fails(3, &["unknown event"]);
+    // A target with images: the command gets the image.
+    let image = verify("liquidio", "echo console; {image}");
+    assert!(image.ok().contains("liquidio ") && image.out.contains("matches the reference"), "{image:?}");
+    place.is_clean();
 }
 
 /// The clock is the file's where cycles become time.
@@ -132,6 +204,36 @@ fn mistakes_in_a_file_are_one_message_with_place_reason_and_remedy() {
             .run(&[command, "l2_forward", "--target", "u820"])
             .fails(2, &["there is no such target; there are"]);
     }
+    place.is_clean();
+}
+
+/// A tool chain that is wrong.
+#[test]
+fn mistakes_in_a_tool_chain_are_told() {
+    let place = Place::new();
+    cut(&place, "l2_forward");
+    let shown = place.run(&["targets", "show", "liquidio"]).ok().to_string();
+    let with = |tools: &str| {
+        place.file("mine.toml", format!("{shown}\n[toolchain]\n{tools}\n"));
+        place.run(&["verify", "l2_forward", "--target", "./mine.toml"])
+    };
+    with("compiler = \"no-such-cc\"\nflags = []\nrun = \"{image}\"")
+        .fails(3, &["no-such-cc (toolchain of the target)", "install it, or name another in the spec"]);
+    with("compiler = \"clang-19\"\nflags = [\"-fno-such-flag\"]\nrun = \"{image}\"")
+        .fails(3, &["it refuses the generated files", "-fno-such-flag"]);
+    with("compiler = \"clang-19\"\nflags = [\"-pthread\"]\nboard = \"none\"\nrun = \"{image}\"")
+        .fails(1, &["mine.toml:", "board: ./none: No such file"]);
+    let right = with("compiler = \"clang-19\"\nflags = [\"-pthread\"]\nrun = \"{image}\"");
+    assert!(right.ok().contains("images run by its toolchain"), "{right:?}");
+    with("compiler = \"clang-19\"\nflags = [\"-pthread\"]\nrun = \"echo {image}\"")
+        .fails(3, &["before `nf done`"]);
+    place.file(
+        "mine.toml",
+        shown.replace("codegen = \"threads\"", "codegen = \"dpdk\"")
+            + "\n[toolchain]\ncompiler = \"cc\"\nflags = []\nrun = \"\"\n",
+    );
+    let ran = place.run(&["verify", "l2_forward", "--target", "./mine.toml"]);
+    ran.fails(1, &["mine.toml:", "[toolchain] is for codegen threads, and the first units have dpdk"]);
     place.is_clean();
 }
 

@@ -13,6 +13,7 @@ pub mod compile;
 pub mod control;
 pub mod dev;
 pub mod dpdk;
+pub mod exec;
 pub mod fault;
 pub mod host;
 pub mod live;

@@ -35,7 +35,16 @@ pub fn find(name: &str) -> Result<Target, SpecError> {
             line: None,
             reason: e.to_string(),
         })?;
-        return parse(name, &content);
+        let mut target = parse(name, &content)?;
+        if let Some(board) = target.toolchain.as_mut().and_then(|made| made.board.as_mut()) {
+            let beside = Path::new(name).parent().unwrap_or(Path::new("")).join(&*board);
+            *board = std::fs::canonicalize(&beside).map_err(|e| SpecError {
+                file: name.to_string(),
+                line: line_with(&content, "board"),
+                reason: format!("board: {}: {e}", beside.display()),
+            })?;
+        }
+        return Ok(target);
     }
     match BUILTIN.get_file(format!("{name}.toml")).and_then(|file| file.contents_utf8()) {
         Some(content) => parse(&format!("targets/{name}.toml"), content),
@@ -71,10 +80,15 @@ pub fn parse(file: &str, content: &str) -> Result<Target, SpecError> {
         Ok(()) => Ok(target),
         Err(Complaint { near, reason }) => {
             // The first line that has the word; specs name things once before they refer to them.
-            let line = content.lines().position(|line| !near.is_empty() && line.contains(&near));
-            Err(SpecError { file: file.to_string(), line: line.map(|line| line + 1), reason })
+            let line = line_with(content, &near);
+            Err(SpecError { file: file.to_string(), line, reason })
         }
     }
+}
+
+/// The first line that has a word, from 1.
+fn line_with(content: &str, word: &str) -> Option<usize> {
+    content.lines().position(|line| !word.is_empty() && line.contains(word)).map(|line| line + 1)
 }
 
 fn line_of(content: &str, offset: usize) -> usize {
@@ -99,6 +113,13 @@ fn check(target: &Target) -> Result<(), Complaint> {
     }
     unique("units", target.units.iter().map(|group| group.name.as_str()))?;
     unique("memories", target.memories.iter().map(|memory| memory.name.as_str()))?;
+    if target.toolchain.is_some() && target.units[0].codegen != Generator::Threads {
+        let word = target.units[0].codegen.word();
+        let reason = format!(
+            "[toolchain] is for codegen threads, and the first units have {word}; leave it out, or change codegen"
+        );
+        return Err(Complaint { near: "[toolchain]".into(), reason });
+    }
     for group in &target.units {
         let name = &group.name;
         if !target.costs.contains_key(&group.costs) {

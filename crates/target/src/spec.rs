@@ -4,6 +4,7 @@
 //! their line; [`crate::check`] then looks at what the parts say about one another.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use nicforge_ir::TableKind;
 use serde::Deserialize;
@@ -49,6 +50,25 @@ pub struct Target {
     pub area: Option<crate::area::AreaCosts>,
     /// Costs in cycles, by the name unit groups refer to.
     pub costs: BTreeMap<String, OpCosts>,
+    /// What makes images of generated C and runs them, where that is not this machine's clang.
+    pub toolchain: Option<Toolchain>,
+}
+
+/// `[toolchain]`: from generated C of units with codegen `threads` to an image, and to a run of it.
+///
+/// In `flags` and `run`, `{board}` is the folder of the port layer, `{picolibc}` the C library for
+/// RISC-V that `scripts/picolibc.sh` unpacks, and in `run` `{image}` is the image.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Toolchain {
+    /// The command that compiles and links.
+    pub compiler: String,
+    pub flags: Vec<String>,
+    /// A folder with the port layer, `nf_board.h`'s functions: all its files are put beside the
+    /// generated ones, and `.c` and `.S` files are linked. Relative to the spec. Absent: a process.
+    pub board: Option<PathBuf>,
+    /// The shell command that runs an image, which speaks the packet protocol of docs/dev/port.md.
+    pub run: String,
 }
 
 /// `[table_layout]`: bytes of a table in memory beside keys and values, which are rounded up to 8 each.

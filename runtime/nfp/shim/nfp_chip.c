@@ -152,12 +152,12 @@ uint32_t crc_read(void) { return remainder_now; }
 /* ---- The rest
  * -------------------------------------------------------------------------------------------------------- */
 
-void ctx_swap(void) { nf_yield(); }
+void ctx_swap(void) { nf_board_relax(); }
 
 uint32_t local_csr_read(enum local_csr which)
 {
     (void)which;
-    return (uint32_t)nf_clock_cycles();
+    return (uint32_t)nf_board_cycles();
 }
 
 /* ---- The network block: one sequencer, whose packets leave by their numbers, none of which may be missing ---------

@@ -30,24 +30,32 @@ impl Pipelined for Cores {
         self.word
     }
 
-    fn stands_in(&self, _: &Target) -> Option<&'static str> {
-        Some(self.stands_in)
+    fn stands_in(&self, target: &Target) -> Option<&'static str> {
+        Some(if target.toolchain.is_some() {
+            "functional: images run by its toolchain"
+        } else {
+            self.stands_in
+        })
     }
 
-    fn files(&self, _: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
-        let app = job.engines(self.engines)?;
+    fn has_images(&self) -> bool {
+        true
+    }
+
+    fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure> {
+        let app = job.engines(self.engines)?.with_toolchain(target.toolchain.as_ref());
         if args.emit == Emit::C {
             return build::write_text(args, &app.artifact().files);
         }
         let path = build::folder(args, &job.program)?;
-        app.write(&path).map_err(|e| pipelines::failure(&job.program, e))?;
+        app.image(&path).map_err(|e| pipelines::failure(&job.program, e))?;
         outln!("wrote {}", path.display());
         Ok(())
     }
 
     fn compare(
         &self,
-        _: &Target,
+        target: &Target,
         job: &mut Job,
         source: &Verified<Program>,
         entries: &[(TableId, Entry)],
@@ -60,7 +68,8 @@ impl Pipelined for Cores {
             Engines::Threads => dpdk::one_room(&job.program, &job.pipeline),
         };
         let reference = job.make_room_beside(&together, source, entries, events)?;
-        let ran = job.engines(self.engines)?.verify(&reference, entries, events);
+        let app = job.engines(self.engines)?.with_toolchain(target.toolchain.as_ref());
+        let ran = app.with_exec(job.exec.as_deref()).verify(&reference, entries, events);
         ran.map_err(|e| pipelines::failure(&job.program, e))
     }
 }

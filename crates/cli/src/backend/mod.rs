@@ -69,6 +69,11 @@ pub trait Backend: Sync {
         false
     }
 
+    /// Whether programs are images that speak the packet protocol themselves (`verify --exec`).
+    fn has_images(&self) -> bool {
+        false
+    }
+
     /// Writes generated code, or what is built of it.
     fn build(&self, target: &Target, args: &Build, loaded: &Loaded, runtime: &Runtime)
     -> Result<(), Failure>;

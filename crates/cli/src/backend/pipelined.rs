@@ -31,6 +31,11 @@ pub trait Pipelined: Sync {
         false
     }
 
+    /// As [`Backend::has_images`].
+    fn has_images(&self) -> bool {
+        false
+    }
+
     /// Writes generated code, or what is built of it.
     fn files(&self, target: &Target, args: &Build, job: &Job) -> Result<(), Failure>;
 
@@ -82,6 +87,10 @@ impl<T: Pipelined> Backend for T {
 
     fn stands_in(&self, target: &Target) -> Option<&'static str> {
         Pipelined::stands_in(self, target)
+    }
+
+    fn has_images(&self) -> bool {
+        Pipelined::has_images(self)
     }
 
     fn has_interfaces(&self, target: &Target) -> bool {

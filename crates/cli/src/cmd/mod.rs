@@ -10,6 +10,7 @@ mod compare;
 mod explain;
 pub mod fpga;
 mod guaranteed;
+mod kit;
 pub mod matrix;
 mod metrics;
 mod new;
@@ -40,6 +41,7 @@ mod validate_search;
 mod validate_spin;
 pub mod verify;
 pub mod verify_dpdk;
+mod verify_exec;
 pub mod verify_xdp;
 
 use crate::args::{Args, Command};
@@ -54,6 +56,7 @@ pub fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Run(args) => run::run(args),
         Command::Validate(args) => validate::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Kit(args) => kit::run(&args),
         Command::Trace(args) => trace::run(args),
         Command::Table(args) => table::run(args),
         Command::Metrics(args) => metrics::run(args),

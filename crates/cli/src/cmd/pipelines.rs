@@ -29,6 +29,8 @@ pub struct Job {
     pub apart: bool,
     /// The DMA device that leads there.
     pub dma: Option<String>,
+    /// The user's command that runs images.
+    pub exec: Option<String>,
 }
 
 /// The plan for a target whose programs are a pipeline of workers.
@@ -102,7 +104,7 @@ pub fn of_plan(plan: Plan, source: &Verified<Program>, apart: bool) -> Result<Jo
         .map_err(|e| Failure::user(format!("internal error: the planned program is wrong: {e}")))?;
     let program = program::lower_planned(&cut)?;
     let pipeline = pipeline::of_plan(&plan, &program).map_err(Failure::user)?;
-    Ok(Job { plan, program, pipeline, apart, dma: None })
+    Ok(Job { plan, program, pipeline, apart, dma: None, exec: None })
 }
 
 impl Job {

@@ -10,7 +10,7 @@ use nicforge_target::Target;
 use serde_json::json;
 
 use super::compare::{self, Agreement};
-use super::{beyond, matrix, verify_dpdk};
+use super::{beyond, matrix, verify_dpdk, verify_exec};
 use crate::args::Verify;
 use crate::backend::{self, Case, Chosen};
 use crate::context::{Failure, Runtime};
@@ -50,6 +50,7 @@ pub fn run(args: Verify) -> Result<(), Failure> {
         runtime,
     };
     match backend {
+        Some(backend) if args.exec.is_some() && !backend.has_images() => verify_exec::run(&target, &case),
         Some(backend) => backend.verify(&target, case),
         None => verify_dpdk::run_sim(&target, &case),
     }

@@ -18,6 +18,7 @@ use crate::interrupt;
 /// Plans, builds and runs the subject, and compares it with the source.
 pub fn run(backend: &dyn Pipelined, target: &Target, case: &Case) -> Result<(), Failure> {
     let mut job = pipelines::job(backend, target, &case.args.planned, case.subject)?;
+    job.exec = case.args.exec.clone();
     let taken: Vec<InputEvent> = case.events.iter().filter(|event| backend.takes(event)).cloned().collect();
     let beyond = case.events.len() - taken.len();
     let (run, differences) = backend.compare(target, &mut job, case.source, case.entries, &taken)?;

@@ -239,11 +239,14 @@ pub fn cut(place: &Place, name: &str) -> PathBuf {
 
 /// Whether programs for Arm cores can be compiled and emulated here; says so if not. In CI everything must run.
 pub fn can_emulate_arm() -> bool {
-    let missing = |program: &str| Command::new(program).arg("--version").output().is_err();
-    if !missing("qemu-aarch64") && !missing("aarch64-linux-gnu-gcc") {
-        return true;
-    }
-    let why = "qemu-aarch64 or aarch64-linux-gnu-gcc is missing: run scripts/bootstrap.sh";
+    are_there(&["qemu-aarch64", "aarch64-linux-gnu-gcc"])
+}
+
+/// Whether programs can be run here; says so if not. In CI everything must run.
+pub fn are_there(programs: &[&str]) -> bool {
+    let missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
+    let Some(missing) = programs.iter().find(missing) else { return true };
+    let why = format!("{missing} is missing: run scripts/bootstrap.sh");
     assert!(std::env::var_os("CI").is_none(), "{why}");
     eprintln!("SKIPPED: {why}");
     false

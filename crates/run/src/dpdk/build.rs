@@ -10,7 +10,7 @@ use crate::temp::Folder;
 use crate::tools;
 
 /// What only DPDK applications include.
-const DPDK_RUNTIME: [(&str, &str); 9] = [
+const DPDK_RUNTIME: [(&str, &str); 10] = [
     ("nf_hooks.h", include_str!("../../../../runtime/dpdk/nf_hooks.h")),
     ("nf_main.h", include_str!("../../../../runtime/dpdk/nf_main.h")),
     ("nf_far.h", include_str!("../../../../runtime/dpdk/nf_far.h")),
@@ -19,6 +19,7 @@ const DPDK_RUNTIME: [(&str, &str); 9] = [
     ("nf_link_far.h", include_str!("../../../../runtime/host/nf_link_far.h")),
     ("nf_link_words.h", include_str!("../../../../runtime/host/nf_link_words.h")),
     ("nf_files.h", include_str!("../../../../runtime/host/nf_files.h")),
+    ("nf_results.h", include_str!("../../../../runtime/host/nf_results.h")),
     ("nf_log.h", include_str!("../../../../runtime/host/nf_log.h")),
 ];
 

@@ -32,11 +32,7 @@ pub fn fill(artifact: &DpdkArtifact, entries: &[(TableId, Entry)]) -> Vec<u8> {
     for (table, entry) in entries {
         let buf = entry.buf.as_deref().unwrap_or(&[]);
         let key_size = artifact.host.tables[table.as_u32() as usize].key_size as usize;
-        let (mask, detail) = match &entry.matching {
-            Match::Exact => (vec![0xff; key_size], 8 * key_size as u32),
-            Match::Prefix(bits) => (vec![0; key_size], *bits),
-            Match::Mask { mask, priority } => (mask.clone(), *priority),
-        };
+        let (detail, mask) = detail(entry, key_size);
         for word in [table.as_u32(), detail, buf.len() as u32, 0] {
             out.extend(word.to_le_bytes());
         }
@@ -67,14 +63,61 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What a program recorded: outputs by event, and packets in the order in which they left.
+pub(crate) struct Recorded {
+    pub outputs: Vec<Vec<Output>>,
+    pub departures: Vec<Departure>,
+}
+
+impl Recorded {
+    pub fn new(events: usize) -> Recorded {
+        Recorded { outputs: vec![Vec::new(); events], departures: Vec::new() }
+    }
+
+    /// Takes a record in; `kind` is a number of `runtime/host/nf_log.h`.
+    pub fn add(
+        &mut self,
+        kind: u32,
+        event: usize,
+        number: u64,
+        bytes: Vec<u8>,
+        artifact: &DpdkArtifact,
+    ) -> Result<(), String> {
+        let output = match kind {
+            1 => Output::Send { port: number as u32, frame: bytes },
+            2 => Output::Stack { frame: bytes },
+            3 => Output::HostPacket { frame: bytes },
+            4 => Output::HostMessage { bytes },
+            5 => Output::DmaWrite { addr: number, data: bytes },
+            // The runtime's own reason is the last one; it is in the counters.
+            6 if number as usize + 1 == artifact.host.reasons.len() => return Ok(()),
+            6 if number as usize >= artifact.host.reasons.len() => {
+                return Err(format!("a drop for the unknown reason {number}"));
+            }
+            6 => Output::Drop { reason: ReasonId::from_u32(number as u32) },
+            7 => {
+                let format = artifact.host.logs.get(number as usize).ok_or("an unknown log")?;
+                let words = bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
+                Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
+            }
+            8 => {
+                self.departures.push(Departure { event, port: number as u32, frame: bytes });
+                return Ok(());
+            }
+            kind => return Err(format!("an output of kind {kind}")),
+        };
+        self.outputs.get_mut(event).ok_or("an output of an unknown event")?.push(output);
+        Ok(())
+    }
+}
+
 /// Outputs by event, and packets in the order in which they left.
 pub fn outputs(
     file: &[u8],
     events: usize,
     artifact: &DpdkArtifact,
 ) -> Result<(Vec<Vec<Output>>, Vec<Departure>), String> {
-    let mut found = vec![Vec::new(); events];
-    let mut departures = Vec::new();
+    let mut found = Recorded::new(events);
     let mut file = Reader(file);
     while !file.0.is_empty() {
         file.u64()?;
@@ -84,31 +127,10 @@ pub fn outputs(
             let (event, number) = (log.u64()? as usize, log.u64()?);
             let (kind, size) = (log.u32()?, log.u32()? as usize);
             let bytes = log.bytes(size)?.to_vec();
-            let output = match kind {
-                1 => Output::Send { port: number as u32, frame: bytes },
-                2 => Output::Stack { frame: bytes },
-                3 => Output::HostPacket { frame: bytes },
-                4 => Output::HostMessage { bytes },
-                5 => Output::DmaWrite { addr: number, data: bytes },
-                // The runtime's own reason is the last one; it is in the counters.
-                6 if number as usize + 1 == artifact.host.reasons.len() => continue,
-                6 => Output::Drop { reason: ReasonId::from_u32(number as u32) },
-                7 => {
-                    let format = artifact.host.logs.get(number as usize).ok_or("an unknown log")?;
-                    let words =
-                        bytes.chunks_exact(8).map(|w| w.iter().rev().fold(0, |n, b| n << 8 | *b as u64));
-                    Output::Log { text: format.line(&words.collect::<Vec<u64>>()) }
-                }
-                8 => {
-                    departures.push(Departure { event, port: number as u32, frame: bytes });
-                    continue;
-                }
-                kind => return Err(format!("an output of kind {kind}")),
-            };
-            found.get_mut(event).ok_or("an output of an unknown event")?.push(output);
+            found.add(kind, event, number, bytes, artifact)?;
         }
     }
-    Ok((found, departures))
+    Ok((found.outputs, found.departures))
 }
 
 /// Tables as the workers have them.
@@ -118,6 +140,24 @@ impl Shards {
     /// Of entries with the workers that have them.
     pub(crate) fn of(entries: BTreeMap<TableId, Vec<(u32, Entry)>>) -> Shards {
         Shards(entries)
+    }
+}
+
+/// How an entry matches, of its detail (bits of a prefix, or a priority) and mask.
+pub(crate) fn matching(kind: TableKind, detail: u32, mask: Vec<u8>) -> Match {
+    match kind {
+        TableKind::Lpm => Match::Prefix(detail),
+        TableKind::Ternary => Match::Mask { mask, priority: detail },
+        _ => Match::Exact,
+    }
+}
+
+/// The detail and the mask of an entry whose key has so many bytes.
+pub(crate) fn detail(entry: &Entry, key_size: usize) -> (u32, Vec<u8>) {
+    match &entry.matching {
+        Match::Exact => (8 * key_size as u32, vec![0xff; key_size]),
+        Match::Prefix(bits) => (*bits, vec![0; key_size]),
+        Match::Mask { mask, priority } => (*priority, mask.clone()),
     }
 }
 
@@ -134,11 +174,7 @@ pub fn shards(file: &[u8], program: &Program, artifact: &DpdkArtifact) -> Result
         let mask = file.bytes(lies.key_size as usize)?.to_vec();
         let value = file.bytes(lies.value_size as usize)?.to_vec();
         let buf = file.bytes(buf_size as usize)?.to_vec();
-        let matching = match program.tables[table].kind {
-            TableKind::Lpm => Match::Prefix(detail),
-            TableKind::Ternary => Match::Mask { mask, priority: detail },
-            _ => Match::Exact,
-        };
+        let matching = matching(program.tables[table].kind, detail, mask);
         let buf = (lies.buf_capacity > 0).then_some(buf);
         found.entry(table).or_default().push((worker, Entry { key, matching, value, buf }));
     }

@@ -55,6 +55,8 @@ pub enum DpdkError {
     NotApart,
     #[error("the host's process: {0}")]
     Host(Box<DpdkError>),
+    #[error("{command}: {message}")]
+    Exec { command: String, message: String },
     #[error("internal error: the process's results make no sense: {0}")]
     Results(String),
     #[error("{path}: {source}")]
@@ -76,6 +78,7 @@ impl DpdkError {
             | DpdkError::NoSysroot { .. }
             | DpdkError::NoEmulator { .. }
             | DpdkError::Failed { .. }
+            | DpdkError::Exec { .. }
             | DpdkError::Io { .. } => Fault::Environment,
             DpdkError::Build(error) => error.fault(),
             _ => Fault::User,

@@ -3,16 +3,20 @@
 //!
 //! It shows what a program does on its plan's stages, replicas, queues and tables, and nothing of how fast.
 
+mod toolchain;
+
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nicforge_codegen::LineStyle;
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, EnginesArtifact, Placement, generate};
-use nicforge_ir::{Entry, Input, InputEvent, Program, TableId, Verified};
+use nicforge_ir::{Entry, InputEvent, Program, TableId, Verified};
+use nicforge_target::Toolchain;
 
 use crate::compile::warnings;
-use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, files, full_among_replicas};
+use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, full_among_replicas};
+use crate::exec;
 use crate::host::{HostError, RUNTIME, fresh_dir, object_of, refused, write_files, write_object};
 use crate::temp::Folder;
 
@@ -23,16 +27,21 @@ macro_rules! runtime {
 }
 
 /// What every program of engines includes and links, behind the host dialect's files.
-const THREADS: [(&str, &str); 8] = runtime!(
+const THREADS: [(&str, &str); 10] = runtime!(
     "nf_hooks.h" = "threads/nf_hooks.h",
     "nf_loop.h" = "threads/nf_loop.h",
     "nf_main.h" = "threads/nf_main.h",
+    "nf_lines.h" = "threads/nf_lines.h",
     "nf_port.h" = "threads/nf_port.h",
+    "nf_board.h" = "threads/nf_board.h",
     "nf_threads.h" = "threads/nf_threads.h",
     "nf_threads.c" = "threads/nf_threads.c",
-    "nf_files.h" = "host/nf_files.h",
+    "nf_results.h" = "host/nf_results.h",
     "nf_log.h" = "host/nf_log.h",
 );
+
+/// The port layer of a process.
+const PROCESS: (&str, &str) = ("nf_process.c", include_str!("../../../../runtime/threads/nf_process.c"));
 
 /// What of it is another one on an NFP, and the shim.
 const NFP: [(&str, &str); 5] = runtime!(
@@ -47,6 +56,10 @@ const NFP: [(&str, &str); 5] = runtime!(
 pub struct EnginesProgram {
     artifact: EnginesArtifact,
     program: Program,
+    /// What makes and runs images; absent: a process of this machine.
+    toolchain: Option<Toolchain>,
+    /// The user's own command that runs images.
+    exec: Option<String>,
 }
 
 impl EnginesProgram {
@@ -59,7 +72,17 @@ impl EnginesProgram {
     ) -> Result<EnginesProgram, DpdkError> {
         let artifact = generate(program, pipeline, placement, engines, LineStyle::Comments)
             .map_err(DpdkError::Unsupported)?;
-        Ok(EnginesProgram { artifact, program: (**program).clone() })
+        Ok(EnginesProgram { artifact, program: (**program).clone(), toolchain: None, exec: None })
+    }
+
+    /// Builds images with a target's own tools.
+    pub fn with_toolchain(self, toolchain: Option<&Toolchain>) -> EnginesProgram {
+        EnginesProgram { toolchain: toolchain.cloned(), ..self }
+    }
+
+    /// Runs images by a shell command, in which `{image}` is the image.
+    pub fn with_exec(self, command: Option<&str>) -> EnginesProgram {
+        EnginesProgram { exec: command.map(String::from), ..self }
     }
 
     pub fn artifact(&self) -> &EnginesArtifact {
@@ -73,20 +96,42 @@ impl EnginesProgram {
         if self.artifact.engines == Engines::Nfp {
             write_files(dir, &NFP)?;
         }
+        if self.toolchain.is_none() {
+            write_files(dir, &[PROCESS])?;
+        }
         let files: Vec<(&str, &str)> =
             self.artifact.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         Ok(write_files(dir, &files)?)
     }
 
-    /// Builds the process `app` in a directory of its own.
+    /// Writes all files into a folder and makes the image `app` of them, if the target has tools for it.
+    ///
+    /// # Errors
+    /// What the tools say.
+    pub fn image(&self, dir: &Path) -> Result<bool, DpdkError> {
+        self.write(dir)?;
+        let Some(toolchain) = &self.toolchain else { return Ok(false) };
+        toolchain::link(toolchain, dir, &self.stages())?;
+        Ok(true)
+    }
+
+    /// The generated files that are compiled.
+    fn stages(&self) -> Vec<String> {
+        let stages = 0..self.artifact.base.pipeline.stages.len();
+        std::iter::once("main.c".to_string()).chain(stages.map(|at| format!("stage_{at}.c"))).collect()
+    }
+
+    /// Builds the program `app` in a directory of its own.
     fn build(&self) -> Result<Folder, DpdkError> {
         let dir = fresh_dir()?;
-        self.write(dir.path())?;
+        if self.image(dir.path())? {
+            return Ok(dir);
+        }
         let flags = ["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread", "-fno-color-diagnostics"];
         let flags = flags.iter().chain(warnings()).chain(&["-DNF_VERIFY=1"]);
         let flags: Vec<String> = flags.map(ToString::to_string).collect();
-        let mut files = [&RUNTIME[..], &THREADS[..]].concat();
-        let mut parts = vec!["nf_threads.c", "nf_tables.c"];
+        let mut files = [&RUNTIME[..], &THREADS[..], &[PROCESS]].concat();
+        let mut parts = vec!["nf_threads.c", "nf_process.c", "nf_tables.c"];
         if self.artifact.engines == Engines::Nfp {
             files.retain(|(name, _)| NFP.iter().all(|(other, _)| other != name));
             files.extend(NFP);
@@ -97,9 +142,8 @@ impl EnginesProgram {
         }
         let mut clang = Command::new(nicforge_clang::name());
         // Every stage's file has the program's constants, as every engine on a chip has its own.
-        clang.current_dir(dir.path()).args(flags).args(["-Wl,-z,muldefs", "-o", "app", "main.c"]);
-        clang.args(parts.iter().map(|part| object_of(part)));
-        clang.args((0..self.artifact.base.pipeline.stages.len()).map(|at| format!("stage_{at}.c")));
+        clang.current_dir(dir.path()).args(flags).args(["-Wl,-z,muldefs", "-o", "app"]);
+        clang.args(parts.iter().map(|part| object_of(part))).args(self.stages());
         let ran = clang.output().map_err(HostError::no_compiler)?;
         if ran.status.success() {
             Ok(dir)
@@ -113,7 +157,7 @@ impl EnginesProgram {
         self.play(events, entries, false)
     }
 
-    /// The same, if wanted with one event after the other.
+    /// Builds the program and runs it, if wanted with one event after the other.
     fn play(
         &self,
         events: &[InputEvent],
@@ -121,34 +165,14 @@ impl EnginesProgram {
         in_turn: bool,
     ) -> Result<DpdkRun, DpdkError> {
         let dir = self.build()?;
-        let at = |name: &str| dir.path().join(name);
-        let io = |name: &str, source| DpdkError::Io { path: at(name), source };
+        let image = dir.path().join("app");
+        let command = match (&self.exec, &self.toolchain) {
+            (Some(text), _) => exec::shell(text, &[("image", &image.to_string_lossy())]),
+            (None, Some(toolchain)) => toolchain::run(toolchain, &image),
+            (None, None) => Command::new(&image),
+        };
         let base = &self.artifact.base;
-        for (name, bytes) in [("events", files::events(events)), ("fill", files::fill(base, entries))] {
-            std::fs::write(at(name), bytes).map_err(|e| io(name, e))?;
-        }
-        let longest = events.iter().map(|event| match &event.input {
-            Input::Net { frame, .. } => frame.len(),
-            Input::Host { message } => message.len(),
-        });
-        let mut command = Command::new(at("app"));
-        command.arg("--nf-frame").arg(longest.max().unwrap_or(0).to_string());
-        for name in ["events", "fill", "tables", "outputs", "stats"] {
-            command.arg(format!("--nf-{name}")).arg(at(name));
-        }
-        command.arg("--nf-in-turn").arg(u32::from(in_turn).to_string());
-        let ran = command.stdin(Stdio::null()).output().map_err(|e| io("app", e))?;
-        if !ran.status.success() {
-            let message = String::from_utf8_lossy(&ran.stderr).trim().to_string();
-            return Err(DpdkError::Failed { status: ran.status, message });
-        }
-        let read = |name: &str| std::fs::read(at(name)).map_err(|e| io(name, e));
-        let stats = files::stats(&String::from_utf8_lossy(&read("stats")?)).map_err(DpdkError::Results)?;
-        let shards = files::shards(&read("tables")?, &self.program, base).map_err(DpdkError::Results)?;
-        let tables = shards.merged(&self.program, base, entries);
-        let (outputs, departures) =
-            files::outputs(&read("outputs")?, events.len(), base).map_err(DpdkError::Results)?;
-        Ok(DpdkRun { outputs, departures, tables, stats, ..DpdkRun::default() })
+        Ok(exec::play(command, base, &self.program, (events, entries), in_turn)?.run)
     }
 
     /// Runs events here and in the interpreter, which runs `reference`; gives the run and what differs.
