@@ -1,11 +1,11 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! A command that runs a program looks at [`stopped`] and ends in order. All others end at once, after the temporary files
-//! are removed.
+//! A command that runs a program looks at [`stopped`] and ends in order. All others end at once, after what they
+//! started is ended and the temporary files are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nicforge_run::temp;
+use nicforge_run::{exec, temp};
 
 use crate::context::Failure;
 
@@ -33,6 +33,7 @@ pub fn catch() -> Result<(), Failure> {
     let handle = || {
         STOP.store(true, Ordering::Relaxed);
         if !ORDERLY.load(Ordering::Relaxed) {
+            exec::end_all();
             temp::remove_all();
             std::process::exit(STATUS.into());
         }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Place, are_there, can_emulate_arm, cut};
+use common::{Background, Place, are_there, can_emulate_arm, cut, within};
 use serde_json::Value;
 
 /// A file of `examples/targets`.
@@ -141,6 +141,28 @@ fn a_users_own_command_runs_what_is_verified() {
     let image = verify("liquidio", "echo console; {image}");
     assert!(image.ok().contains("liquidio ") && image.out.contains("matches the reference"), "{image:?}");
     place.is_clean();
+}
+
+/// Whoever ends `verify` ends the command that it runs.
+#[test]
+fn a_users_command_does_not_outlive_the_run() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
+        let place = Place::new();
+        cut(&place, "l2_forward");
+        let command = "echo $$ >started.new; mv started.new started; exec sleep 1000000";
+        let run = Background::start(place.command(&["verify", "l2_forward", "--exec", command]));
+        let started = place.path().join("started");
+        within("the command runs", || started.exists());
+        let pid: i32 = std::fs::read_to_string(&started).unwrap().trim().parse().unwrap();
+        run.signal(signal);
+        let ran = run.end();
+        assert_eq!(ran.status.code(), if signal == libc::SIGKILL { None } else { Some(130) }, "{ran:?}");
+        // SAFETY: signal 0 only asks.
+        within("the command is gone", || unsafe { libc::kill(pid, 0) } != 0);
+        // What SIGKILL left, the next command sweeps.
+        place.run(&["check", "l2_forward"]).ok();
+        place.is_clean();
+    }
 }
 
 /// The clock is the file's where cycles become time.

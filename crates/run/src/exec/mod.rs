@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nicforge_codegen::LineStyle;
 use nicforge_codegen::dpdk::{DpdkArtifact, Pipeline, generate};
@@ -64,12 +65,18 @@ pub fn play(
 ) -> Result<Played, DpdkError> {
     let text = lines::input(base, events, entries, in_turn);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    // SAFETY: a system call that may be made between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        });
+    }
     let name = named(&command);
     let failed = |message: String| DpdkError::Exec { command: name.clone(), message };
-    let mut child = command.spawn().map_err(|e| failed(e.to_string()))?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let mut stderr = child.stderr.take().expect("a pipe");
-    let group = Group(child);
+    let mut group = Group::start(command).map_err(|e| failed(e.to_string()))?;
+    let (stdin, stdout) = (group.0.stdin.take(), group.0.stdout.take());
+    let mut stderr = group.0.stderr.take().expect("a pipe");
     let said = std::thread::scope(|scope| {
         // A command that reads nothing more has said why.
         scope.spawn(move || {
@@ -211,29 +218,63 @@ fn listen(
     Ok((answer, done))
 }
 
+/// Leaders of groups that run.
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends all commands of this process, which is about to end. Nobody starts another one behind this.
+pub fn end_all() {
+    let groups = running();
+    groups.iter().for_each(|group| kill(*group));
+    std::mem::forget(groups);
+}
+
+fn kill(group: u32) {
+    // SAFETY: the group is that of a child that is not waited for yet, so its number is its own.
+    unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
+}
+
 /// A process group, ended when this is dropped.
 struct Group(Child);
 
 impl Group {
-    /// Waits for a process that ended by itself, or ends it.
-    fn end(mut self, kill: bool) -> std::process::ExitStatus {
-        if kill {
-            self.kill();
-        }
-        self.0.wait().expect("a child of ours")
+    fn start(mut command: Command) -> std::io::Result<Group> {
+        let mut groups = running();
+        let child = command.spawn()?;
+        groups.push(child.id());
+        Ok(Group(child))
     }
 
-    fn kill(&mut self) {
-        // SAFETY: the group is the child's own, and the child is not waited for yet.
-        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
+    /// Waits for a process that ended by itself, or ends it.
+    fn end(mut self, now: bool) -> std::process::ExitStatus {
+        if now {
+            kill(self.0.id());
+        }
+        self.wait()
+    }
+
+    fn wait(&mut self) -> std::process::ExitStatus {
+        let id = self.0.id();
+        // Not under the lock, which a signal's handler wants; the number stays ours until `wait`.
+        let ended = loop {
+            match self.0.try_wait() {
+                Ok(Some(status)) => break status,
+                _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+            }
+        };
+        running().retain(|other| *other != id);
+        ended
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(None)) {
-            self.kill();
-            let _ = self.0.wait();
+        if running().contains(&self.0.id()) {
+            kill(self.0.id());
+            self.wait();
         }
     }
 }
