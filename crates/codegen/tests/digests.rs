@@ -1,5 +1,5 @@
-//! What every generator makes of the programs of this repository, as lines and hash of the text;
-//! of examples only where hardware is made.
+//! What every generator makes, as lines and hash of the text: of the programs of this repository
+//! as one stage, of examples as planned pipelines and as hardware, and of random programs.
 //!
 //! A change here is no mistake by itself: it says which generated code changed. Whether the code is
 //! right is told by the tests that run it.
@@ -7,10 +7,20 @@
 use std::path::Path;
 
 use nicforge_codegen::dpdk::{self, Pipeline};
-use nicforge_codegen::{LineStyle, Unsupported, host, nfp, rtl, spin, xdp};
+use nicforge_codegen::{LineStyle, Unsupported, attach, host, nfp, pipeline, rtl, spin, xdp};
 use nicforge_filetest::{digest, expect_table, programs, root};
+use nicforge_ir::generate::{self, Options};
 use nicforge_ir::{Program, Verified};
 use nicforge_passes::PassManager;
+use nicforge_plan::Objective;
+use nicforge_planner::assemble;
+use nicforge_planner::instance::Config;
+use nicforge_planner::mapping::Goal;
+use nicforge_planner::search::{Limits, search};
+use nicforge_target::{Generator, Target};
+
+/// Random programs; half of them as hardware too.
+const RANDOM: u64 = 40;
 
 /// The files of a program, joined.
 type Made = Result<String, Vec<Unsupported>>;
@@ -19,50 +29,140 @@ fn joined(files: Vec<(String, String)>) -> String {
     files.into_iter().map(|(name, text)| format!("{name}\n{text}\n")).collect()
 }
 
-fn made(program: &Verified<Program>, in_hardware: bool) -> Vec<(&'static str, Made)> {
+/// A program by the generator of a target's units, as a pipeline.
+fn staged(
+    program: &Verified<Program>,
+    stages: &Pipeline,
+    placement: &nfp::Placement,
+    generator: Generator,
+    in_process: &[usize],
+) -> Option<Made> {
+    let lines = LineStyle::Comments;
+    let engines =
+        |engines| nfp::generate(program, stages, placement, engines, lines).map(|made| joined(made.files));
+    Some(match generator {
+        Generator::Xdp => xdp::generate_split(program, stages, in_process, lines)
+            .map(|made| made.source.plain + &made.source.others.concat()),
+        Generator::Dpdk => dpdk::generate(program, stages, lines).map(|made| made.source),
+        Generator::Nfp => engines(nfp::Engines::Nfp),
+        Generator::Threads => engines(nfp::Engines::Threads),
+        Generator::Riscv => {
+            spin::generate(program, stages, spin::Cores::Panic, lines).map(|made| joined(made.files))
+        }
+        Generator::Rtl | Generator::Host => return None,
+    })
+}
+
+fn hardware(program: &Verified<Program>, wanted: rtl::Wanted) -> Made {
+    rtl::generate(program, wanted, 2).map(|made| joined(made.files))
+}
+
+/// A program as one stage, by every generator.
+fn whole(program: &Verified<Program>, in_hardware: bool) -> Vec<(&'static str, Made)> {
     let lines = LineStyle::Comments;
     let one = Pipeline::single(program);
-    let engines = |engines| {
-        let placement = nfp::Placement {
-            memories: program.tables.keys().map(|_| "ctm".to_string()).collect(),
-            units: vec![vec!["me.0".to_string()]],
-        };
-        nfp::generate(program, &one, &placement, engines, lines).map(|made| joined(made.files))
+    let placement = nfp::Placement {
+        memories: program.tables.keys().map(|_| "ctm".to_string()).collect(),
+        units: vec![vec!["me.0".to_string()]],
     };
-    let cores = |cores| spin::generate(program, &one, cores, lines).map(|made| joined(made.files));
-    let hardware = |wanted| rtl::generate(program, wanted, 2).map(|made| joined(made.files));
+    let by = |generator| staged(program, &one, &placement, generator, &[]).expect("it makes C");
     let mut list = vec![
         ("xdp", xdp::generate(program, lines).map(|made| made.source.plain + &made.source.others.concat())),
         ("host", host::generate(program, lines).map(|made| made.source)),
-        ("dpdk", dpdk::generate(program, &one, lines).map(|made| made.source)),
-        ("nfp", engines(nfp::Engines::Nfp)),
-        ("threads", engines(nfp::Engines::Threads)),
-        ("spin", cores(spin::Cores::Spin)),
-        ("panic", cores(spin::Cores::Panic)),
+        ("dpdk", by(Generator::Dpdk)),
+        ("nfp", by(Generator::Nfp)),
+        ("threads", by(Generator::Threads)),
+        ("spin", spin::generate(program, &one, spin::Cores::Spin, lines).map(|made| joined(made.files))),
+        ("panic", by(Generator::Riscv)),
     ];
     if in_hardware {
-        list.push(("pipe", hardware(rtl::Wanted::Best)));
-        list.push(("engine", hardware(rtl::Wanted::Engine)));
+        list.push(("pipe", hardware(program, rtl::Wanted::Best)));
+        list.push(("engine", hardware(program, rtl::Wanted::Engine)));
+    }
+    if let Some(header) = attach::header(program) {
+        list.push(("attach", Ok(header)));
     }
     list
 }
 
+fn line(program: &str, what: &str, made: Made) -> String {
+    let said = match made {
+        Ok(text) => digest(&text.replace(&*root().to_string_lossy(), "")),
+        Err(errors) => format!("refused: {}", errors[0].message),
+    };
+    format!("{program:40} {what:8} {said}")
+}
+
+/// A file of `examples/` or `tests/programs/` before passes; nothing if it is none by itself.
+fn read(name: &str, path: &Path) -> Option<Verified<Program>> {
+    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
+    let output = nicforge_frontend::compile(path, &options).ok()?;
+    Some(nicforge_ir::verify(output.program).unwrap_or_else(|e| panic!("{name}: {}", e[0])))
+}
+
+fn lowered(name: &str, program: Verified<Program>) -> Verified<Program> {
+    PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Compares with a file beside this one.
+fn expect(file: &str, lines: &[String]) {
+    expect_table(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file), lines);
+}
+
 #[test]
 fn generated_code_is_the_same() {
-    let options = nicforge_frontend::Options::new(root().join("runtime/include"));
     let mut lines = Vec::new();
     for (name, path) in programs() {
-        let Ok(output) = nicforge_frontend::compile(&path, &options) else { continue };
-        let program = nicforge_ir::verify(output.program).unwrap_or_else(|e| panic!("{name}: {}", e[0]));
-        let program = PassManager::new().run_default(program).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let Some(program) = read(&name, &path) else { continue };
+        let program = lowered(&name, program);
         let example = path.starts_with(root().join("examples"));
-        for (target, made) in made(&program, example) {
-            let said = match made {
-                Ok(text) => digest(&text.replace(&*root().to_string_lossy(), "")),
-                Err(errors) => format!("refused: {}", errors[0].message),
-            };
-            lines.push(format!("{name:40} {target:8} {said}"));
-        }
+        lines.extend(whole(&program, example).into_iter().map(|(what, made)| line(&name, what, made)));
     }
-    expect_table(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/digests.txt"), &lines);
+    expect("digests.txt", &lines);
+}
+
+#[test]
+fn code_of_random_programs_is_the_same() {
+    let mut lines = Vec::new();
+    for seed in 0..RANDOM {
+        let name = format!("random {seed}");
+        let program = lowered(&name, generate::generate(seed, Options::ALL));
+        let made = whole(&program, seed % 2 == 0);
+        lines.extend(made.into_iter().map(|(what, made)| line(&name, what, made)));
+    }
+    expect("digests_random.txt", &lines);
+}
+
+/// The plan of most stages among the first that the planner finds, as code.
+fn planned(name: &str, program: &Verified<Program>, target: &Target) -> Option<String> {
+    let config = Config { host_cores: 2, ..Config::default() };
+    let limits = Limits { candidates: 4, until: None, beyond_ceiling: true };
+    let found = search(program, target, &config, Goal::Rate, limits, &|| false).ok()?;
+    let plan = |number| assemble::plan(program, target, &config, Objective::Rate, &found, number);
+    let plan =
+        (0..found.candidates.len()).map(plan).max_by_key(|plan| (plan.stages.len(), plan.workers()))?;
+    let cut = assemble::program_of(&plan).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let cut = lowered(name, cut);
+    let stages = pipeline::of_plan(&plan, &cut).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let placement = pipeline::placement(&plan, &cut);
+    let generator = |group: &str| target.units.iter().find(|unit| unit.name == group).map(|u| u.codegen);
+    let on_host = |at: &usize| generator(&plan.stages[*at].group) == Some(Generator::Host);
+    let in_process: Vec<usize> = (0..plan.stages.len()).filter(on_host).collect();
+    let made = staged(&cut, &stages, &placement, target.units[0].codegen, &in_process)?;
+    Some(line(name, &target.name, made))
+}
+
+#[test]
+fn code_of_plans_is_the_same() {
+    let targets: Vec<Target> =
+        nicforge_target::names().iter().map(|name| nicforge_target::find(name).unwrap()).collect();
+    let mut lines = Vec::new();
+    for (name, path) in programs() {
+        if !path.starts_with(root().join("examples")) {
+            continue;
+        }
+        let Some(program) = read(&name, &path) else { continue };
+        lines.extend(targets.iter().filter_map(|target| planned(&name, &program, target)));
+    }
+    expect("digests_plans.txt", &lines);
 }
