@@ -8,7 +8,7 @@
 #define NF_THREADS_MAIN_H
 
 #define NF_IN_FLIGHT (NF_ROUND ? 1 : 256)
-/* Both may be less on a board with little memory (flags of its spec): an input that finds no context is lost. */
+/* Both may be less on a board with little memory, by flags of its spec. */
 #ifndef NF_CONTEXTS
 #define NF_CONTEXTS 4096
 #endif
@@ -73,31 +73,6 @@ static bool nf_make_contexts(u32 longest)
     return true;
 }
 
-/* Notes down that a packet left by a port. */
-static void nf_note_departure(struct nf_context *context, u32 port)
-{
-    struct nf_worker *io = nf_workers[NF_IO];
-    io->sequence = context->sequence;
-    nf_output(io, NF_OUT_TX, port, context->pkt.data, (u32)(context->pkt.end - context->pkt.data));
-}
-
-#ifdef NFP_CHIP_H
-/* Called by the shim's network block, one packet after the other: the order in which they leave. */
-void nfp_departed(unsigned packet, unsigned queue) { nf_note_departure(nf_context_at(packet), queue); }
-/* The network block did. */
-static void nf_collect(void) {}
-#else
-/* Notes down what engines gave to the ports since, in their order. */
-static void nf_collect(void)
-{
-    struct nf_left left;
-    while (nf_ring_get(NF_LEFT, &left, sizeof(left))) {
-        nf_note_departure(nf_context_at(left.context), left.port);
-        nf_context_free(nf_context_at(left.context));
-    }
-}
-#endif
-
 #if NF_ROUND
 /* A number below which all input events are done; they are let in one by one. What was done is read before what was
  * sent, and engines count what they sent before anybody can have done it: equal sums mean that nothing was on its way.
@@ -124,7 +99,61 @@ static u64 nf_all_through(void)
 }
 #endif
 
-/* Gives one event from the file to the engine that takes it. */
+/* Notes down that a packet left by a port. */
+static void nf_note_departure(struct nf_context *context, u32 port)
+{
+    struct nf_worker *io = nf_workers[NF_IO];
+    io->sequence = context->sequence;
+    nf_output(io, NF_OUT_TX, port, context->pkt.data, (u32)(context->pkt.end - context->pkt.data));
+}
+
+#ifdef NFP_CHIP_H
+/* Called by the shim's network block, one packet after the other: the order in which they leave. */
+void nfp_departed(unsigned packet, unsigned queue) { nf_note_departure(nf_context_at(packet), queue); }
+/* The network block did. */
+static void nf_collect(void) {}
+#elif NF_ORDERED_OUTPUT
+/* What waits at the ports for what came before it, by number. */
+static struct nf_left nf_leaving[NF_CONTEXTS];
+static u32 nf_leaving_count;
+
+/* Notes down what engines gave to the ports, in the order in which it came in. Progress is read before the ring: what
+ * was promised is in it. */
+static void nf_collect(void)
+{
+    u64 through = nf_all_through();
+    struct nf_left left;
+    while (nf_leaving_count < NF_CONTEXTS && nf_ring_get(NF_LEFT, &left, sizeof(left))) {
+        u64 sequence = nf_context_at(left.context)->sequence;
+        u32 at = nf_leaving_count++;
+        for (; at > 0 && nf_context_at(nf_leaving[at - 1].context)->sequence > sequence; at--)
+            nf_leaving[at] = nf_leaving[at - 1];
+        nf_leaving[at] = left;
+    }
+    u32 gone = 0;
+    for (; gone < nf_leaving_count; gone++) {
+        struct nf_context *context = nf_context_at(nf_leaving[gone].context);
+        if (context->sequence >= through)
+            break;
+        nf_note_departure(context, nf_leaving[gone].port);
+        nf_context_free(context);
+    }
+    memmove(nf_leaving, nf_leaving + gone, (nf_leaving_count - gone) * sizeof(*nf_leaving));
+    nf_leaving_count -= gone;
+}
+#else
+/* Notes down what engines gave to the ports since, in their order. */
+static void nf_collect(void)
+{
+    struct nf_left left;
+    while (nf_ring_get(NF_LEFT, &left, sizeof(left))) {
+        nf_note_departure(nf_context_at(left.context), left.port);
+        nf_context_free(nf_context_at(left.context));
+    }
+}
+#endif
+
+/* Gives one event of the input to the engine that takes it, if a context is free; false behind the last. */
 static bool nf_input(struct nf_worker *io)
 {
     struct nf_event_head head;
@@ -133,8 +162,8 @@ static bool nf_input(struct nf_worker *io)
     memcpy(&head, nf_events_at, sizeof(head));
     const u8 *bytes = nf_events_at + sizeof(head);
     struct nf_context *context = nf_context_new();
-    if ((size_t)(nf_events_end - bytes) < head.size || !context)
-        return false;
+    if (!context)
+        return true;
     nf_events_at = bytes + head.size;
     u32 event = head.host ? NF_MESSAGE : NF_ENTRY;
     struct nf_packet *pkt = &context->pkt;

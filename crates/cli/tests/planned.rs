@@ -197,9 +197,9 @@ fn replicas_behind_a_sequencer_send_in_order() {
     let place = Place::new();
     place.file("traffic.pcap", connections());
     place.file("sequencer.c", SEQUENCER);
-    let planned = place.run(&["plan", "sequencer.c", "--target", "dpdk"]);
-    assert!(planned.ok().contains("packets are put in order again where they leave"), "{planned:?}");
     for target in ["dpdk", "liquidio"] {
+        let planned = place.run(&["plan", "sequencer.c", "--target", target]);
+        assert!(planned.ok().contains("packets are put in order again where they leave"), "{planned:?}");
         let ran = place.run(&["verify", "sequencer.c", "--target", target, "--pcap", "traffic.pcap"]);
         assert!(ran.ok().contains("1500 of 1500 events, 2 of 2 tables"), "{target}: {ran:?}");
     }

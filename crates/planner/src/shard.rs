@@ -222,8 +222,10 @@ pub fn steer(program: &Program, stages: &[Vec<HandlerId>], target: &Target) -> V
         list.push(Steer { ability, by, instances, each, entry: entry_terms, reorder, sorted_output, most });
         keys_of.push(keys);
     }
-    let by_process = target.units.iter().all(|group| group.codegen == Generator::Dpdk);
-    if let Some(exit) = only_exit.filter(|_| by_process) {
+    // Who talks to the ports has a core of its own there, and puts packets in order.
+    let sorts =
+        target.units.iter().all(|group| matches!(group.codegen, Generator::Dpdk | Generator::Threads));
+    if let Some(exit) = only_exit.filter(|_| sorts) {
         let inside = !takes_packets(program, &stages[exit]) && list[exit].most > 1;
         let mixes = |k: usize| k != exit && !unordered(k) && !list[exit].entry.is_subset(&keys_of[k]);
         let stateful = |k: &usize| !matches!(abilities[*k], Ability::Free);
