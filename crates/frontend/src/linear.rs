@@ -173,7 +173,7 @@ impl Checker<'_> {
             }
             Op::BufAppend { source: BufSource::Packet { pkt, .. }, .. } => vec![(*pkt, false)],
             Op::InPort { pkt } => vec![(*pkt, false)],
-            op => op.operands().into_iter().filter(|v| is_packet(v)).map(|v| (v, false)).collect(),
+            op => op.operands().filter(|v| is_packet(v)).map(|v| (v, false)).collect(),
         }
     }
 }

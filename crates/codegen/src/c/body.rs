@@ -388,9 +388,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     /// The variables an expression reads.
     fn reads(&self, value: ValueId) -> Vec<ValueId> {
         match self.body.def_op(value) {
-            Some(op) if self.vars.is_inline(value) => {
-                op.operands().into_iter().flat_map(|v| self.reads(v)).collect()
-            }
+            Some(op) if self.vars.is_inline(value) => op.operands().flat_map(|v| self.reads(v)).collect(),
             _ => vec![value],
         }
     }

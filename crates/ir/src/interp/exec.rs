@@ -158,7 +158,7 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
             return;
         }
         let inst = &frame.body.insts[id];
-        let operands: Vec<Val> = inst.op.operands().iter().map(|v| frame.get(*v).clone()).collect();
+        let operands: Vec<Val> = inst.op.operands().map(|v| frame.get(v).clone()).collect();
         let done = !matches!(inst.op, Op::If { .. } | Op::Loop { .. } | Op::Call { .. });
         let results: Vec<Val> = inst.results.iter().filter(|_| done).map(|v| frame.get(*v).clone()).collect();
         self.tracer.op(&Step { body: frame.of, id, inst, operands: &operands, results: &results });

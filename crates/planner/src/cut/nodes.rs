@@ -310,7 +310,7 @@ impl Work {
     /// Values from outside that an instruction and its regions use.
     fn uses(&self, inst: InstId) -> Vec<ValueId> {
         let body = &self.body;
-        let mut found = body.insts[inst].op.operands();
+        let mut found: Vec<ValueId> = body.insts[inst].op.operands().collect();
         let mut inside = Vec::new();
         for region in body.insts[inst].op.regions() {
             body.for_each_inst(region, &mut |inner| {

@@ -46,7 +46,7 @@ fn resets_in(body: &Body, packet: ValueId, block: BlockId, mut reset: bool) -> O
                 resets_in(body, packet, *region, reset)?;
             }
             Op::Return(_) => return Some(true),
-            op if op.operands().contains(&packet) && !reset => return None,
+            op if op.uses(packet) && !reset => return None,
             _ => {}
         }
     }

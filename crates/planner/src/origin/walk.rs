@@ -104,7 +104,7 @@ impl Walk<'_> {
         for &inst in &body.blocks[block].insts {
             let op = &body.insts[inst].op;
             if (self.wanted)(op) {
-                let operands = op.operands().into_iter().map(|value| self.shape(value)).collect();
+                let operands = op.operands().map(|value| self.shape(value)).collect();
                 self.found.push(Site { inst, operands, checked: way.checked.clone() });
             }
             match op {

@@ -386,7 +386,7 @@ fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool 
         _ => false,
     };
     let used = |body: &nicforge_ir::Body, op: &Op| {
-        let bad = op.operands().into_iter().any(|operand| {
+        let bad = op.operands().any(|operand| {
             let from_table =
                 matches!(body.def_op(operand), Some(Op::Lookup { table: from, .. }) if *from == table);
             // The first result says whether there was an entry.
