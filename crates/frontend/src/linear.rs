@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use nicforge_ir::{BlockId, Body, BufSource, Diagnostic, Event, FuncId, HandlerId, Op, Span, Type, ValueId};
+use nicforge_ir::{BlockId, Body, Diagnostic, Event, FuncId, HandlerId, Op, Span, Type, ValueId};
 
 use crate::diagnostics::codes;
 use crate::unit::{Failed, Lowered, Unit};
@@ -171,8 +171,6 @@ impl Checker<'_> {
                 let pairs = args.iter().enumerate();
                 pairs.filter(|(_, a)| is_packet(a)).map(|(at, a)| (*a, taken(at))).collect()
             }
-            Op::BufAppend { source: BufSource::Packet { pkt, .. }, .. } => vec![(*pkt, false)],
-            Op::InPort { pkt } => vec![(*pkt, false)],
             op => op.operands().filter(|v| is_packet(v)).map(|v| (v, false)).collect(),
         }
     }

@@ -12,12 +12,12 @@ mod table;
 mod words;
 
 pub use field::{Arg, BufSource, Proj};
-pub use row::Class;
+pub use row::{Class, Work};
 pub use table::{Op, ROWS};
 pub use words::{BinOp, CmpOp, CommuteOp, UnOp, Words};
 
 use crate::program::{BlockId, EventId, TableId, ValueId};
-use row::Must;
+use row::{CLOCK, CURSOR, LOG, Must, RANDOM, ROUTES, Touch};
 
 /// The operands of an op, in order.
 #[derive(Clone)]
@@ -66,6 +66,40 @@ impl Op {
         self.row().class
     }
 
+    /// What kind of work the op is.
+    pub fn work(&self) -> Work {
+        self.row().work
+    }
+
+    fn touches(&self, touch: Touch) -> bool {
+        self.row().touch & touch != 0
+    }
+
+    /// Whether the op moves the packet's cursor and changes no byte.
+    pub fn moves_cursor(&self) -> bool {
+        self.touches(CURSOR)
+    }
+
+    /// Whether the op reads the time of arrival.
+    pub fn reads_clock(&self) -> bool {
+        self.touches(CLOCK)
+    }
+
+    /// Whether the op takes a number of the event's random stream.
+    pub fn draws(&self) -> bool {
+        self.touches(RANDOM)
+    }
+
+    /// Whether the op prints for the developer.
+    pub fn logs(&self) -> bool {
+        self.touches(LOG)
+    }
+
+    /// Whether the op asks the operating system's routes.
+    pub fn asks_routes(&self) -> bool {
+        self.touches(ROUTES)
+    }
+
     /// Whether the op ends a region.
     pub fn is_terminator(&self) -> bool {
         matches!(self, Op::Yield(_) | Op::Break { .. } | Op::Continue { .. } | Op::Return(_))
@@ -105,6 +139,11 @@ impl Op {
             Arg::Source(BufSource::Packet { pkt, .. }) => Some(pkt),
             _ => None,
         })
+    }
+
+    /// What the op appends to a byte string.
+    pub fn source(&self) -> Option<BufSource> {
+        self.first(|field| if let Arg::Source(source) = field { Some(source) } else { None })
     }
 
     /// Whether the op says of itself that it is pure.

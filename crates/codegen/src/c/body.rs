@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
+use nicforge_ir::{BlockId, Body, Class, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
 
 use super::control::LoopLabels;
 use super::names::Names;
@@ -410,9 +410,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let text = format!("nf_csum_bytes({}, {address}, {size})", self.text(*sum));
                 self.define(inst, result, &text);
             }
-            _ if !data.op.effects().is_pure() || matches!(data.op, Op::InPort { .. } | Op::Extern { .. }) => {
-                return false;
-            }
+            op if op.class() != Class::Value || !op.effects().is_pure() => return false,
             _ if ty.is_int() => {
                 let text = self.expression(inst).text;
                 self.define(inst, result, &text);

@@ -109,7 +109,7 @@ pub fn check(program: &Program, pipe: &mut Pipe) -> Vec<Unsupported> {
                 Op::Generate { event, .. } if program.events[*event].name == "stack_recv" => {
                     "passes packets to the operating system"
                 }
-                Op::FibLookup { .. } => "asks for routes",
+                op if op.asks_routes() => "asks for routes",
                 _ => return,
             };
             errors.push(Unsupported {

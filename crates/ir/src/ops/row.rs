@@ -32,6 +32,8 @@ pub enum Must {
     Have(&'static str, Ty),
     /// Not an operand: what the parser calls the field.
     Named(&'static str),
+    /// Not an operand: a table whose entries may be missing.
+    Removable,
 }
 
 /// A type that a row states.
@@ -67,7 +69,7 @@ pub enum Gives {
 }
 
 /// What an op touches, as bits.
-pub type Touch = u8;
+pub type Touch = u16;
 pub const NOTHING: Touch = 0;
 pub const READS_ENTRY: Touch = 1;
 pub const WRITES_ENTRY: Touch = 2;
@@ -80,6 +82,64 @@ pub const WRITES_PACKET: Touch = 16;
 pub const ORDERED: Touch = 32;
 /// Ends a region or owns regions.
 pub const CONTROL: Touch = 64;
+/// Moves the cursor and changes no byte.
+pub const CURSOR: Touch = 128;
+/// The time of arrival.
+pub const CLOCK: Touch = 256;
+/// The event's random stream.
+pub const RANDOM: Touch = 512;
+/// What the developer reads.
+pub const LOG: Touch = 1024;
+/// The operating system's routes.
+pub const ROUTES: Touch = 2048;
+
+/// The kind of work an op is: prices and accelerators go by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// Nothing is executed.
+    Free,
+    /// Arithmetic on the result's words.
+    Alu,
+    /// Arithmetic on the operands' words.
+    Compare,
+    /// Reading a member.
+    Member,
+    /// Writing a member: the last operand.
+    Replace,
+    /// Reading an element of a constant array.
+    Element,
+    /// A hash of the last operand.
+    Hash,
+    /// A checksum of the last operand.
+    Sum,
+    /// A checksum of the packet.
+    PacketSum,
+    Clock,
+    Draw,
+    /// A field of the packet's description.
+    Port,
+    /// Bytes of the packet into the second result.
+    Read,
+    /// The last operand into the packet.
+    Write,
+    /// The packet's cursor and length.
+    Cursor,
+    /// The packet is given up or an event generated.
+    Leave,
+    /// An entry of a table.
+    Entry,
+    /// Bytes behind a byte string.
+    Append,
+    /// Bytes of a byte string into the second result.
+    Bytes,
+    /// The length of a byte string.
+    Length,
+    Log,
+    Routes,
+    Branch,
+    /// A function.
+    Call,
+}
 
 /// One field of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +160,11 @@ pub struct Row {
     pub text: &'static str,
     /// Fields in order.
     pub fields: &'static [FieldRow],
+    /// What the first result is called where it has no name of its own; empty if nothing fits.
+    pub called: &'static str,
     pub gives: Gives,
     pub touch: Touch,
+    pub work: Work,
     /// Makes the op from fields without regions.
     pub build: fn(&mut dyn Iterator<Item = super::field::Part>) -> Option<super::Op>,
 }
@@ -173,7 +236,7 @@ macro_rules! ops {
         $name:ident
         $(( $($t:ident: $t_type:ty $(= $t_must:expr)?),* ))?
         $({ $($(#[doc = $f_doc:literal])* $f:ident: $f_type:ty $(= $f_must:expr)?),* $(,)? })?
-        $text:literal $gives:expr, $touch:expr;
+        $text:literal $(as $called:literal)?, $gives:expr, $touch:expr, $work:ident;
     )*})*) => {
         /// An operation.
         #[derive(Clone, Debug, PartialEq)]
@@ -205,8 +268,10 @@ macro_rules! ops {
                         must: ops!(@must $($f_must)?),
                     },)*)?
                 ],
+                called: concat!($($called)?),
                 gives: $gives,
                 touch: $touch,
+                work: Work::$work,
                 build: |_parts| Some(Op::$name
                     $(( $(<$t_type as Field>::take(_parts.next()?)?),* ))?
                     $({ $($f: <$f_type as Field>::take(_parts.next()?)?),* })?),

@@ -122,7 +122,10 @@ impl BodyCheck<'_, '_, '_> {
             Arg::Table(id) => {
                 let table = self.table(id)?;
                 let strings = op.class() != Class::Bytes || table.buf.is_some();
-                require(strings, || format!("the entries of table `{}` have no byte strings", table.name))
+                require(strings, || format!("the entries of table `{}` have no byte strings", table.name))?;
+                require(must != Must::Removable || table.kind != TableKind::Array, || {
+                    format!("entries of array table `{}` always exist and cannot be deleted", table.name)
+                })
             }
             Arg::Const(id) => known("constant array", program.consts.is_valid(id), id.index()),
             Arg::Event(id) => known("event", program.events.is_valid(id), id.index()),
@@ -143,7 +146,7 @@ impl BodyCheck<'_, '_, '_> {
 
     fn operand(&self, op: &Op, must: Must, value: ValueId) -> Check {
         match must {
-            Must::Be | Must::Named(_) => Ok(()),
+            Must::Be | Must::Named(_) | Must::Removable => Ok(()),
             Must::Packet => self.packet(value),
             Must::Int(what) => self.int(what, value),
             Must::Data(what) => self.data(what, value),
@@ -227,12 +230,6 @@ impl BodyCheck<'_, '_, '_> {
             Op::Un(UnOp::Bswap, a) => {
                 let fits = matches!(self.ty(*a).bits(), Some(16 | 32 | 64));
                 require(fits, || format!("bytes of {} cannot be swapped", self.name(self.ty(*a))))
-            }
-            Op::Delete { table, .. } => {
-                let table = self.table(*table)?;
-                require(table.kind != TableKind::Array, || {
-                    format!("entries of array table `{}` always exist and cannot be deleted", table.name)
-                })
             }
             Op::Commute { table, path, .. } => {
                 let table = self.table(*table)?;

@@ -425,7 +425,7 @@ impl Walk<'_> {
 fn moves_cursor(body: &Body, block: BlockId) -> bool {
     let mut moves = false;
     body.for_each_inst(block, &mut |inst| {
-        moves |= matches!(body.insts[inst].op, Op::Extract { .. } | Op::Skip { .. } | Op::Reset { .. });
+        moves |= body.insts[inst].op.moves_cursor();
     });
     moves
 }
