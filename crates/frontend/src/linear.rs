@@ -159,7 +159,7 @@ impl Checker<'_> {
     fn uses(&self, op: &Op) -> Vec<(ValueId, bool)> {
         let is_packet = |value: &ValueId| self.body.ty(*value) == Type::Packet;
         match op {
-            Op::Drop { pkt, .. } => vec![(*pkt, true)],
+            op if op.drops() => op.packet().map(|pkt| (pkt, true)).into_iter().collect(),
             Op::Generate { event, args } => {
                 let params = &self.events[*event].params;
                 let pairs = args.iter().zip(params);

@@ -17,7 +17,7 @@ pub use table::{Op, ROWS};
 pub use words::{BinOp, CmpOp, CommuteOp, UnOp, Words};
 
 use crate::program::{BlockId, EventId, TableId, ValueId};
-use row::{CLOCK, CURSOR, LOG, Must, RANDOM, ROUTES, Touch};
+use row::{CLOCK, CURSOR, LOG, Must, ORDERED, OVERWRITES, RANDOM, ROUTES, Touch, WRITES_PACKET};
 
 /// The operands of an op, in order.
 #[derive(Clone)]
@@ -78,6 +78,43 @@ impl Op {
     /// Whether the op moves the packet's cursor and changes no byte.
     pub fn moves_cursor(&self) -> bool {
         self.touches(CURSOR)
+    }
+
+    /// Whether the op puts other bytes where the frame's were.
+    pub fn overwrites(&self) -> bool {
+        self.touches(OVERWRITES)
+    }
+
+    /// Whether the op ends its packet: nothing can be done with it any more.
+    pub fn drops(&self) -> bool {
+        self.touches(WRITES_PACKET) && self.touches(ORDERED)
+    }
+
+    /// Whether the op reads the port its packet came in by.
+    pub fn asks_port(&self) -> bool {
+        self.work() == Work::Port
+    }
+
+    /// Whether the op generates an event with a byte string as its packet.
+    pub fn sends_string(&self) -> bool {
+        self.class() == Class::Bytes && self.event().is_some()
+    }
+
+    /// How the op changes an entry, if it does so whatever other events do to it meanwhile.
+    pub fn commute(&self) -> Option<CommuteOp> {
+        if let Op::Commute { op, .. } = self { Some(*op) } else { None }
+    }
+
+    /// The way from the op's aggregate or entry to the part it means.
+    pub fn path(&self) -> Option<&[Proj]> {
+        let mut found = None;
+        self.fields(&mut |field| {
+            if let Arg::Path(path) = field {
+                found = Some(path);
+            }
+            found.is_none()
+        });
+        found
     }
 
     /// Whether the op reads the time of arrival.

@@ -413,7 +413,7 @@ fn gives_up(program: &Program, body: &Body, block: BlockId) -> bool {
     let insts = &body.blocks[block].insts;
     let ends = insts.last().is_some_and(|last| matches!(body.insts[*last].op, Op::Return(_)));
     ends && insts.iter().any(|inst| match &body.insts[*inst].op {
-        Op::Drop { .. } => true,
+        op if op.drops() => true,
         Op::Generate { event, .. } => program.events[*event].name == "stack_recv",
         _ => false,
     })

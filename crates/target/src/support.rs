@@ -154,7 +154,7 @@ fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &
         Op::Loop { max_trips, .. } if *max_trips > 16 => {
             need(Feature::LongLoops, "loops of more than 16 trips")
         }
-        Op::BufGenerate { .. } => need(Feature::BufferPackets, "sending a table's byte string as a packet"),
+        op if op.sends_string() => need(Feature::BufferPackets, "sending a table's byte string as a packet"),
         Op::Generate { event, .. } => {
             let def = &program.events[*event];
             (def.direction == Direction::Out && !offers(target, &def.name, EventDirection::Out))

@@ -224,7 +224,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         if data.results.first().is_some_and(|v| self.vars.is_inline(*v)) {
             return Ok(Flow::Next);
         }
-        let quiet = matches!(data.op, Op::Yield(_) | Op::Zero | Op::Int(_) | Op::InPort { .. });
+        let quiet = matches!(data.op, Op::Yield(_) | Op::Zero | Op::Int(_)) || data.op.asks_port();
         if !quiet {
             self.source_line(data.span);
         }

@@ -118,13 +118,8 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
             let value = match (data.op.work(), data.op.source()) {
                 (Work::Read | Work::Bytes, _) => Some(data.results[1]),
                 (Work::Append, Some(BufSource::Value(value))) => Some(value),
-                _ => {
-                    if let Op::Store { value, .. } = data.op {
-                        Some(value)
-                    } else {
-                        None
-                    }
-                }
+                _ if data.op.overwrites() => data.op.operands().last(),
+                _ => None,
             };
             room.access = room.access.max(value.map_or(0, |value| bits.bytes(body.ty(value))));
             match &data.op {

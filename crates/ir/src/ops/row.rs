@@ -34,6 +34,10 @@ pub enum Must {
     Named(&'static str),
     /// Not an operand: a table whose entries may be missing.
     Removable,
+    /// Not an operand: text with a place for each operand; what the parser calls it.
+    Format(&'static str),
+    /// Not an operand: a path of constant indices in range to an integer that is no bit-field.
+    Whole,
 }
 
 /// A type that a row states.
@@ -92,6 +96,8 @@ pub const RANDOM: Touch = 512;
 pub const LOG: Touch = 1024;
 /// The operating system's routes.
 pub const ROUTES: Touch = 2048;
+/// Other bytes stand where the frame's were.
+pub const OVERWRITES: Touch = 4096;
 
 /// The kind of work an op is: prices and accelerators go by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,8 +9,8 @@ use super::row::Gives::{Any, AnyInt, OkAndAny, Own, Types};
 use super::row::Must::{Aggregate, Data, Have, Int, Named, Packet};
 use super::row::Ty::{Element, Entry, Key, Of, U1, U32, U64};
 use super::row::{
-    CLOCK, COMMUTES, CONTROL, CURSOR, Class, FieldRow, LOG, Must, NOTHING, ORDERED, RANDOM, READS_ENTRY,
-    READS_PACKET, ROUTES, Row, Ty, WRITES_ENTRY, WRITES_PACKET, Work, ops,
+    CLOCK, COMMUTES, CONTROL, CURSOR, Class, FieldRow, LOG, Must, NOTHING, ORDERED, OVERWRITES, RANDOM,
+    READS_ENTRY, READS_PACKET, ROUTES, Row, Ty, WRITES_ENTRY, WRITES_PACKET, Work, ops,
 };
 use super::words::{BinOp, CmpOp, CommuteOp, UnOp};
 use crate::native::Passing;
@@ -120,7 +120,7 @@ ops! {
             pkt: ValueId = Packet,
             off: ValueId = OFFSET,
             value: ValueId = VALUE,
-        } "store {pkt}, {off}, {value}" as "ok", Types(&[U1]), READS_PACKET | WRITES_PACKET, Write;
+        } "store {pkt}, {off}, {value}" as "ok", Types(&[U1]), READS_PACKET | WRITES_PACKET | OVERWRITES, Write;
 
         /// Advances the cursor by `len` bytes: `ok: u1`.
         Skip {
@@ -199,7 +199,7 @@ ops! {
             op: CommuteOp,
             table: TableId,
             key: ValueId = KEY,
-            path: Vec<Proj>,
+            path: Vec<Proj> = Must::Whole,
             amount: ValueId = Have("the amount", Ty::Part),
         } "commute {op} {table}[{key}]{path}, {amount}", Types(&[]), WRITES_ENTRY | COMMUTES, Entry;
     }
@@ -252,7 +252,7 @@ ops! {
 
         /// Prints a line for the developer; `{}` in the format takes an argument.
         Log {
-            format: String = Named("the format in quotes"),
+            format: String = Must::Format("the format in quotes"),
             args: Vec<ValueId> = Int("an argument"),
         } "log {format}{(args)}", Types(&[]), ORDERED | LOG, Log;
 

@@ -56,3 +56,62 @@ fn operands_of_every_field() {
     let branch = Op::If { cond: v(0), then: BlockId::from_u32(7), other: BlockId::from_u32(8), likely: None };
     assert_eq!(branch.regions().map(|block| block.as_u32()).collect::<Vec<_>>(), [7, 8]);
 }
+
+/// The page of all ops, as the table has them.
+fn page(written: &str) -> String {
+    let mut text = written.split("\n## ").next().unwrap_or_default().to_string();
+    let classes = [
+        (Class::Value, "Integers, aggregates and fields of the event"),
+        (Class::Packet, "The packet"),
+        (Class::Entry, "Entries of tables"),
+        (Class::Bytes, "Byte strings of entries"),
+        (Class::Outside, "The outside"),
+        (Class::Control, "Control"),
+    ];
+    for (class, title) in classes {
+        text.push_str(&format!("\n## {title}\n\n"));
+        for row in ROWS.iter().filter(|row| row.class == class) {
+            text.push_str(&format!("* `{}`{}\n", row.text, touched(row)));
+            row.doc.lines().for_each(|line| text.push_str(&format!("  {}\n", line.trim())));
+        }
+    }
+    text.push_str("\n## Words\n");
+    words::<BinOp>(&mut text, "Two operands");
+    words::<CmpOp>(&mut text, "Comparisons");
+    words::<UnOp>(&mut text, "One operand");
+    words::<CommuteOp>(&mut text, "Of `commute`");
+    text
+}
+
+fn words<W: Words>(text: &mut String, title: &str) {
+    text.push_str(&format!("\n{title}:\n\n"));
+    for (_, word, doc) in W::ALL {
+        let doc: Vec<&str> = doc.lines().map(str::trim).collect();
+        text.push_str(&format!("* `{word}`: {}\n", doc.join("\n  ")));
+    }
+}
+
+/// What the op touches, for readers.
+fn touched(row: &Row) -> String {
+    let bits = [
+        (row::READS_ENTRY, "reads the entry"),
+        (row::WRITES_ENTRY, "writes the entry"),
+        (row::READS_PACKET, "reads the packet"),
+        (row::WRITES_PACKET, "changes the packet"),
+        (row::ORDERED, "keeps its order"),
+    ];
+    let said: Vec<&str> =
+        bits.iter().filter(|(bit, _)| row.touch & bit != 0).map(|(_, said)| *said).collect();
+    if said.is_empty() { String::new() } else { format!(": {}", said.join(", ")) }
+}
+
+#[test]
+fn the_page_of_ops_is_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ops.md");
+    let written = std::fs::read_to_string(path).unwrap();
+    let page = page(&written);
+    if std::env::var_os("NICFORGE_BLESS").is_some() {
+        return std::fs::write(path, page).unwrap();
+    }
+    assert_eq!(written, page, "NICFORGE_BLESS=1 writes it anew");
+}

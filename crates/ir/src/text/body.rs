@@ -349,7 +349,10 @@ impl<'a> Parser<'a> {
 
     /// A field whose text needs nothing of what stands before it.
     fn field_of(&mut self, scope: &Scope<'a>, field: FieldRow) -> Result<Part> {
-        let what = if let Must::Named(what) = field.must { what } else { field.name };
+        let what = match field.must {
+            Must::Named(what) | Must::Format(what) => what,
+            _ => field.name,
+        };
         Ok(match field.kind {
             Kind::Value => Part::Value(self.value(scope)?),
             Kind::Port => Part::Port(self.port(scope)?),

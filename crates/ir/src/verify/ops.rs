@@ -6,7 +6,7 @@ use super::body::{BodyCheck, names};
 use crate::build::mask;
 use crate::native::Passing;
 use crate::ops::row::{Gives, Must, Ty};
-use crate::ops::{Arg, BufSource, Class, Op, Proj, UnOp};
+use crate::ops::{Arg, BufSource, Class, Op, Proj};
 use crate::program::{Direction, InstId, Table, TableId, TableKind, ValueId};
 use crate::types::Type;
 
@@ -123,6 +123,9 @@ impl BodyCheck<'_, '_, '_> {
                 let table = self.table(id)?;
                 let strings = op.class() != Class::Bytes || table.buf.is_some();
                 require(strings, || format!("the entries of table `{}` have no byte strings", table.name))?;
+                if op.class() == Class::Entry && op.effects().table_write.is_some() {
+                    written_by_handlers(table)?;
+                }
                 require(must != Must::Removable || table.kind != TableKind::Array, || {
                     format!("entries of array table `{}` always exist and cannot be deleted", table.name)
                 })
@@ -139,14 +142,28 @@ impl BodyCheck<'_, '_, '_> {
                 self.is("the length", len, Type::U32)
             }
             Arg::Source(BufSource::Value(value)) => self.data("the value", value),
-            Arg::Path(_) => self.part(op).map(|_| ()),
+            Arg::Path(path) => {
+                let part = self.part(op)?;
+                if must != Must::Whole {
+                    return Ok(());
+                }
+                require(part.is_int(), || "commutative updates change integers only".to_string())?;
+                self.constant_path(self.stated(op, Ty::Entry)?, path)
+            }
+            Arg::Text(text) if matches!(must, Must::Format(_)) => {
+                let (places, args) = (text.matches("{}").count(), op.operands().count());
+                require(places == args, || {
+                    format!("the format has {places} places {{}} for {args} arguments")
+                })
+            }
             _ => Ok(()),
         }
     }
 
     fn operand(&self, op: &Op, must: Must, value: ValueId) -> Check {
         match must {
-            Must::Be | Must::Named(_) | Must::Removable => Ok(()),
+            // These are of other fields.
+            Must::Be | Must::Named(_) | Must::Removable | Must::Format(_) | Must::Whole => Ok(()),
             Must::Packet => self.packet(value),
             Must::Int(what) => self.int(what, value),
             Must::Data(what) => self.data(what, value),
@@ -215,9 +232,6 @@ impl BodyCheck<'_, '_, '_> {
 
     /// What a row cannot say.
     fn own(&self, inst: InstId, op: &Op) -> Check {
-        if let (Class::Entry, Some(table)) = (op.class(), op.effects().table_write) {
-            written_by_handlers(self.table(table)?)?;
-        }
         match op {
             Op::Int(raw) => {
                 let ty = self.one_result(inst)?;
@@ -227,15 +241,9 @@ impl BodyCheck<'_, '_, '_> {
                     format!("{raw} has bits above the width of {}", self.name(ty))
                 })
             }
-            Op::Un(UnOp::Bswap, a) => {
-                let fits = matches!(self.ty(*a).bits(), Some(16 | 32 | 64));
+            Op::Un(op, a) => {
+                let fits = self.ty(*a).bits().is_some_and(|bits| op.fits(bits));
                 require(fits, || format!("bytes of {} cannot be swapped", self.name(self.ty(*a))))
-            }
-            Op::Commute { table, path, .. } => {
-                let table = self.table(*table)?;
-                let part = self.path(table.value, path)?;
-                require(part.is_int(), || "commutative updates change integers only".to_string())?;
-                self.constant_path(table.value, path)
             }
             _ => self.event_op(inst, op),
         }
@@ -268,6 +276,17 @@ impl BodyCheck<'_, '_, '_> {
 
     fn event_op(&self, inst: InstId, op: &Op) -> Check {
         let program = self.c.program;
+        if let (true, Some(event)) = (op.sends_string(), op.event()) {
+            let event = &program.events[event];
+            // The port is the operand behind the key.
+            let fits = matches!(
+                (event.name.as_str(), event.direction, op.operand(1)),
+                ("net_send", Direction::Out, Some(_)) | ("host_recv", Direction::Out, None)
+            );
+            return require(fits, || {
+                "a byte string leaves as net_send with a port or host_recv without".to_string()
+            });
+        }
         match op {
             Op::Generate { event: id, args } => {
                 let event = &program.events[*id];
@@ -278,22 +297,6 @@ impl BodyCheck<'_, '_, '_> {
                 })?;
                 let handled = event.direction == Direction::Out || program.handler_of(*id).is_some();
                 require(handled, || format!("no handler reacts to event `{}`", event.name))
-            }
-            Op::BufGenerate { event: id, port, .. } => {
-                let event = &program.events[*id];
-                let fits = matches!(
-                    (event.name.as_str(), event.direction, port),
-                    ("net_send", Direction::Out, Some(_)) | ("host_recv", Direction::Out, None)
-                );
-                require(fits, || {
-                    "a byte string leaves as net_send with a port or host_recv without".to_string()
-                })
-            }
-            Op::Log { format, args } => {
-                let places = format.matches("{}").count();
-                require(places == args.len(), || {
-                    format!("the format has {places} places {{}} for {} arguments", args.len())
-                })
             }
             Op::Extern { name, passing, args, .. } => self.extern_op(inst, name, passing, args),
             Op::Call { func: id, args } => {

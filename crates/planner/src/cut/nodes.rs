@@ -346,7 +346,7 @@ impl Work {
             all.packet_write |= effects.packet_write.is_some();
             all.ordered |= effects.ordered;
             all.effect |= effects.table_write.is_some() || effects.packet_write.is_some() || effects.ordered;
-            let mut consumes = matches!(op, Op::Drop { .. });
+            let mut consumes = op.drops();
             match op {
                 Op::Extern { pure: false, .. } => all.c_state = true,
                 Op::Emit { .. } => (all.emits, all.goes_on) = (true, true),

@@ -365,7 +365,7 @@ pub fn flow_tables(program: &Program) -> Vec<TableId> {
         find(program, |_, op| {
             let matters = match op {
                 _ if op.effects().table_write != Some(table) => false,
-                Op::Commute { path, .. } => reads_field(program, table, path.first()),
+                op if op.effects().commutes => reads_field(program, table, op.path().and_then(<[_]>::first)),
                 _ => true,
             };
             matters.then_some(())
