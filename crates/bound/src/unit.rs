@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use nicforge_ir::{BufSource, HandlerId, InstId, Op, Program, TableId};
-use nicforge_target::cost::{Load, TableAccess, Traffic, op_cycles};
+use nicforge_ir::{HandlerId, InstId, Program, TableId};
+use nicforge_target::cost::{Load, TableAccess, Traffic, accesses, appended, op_cycles};
 use nicforge_target::{Memory, Target, UnitGroup};
 
 use crate::air::{self, Lowered, Refused};
@@ -99,25 +99,12 @@ impl<'a> Unit<'a> {
     /// What an instruction does to a table, and the memory that is in.
     pub fn access(&self, handler: HandlerId, inst: InstId) -> Option<(TableAccess, &'a Memory)> {
         let body = &self.program.handlers[handler].body;
-        let buffered = |table: TableId| f64::from(self.program.tables[table].buf.unwrap_or(0));
-        let (table, reads, writes, buffer_bytes) = match &body.insts[inst].op {
-            Op::Lookup { table, .. }
-            | Op::Contains { table, .. }
-            | Op::BufRead { table, .. }
-            | Op::BufLen { table, .. }
-            | Op::BufClear { table, .. } => (*table, 1.0, 0.0, 0.0),
-            Op::Update { table, .. } | Op::Delete { table, .. } | Op::Commute { table, .. } => {
-                (*table, 0.0, 1.0, 0.0)
-            }
-            Op::BufAppend { table, source, .. } => {
-                let bytes = match source {
-                    BufSource::Packet { .. } => f64::from(self.longest),
-                    BufSource::Value(value) => f64::from(self.program.size_of(body.ty(*value))),
-                };
-                (*table, 0.0, 0.0, bytes)
-            }
-            Op::BufGenerate { table, .. } => (*table, 0.0, 0.0, buffered(*table)),
-            _ => return None,
+        let op = &body.insts[inst].op;
+        let table = op.table()?;
+        let (reads, writes) = accesses(op);
+        let buffer_bytes = match op.event() {
+            Some(_) => f64::from(self.program.tables[table].buf.unwrap_or(0)),
+            None => appended(self.program, body, op, f64::from(self.longest)),
         };
         let bytes = self.program.size_of(self.program.tables[table].value).max(1);
         let search_cycles = self.target.costs[&self.group.costs].table;
@@ -148,17 +135,8 @@ impl<'a> Unit<'a> {
 
 /// Whether packets change tables.
 pub fn changes_tables(program: &Program) -> bool {
-    program.handlers.values().any(|handler| {
-        handler.body.insts.values().any(|inst| {
-            matches!(
-                inst.op,
-                Op::Update { .. }
-                    | Op::Delete { .. }
-                    | Op::Commute { .. }
-                    | Op::BufAppend { .. }
-                    | Op::BufClear { .. }
-                    | Op::BufGenerate { .. }
-            )
-        })
-    })
+    program
+        .handlers
+        .values()
+        .any(|handler| handler.body.insts.values().any(|inst| inst.op.effects().table_write.is_some()))
 }

@@ -136,8 +136,8 @@ fn impossible_ways_do_not_count() {
           return
         }",
     );
-    let cost = |handler: HandlerId, inst: InstId| match program.handlers[handler].body.insts[inst].op {
-        nicforge_ir::Op::Random => 100.0,
+    let cost = |handler: HandlerId, inst: InstId| match &program.handlers[handler].body.insts[inst].op {
+        op if op.draws() => 100.0,
         _ => 0.0,
     };
     let (record, _) = bound(&program, (60, 1500), &cost);
@@ -166,8 +166,8 @@ fn loops_take_as_many_trips_as_a_packet_can_make_them() {
           return
         }",
     );
-    let cost = |handler: HandlerId, inst: InstId| match program.handlers[handler].body.insts[inst].op {
-        nicforge_ir::Op::ConstElem { .. } => 1.0,
+    let cost = |handler: HandlerId, inst: InstId| match &program.handlers[handler].body.insts[inst].op {
+        op if op.work() == nicforge_ir::Work::Element => 1.0,
         _ => 0.0,
     };
     let (record, _) = bound(&program, (60, 1500), &cost);

@@ -184,7 +184,7 @@ impl<'a> FnLower<'_, 'a, '_> {
         let known = self.unit.prog.reasons.iter().find(|(_, r)| r.text == text).map(|(id, _)| id);
         let reason =
             known.unwrap_or_else(|| self.unit.prog.reasons.push(DropReason { text, span: node.span }));
-        self.b.push0(Op::Drop { pkt: pkt?, reason });
+        self.b.drop(pkt?, reason);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use nicforge_ir::{BlockId, Body, BufSource, Diagnostic, Event, FuncId, HandlerId, Op, Span, Type, ValueId};
+use nicforge_ir::{BlockId, Body, Diagnostic, Event, FuncId, HandlerId, Op, Span, Type, ValueId};
 
 use crate::diagnostics::codes;
 use crate::unit::{Failed, Lowered, Unit};
@@ -159,7 +159,7 @@ impl Checker<'_> {
     fn uses(&self, op: &Op) -> Vec<(ValueId, bool)> {
         let is_packet = |value: &ValueId| self.body.ty(*value) == Type::Packet;
         match op {
-            Op::Drop { pkt, .. } => vec![(*pkt, true)],
+            op if op.drops() => op.packet().map(|pkt| (pkt, true)).into_iter().collect(),
             Op::Generate { event, args } => {
                 let params = &self.events[*event].params;
                 let pairs = args.iter().zip(params);
@@ -171,9 +171,7 @@ impl Checker<'_> {
                 let pairs = args.iter().enumerate();
                 pairs.filter(|(_, a)| is_packet(a)).map(|(at, a)| (*a, taken(at))).collect()
             }
-            Op::BufAppend { source: BufSource::Packet { pkt, .. }, .. } => vec![(*pkt, false)],
-            Op::InPort { pkt } => vec![(*pkt, false)],
-            op => op.operands().into_iter().filter(|v| is_packet(v)).map(|v| (v, false)).collect(),
+            op => op.operands().filter(|v| is_packet(v)).map(|v| (v, false)).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the operands are worked out here, so that front ends and passes cannot get them wrong.
 
 use crate::ops::{CmpOp, Op};
-use crate::program::{Block, BlockId, Body, Inst, InstId, Program, Value, ValueDef, ValueId};
+use crate::program::{Block, BlockId, Body, Inst, InstId, Program, ReasonId, Value, ValueDef, ValueId};
 use crate::span::Span;
 use crate::types::Type;
 
@@ -93,6 +93,11 @@ impl<'a> BodyBuilder<'a> {
     /// Appends an op without results.
     pub fn push0(&mut self, op: Op) -> InstId {
         self.push(op, &[])
+    }
+
+    /// Gives a packet up.
+    pub fn drop(&mut self, pkt: ValueId, reason: ReasonId) {
+        self.push0(Op::Drop { pkt, reason });
     }
 
     /// An integer constant; bits above the type's width are cut off.

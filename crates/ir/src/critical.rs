@@ -101,22 +101,8 @@ fn innermost(body: &Body, block: BlockId, tables: &[TableId]) -> Option<(InstId,
 /// The key of all accesses of a table.
 fn only_key(body: &Body, table: TableId) -> Option<ValueId> {
     let mut keys = Vec::new();
-    body.for_each_inst(body.entry(), &mut |inst| match &body.insts[inst].op {
-        Op::Lookup { table: of, key }
-        | Op::Contains { table: of, key }
-        | Op::Update { table: of, key, .. }
-        | Op::Delete { table: of, key }
-        | Op::Commute { table: of, key, .. }
-        | Op::BufAppend { table: of, key, .. }
-        | Op::BufLen { table: of, key }
-        | Op::BufRead { table: of, key, .. }
-        | Op::BufClear { table: of, key }
-        | Op::BufGenerate { table: of, key, .. }
-            if *of == table =>
-        {
-            keys.push(*key);
-        }
-        _ => {}
+    body.for_each_inst(body.entry(), &mut |inst| {
+        keys.extend(body.insts[inst].op.entry().filter(|(of, _)| *of == table).map(|(_, key)| key));
     });
     keys.dedup();
     if let [key] = keys[..] { Some(key) } else { None }

@@ -3,7 +3,10 @@
 //! Two ops may change places if neither writes what the other reads or writes. Only an op with no effects at all may
 //! be merged with an equal one or dropped when unused; one that only reads may be dropped when unused.
 
-use crate::ops::{BufSource, Op};
+use crate::ops::Op;
+use crate::ops::row::{
+    COMMUTES, CONTROL, NOTHING, ORDERED, READS_ENTRY, READS_PACKET, Touch, WRITES_ENTRY, WRITES_PACKET,
+};
 use crate::program::{TableId, ValueId};
 
 /// The effects of one op, without those of its regions.
@@ -35,64 +38,23 @@ impl Effects {
 }
 
 impl Op {
-    /// The op's own effects.
+    /// The op's own effects, as its row states them.
     pub fn effects(&self) -> Effects {
-        let none = Effects::default();
-        match self {
-            Op::Int(_)
-            | Op::Zero
-            | Op::Bin(..)
-            | Op::Cmp(..)
-            | Op::Un(..)
-            | Op::Cast(_)
-            | Op::Select { .. }
-            | Op::Get { .. }
-            | Op::Set { .. }
-            | Op::ConstElem { .. }
-            | Op::Hash { .. }
-            | Op::CsumAdd { .. }
-            | Op::Now
-            | Op::InPort { .. } => none,
-            Op::Random | Op::Log { .. } => Effects { ordered: true, ..none },
-            Op::Extern { pure, .. } => Effects { ordered: !pure, ..none },
-            Op::FibLookup { .. } => Effects { ordered: true, ..none },
-            Op::Load { pkt, .. } | Op::Len { pkt } | Op::PktCsum { pkt, .. } => {
-                Effects { packet_read: Some(*pkt), ..none }
-            }
-            Op::Extract { pkt }
-            | Op::Store { pkt, .. }
-            | Op::Skip { pkt, .. }
-            | Op::Trim { pkt, .. }
-            | Op::Emit { pkt, .. }
-            | Op::Reset { pkt } => Effects { packet_read: Some(*pkt), packet_write: Some(*pkt), ..none },
-            Op::Drop { pkt, .. } => Effects { packet_write: Some(*pkt), ordered: true, ..none },
-            Op::Lookup { table, .. }
-            | Op::Contains { table, .. }
-            | Op::BufLen { table, .. }
-            | Op::BufRead { table, .. } => Effects { table_read: Some(*table), ..none },
-            Op::Update { table, .. } | Op::Delete { table, .. } | Op::BufClear { table, .. } => {
-                Effects { table_read: Some(*table), table_write: Some(*table), ..none }
-            }
-            Op::Commute { table, .. } => Effects { table_write: Some(*table), commutes: true, ..none },
-            Op::BufAppend { table, source, .. } => {
-                let packet_read = match source {
-                    BufSource::Packet { pkt, .. } => Some(*pkt),
-                    BufSource::Value(_) => None,
-                };
-                Effects { table_read: Some(*table), table_write: Some(*table), packet_read, ..none }
-            }
-            Op::BufGenerate { table, .. } => {
-                Effects { table_read: Some(*table), table_write: Some(*table), ordered: true, ..none }
-            }
-            // Which packets an event takes is declared by the event; `ordered` keeps it in place either way.
-            Op::Generate { .. } => Effects { ordered: true, ..none },
-            Op::Call { .. } => Effects { ordered: true, control: true, ..none },
-            Op::If { .. }
-            | Op::Loop { .. }
-            | Op::Yield(_)
-            | Op::Break { .. }
-            | Op::Continue { .. }
-            | Op::Return(_) => Effects { control: true, ..none },
+        let touch = self.row().touch;
+        if touch == NOTHING {
+            return Effects::default();
+        }
+        let has = |bits: Touch| touch & bits != 0;
+        let table = if has(READS_ENTRY | WRITES_ENTRY) { self.table() } else { None };
+        let packet = if has(READS_PACKET | WRITES_PACKET) { self.packet() } else { None };
+        Effects {
+            table_read: table.filter(|_| has(READS_ENTRY)),
+            table_write: table.filter(|_| has(WRITES_ENTRY)),
+            commutes: has(COMMUTES),
+            packet_read: packet.filter(|_| has(READS_PACKET)),
+            packet_write: packet.filter(|_| has(WRITES_PACKET)),
+            ordered: has(ORDERED) && !self.says_pure(),
+            control: has(CONTROL),
         }
     }
 }

@@ -64,7 +64,7 @@ pub use interp::{Eviction, Interp, InterpError};
 pub use io::{Input, InputEvent, Output};
 pub use layout::Layout;
 pub use native::Passing;
-pub use ops::{BinOp, BufSource, CmpOp, CommuteOp, Op, Proj, UnOp};
+pub use ops::{BinOp, BufSource, Class, CmpOp, CommuteOp, Op, Proj, UnOp, Words, Work};
 pub use program::*;
 pub use span::{FileId, SourceFile, Span};
 pub use tables::{Entry, Match, TableBackend, TableError};

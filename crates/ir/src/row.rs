@@ -193,7 +193,7 @@ fn summary(program: &Program, handlers: &[HandlerId], of: &impl Fn(HandlerId) ->
                 sent = true;
                 stage.to.extend(program.handler_of(*event).map(of));
             }
-            Op::Random => {
+            op if op.draws() => {
                 stage.random = true;
                 stage.late |= sent;
             }

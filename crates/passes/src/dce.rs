@@ -122,7 +122,7 @@ impl Marks {
                     }
                 }
             }
-            op => op.operands().into_iter().for_each(|operand| self.value(operand)),
+            op => op.operands().for_each(|operand| self.value(operand)),
         }
     }
 

@@ -201,7 +201,7 @@ fn recipes(program: &Program, site: &Site, at: usize) -> Vec<Recipe> {
         Some(raw) => Some(Operand::Constant(raw, body.ty(operand))),
         None => args.iter().position(|arg| *arg == operand).filter(|p| *p != at).map(Operand::Param),
     };
-    let operands: Option<Vec<Operand>> = op.operands().into_iter().map(operand).collect();
+    let operands: Option<Vec<Operand>> = op.operands().map(operand).collect();
     if let Some(operands) = operands.filter(|operands| !operands.is_empty()) {
         let mut shape = op.clone();
         shape.map_operands(&mut |_| ValueId::from_u32(0));
@@ -262,8 +262,8 @@ fn results_are_smaller(program: &Program, handler: HandlerId, at: usize, users: 
     let param = body.blocks[body.entry()].params[at];
     let computable = |inst: &InstId| {
         let Inst { op, results, .. } = &body.insts[*inst];
-        let known = |value: &ValueId| *value == param || constant(body, *value).is_some();
-        is_cheap(op) && results.len() == 1 && op.operands().iter().all(known)
+        let known = |value: ValueId| value == param || constant(body, value).is_some();
+        is_cheap(op) && results.len() == 1 && op.operands().all(known)
     };
     if !users.iter().all(computable) {
         return false;
@@ -286,11 +286,8 @@ fn compute_at_sites(
         let entry = body.entry();
         let param = body.blocks[entry].params[at];
         let Inst { op, results, span } = body.insts[user].clone();
-        let constants: Vec<Option<(u64, Type)>> = op
-            .operands()
-            .iter()
-            .map(|value| constant(body, *value).map(|raw| (raw, body.ty(*value))))
-            .collect();
+        let constants: Vec<Option<(u64, Type)>> =
+            op.operands().map(|value| constant(body, value).map(|raw| (raw, body.ty(value)))).collect();
         let Value { ty, name, .. } = body.values[results[0]].clone();
         for site in sites {
             let arg = args(program, site)[at];

@@ -21,7 +21,7 @@
 
 use std::collections::HashMap;
 
-use nicforge_ir::{BlockId, Body, BufSource, InstId, Op, Program, ValueId};
+use nicforge_ir::{BlockId, Body, InstId, Op, Program, ValueId};
 
 use crate::Pass;
 use crate::rewrite::{constant, copy_region, for_each_body, size};
@@ -174,21 +174,13 @@ fn moves(program: &Program, body: &Body, block: BlockId) -> Option<Moves> {
 fn needs_cursor(body: &Body, block: BlockId, from: usize) -> Option<bool> {
     for &inst in &body.blocks[block].insts[from..] {
         match &body.insts[inst].op {
-            Op::Extract { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Skip { .. }
-            | Op::Trim { .. }
-            | Op::Emit { .. }
-            | Op::Len { .. }
-            | Op::PktCsum { .. }
-            | Op::BufAppend { source: BufSource::Packet { .. }, .. } => return Some(true),
             Op::Generate { args, .. }
                 if args.iter().any(|arg| body.ty(*arg) == nicforge_ir::Type::Packet) =>
             {
                 return Some(true);
             }
             Op::Reset { .. } | Op::Return(_) => return Some(false),
+            op if op.effects().packet_read.is_some() => return Some(true),
             Op::If { then, other, .. } => {
                 let arms = [needs_cursor(body, *then, 0), needs_cursor(body, *other, 0)];
                 if arms.contains(&Some(true)) {

@@ -171,7 +171,7 @@ impl Flow {
             let (op, results) = (&body.insts[inst].op, &body.insts[inst].results);
             match op {
                 Op::Get { agg, path } if matches!(path.first(), Some(Proj::Field(_))) => {
-                    let indices = op.operands().into_iter().filter(|value| value != agg);
+                    let indices = op.operands().filter(|value| value != agg);
                     self.whole.extend(indices);
                 }
                 Op::Set { agg, path, value } if matches!(path.first(), Some(Proj::Field(_))) => {

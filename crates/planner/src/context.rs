@@ -164,15 +164,15 @@ impl Uses {
         let data = &program.handlers[handler];
         let body = &data.body;
         let params = &body.blocks[body.entry()].params;
-        let own = |value: &ValueId| params.iter().position(|param| param == value).map(|at| (data.event, at));
+        let own = |value: ValueId| params.iter().position(|param| *param == value).map(|at| (data.event, at));
         let mut uses = Uses { handed_on: Vec::new(), made: Vec::new(), used: Vec::new() };
         body.for_each_inst(body.entry(), &mut |inst| {
             let Op::Generate { event, args } = &body.insts[inst].op else {
-                uses.used.extend(body.insts[inst].op.operands().iter().filter_map(own));
+                uses.used.extend(body.insts[inst].op.operands().filter_map(own));
                 return;
             };
             for (at, arg) in args.iter().enumerate() {
-                match (known.contains(&(*event, at)), own(arg).filter(|place| known.contains(place))) {
+                match (known.contains(&(*event, at)), own(*arg).filter(|place| known.contains(place))) {
                     (true, Some(from)) => uses.handed_on.push((from, (*event, at))),
                     (true, None) => uses.made.push((*event, at)),
                     (false, from) => uses.used.extend(from),

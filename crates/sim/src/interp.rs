@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nicforge_ir::interp::{Access, BodyOf, Pending, Step as OpStep, Tracer};
-use nicforge_ir::{Event, EventId, InstId, Interp, Op, Output, Program, Verified, io};
+use nicforge_ir::{Event, EventId, InstId, Interp, Output, Program, Verified, io};
 
 use crate::handlers::{Effect, HandlerError, Handlers, Line, Message, Step, Trace};
 
@@ -101,7 +101,7 @@ impl Tracer for Watch<'_> {
             // The price of a line is that of the lines before the accesses in it.
             self.steps.push(Step::Line(first + step.id.as_u32()));
         }
-        if matches!(step.inst.op, Op::BufGenerate { .. })
+        if step.inst.op.sends_string()
             && let Some(last) = self.made.last_mut()
         {
             *last = true;

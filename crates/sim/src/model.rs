@@ -166,12 +166,8 @@ fn mutable(program: &Program) -> Vec<bool> {
     let mut found = vec![false; program.tables.len()];
     for handler in program.handlers.values() {
         handler.body.for_each_inst(handler.body.entry(), &mut |inst| {
-            if let Op::Update { table, .. }
-            | Op::Delete { table, .. }
-            | Op::BufAppend { table, .. }
-            | Op::BufClear { table, .. }
-            | Op::BufGenerate { table, .. } = &handler.body.insts[inst].op
-            {
+            let effects = handler.body.insts[inst].op.effects();
+            if let Some(table) = effects.table_write.filter(|_| !effects.commutes) {
                 found[table.as_u32() as usize] = true;
             }
         });

@@ -3,7 +3,7 @@
 //! Ops over the payload cost something per byte. `cost::op_cycles` is linear in the payload, which it takes to be the frame without
 //! 42 bytes of headers, so two evaluations give base and slope, and a line is then priced for the packet that is there.
 
-use nicforge_ir::{Body, BufSource, InstId, Op, Program, TableId};
+use nicforge_ir::{Body, BufSource, InstId, Program, TableId};
 use nicforge_target::cost::{self, Traffic};
 use nicforge_target::{Memory, OpCosts, Target, UnitGroup, accelerate};
 
@@ -91,16 +91,17 @@ impl LinePrice {
     }
 
     fn note_buffers(&mut self, program: &Program, body: &Body, inst: InstId) {
-        match &body.insts[inst].op {
-            Op::BufAppend { table, source, .. } => {
-                let (_, constant, per_byte) = self.stored.get_or_insert((*table, 0.0, 0.0));
-                match source {
-                    BufSource::Packet { .. } => *per_byte += 1.0,
-                    BufSource::Value(value) => *constant += f64::from(program.size_of(body.ty(*value))),
-                }
+        let op = &body.insts[inst].op;
+        let Some(table) = op.table() else { return };
+        if let Some(source) = op.source() {
+            let (_, constant, per_byte) = self.stored.get_or_insert((table, 0.0, 0.0));
+            match source {
+                BufSource::Packet { .. } => *per_byte += 1.0,
+                BufSource::Value(value) => *constant += f64::from(program.size_of(body.ty(value))),
             }
-            Op::BufGenerate { table, .. } => self.read_back = Some(*table),
-            _ => {}
+        }
+        if op.event().is_some() {
+            self.read_back = Some(table);
         }
     }
 }

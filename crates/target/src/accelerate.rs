@@ -8,7 +8,7 @@
 //! and if all units of the group asked as often as they can, each would get its share of the accelerator's rate. It is decided
 //! once, for frames of [`Traffic::default`], since generated code cannot choose by packet. (Accelerators as servers: LogNIC, ISCA'23.)
 
-use nicforge_ir::{Body, InstId, Op, Program};
+use nicforge_ir::{Body, InstId, Op, Program, Work};
 
 use crate::Target;
 use crate::cost::{Traffic, op_cycles, payload_bytes};
@@ -30,10 +30,11 @@ pub struct Served {
 /// The kind of an op that accelerators know, and the bytes it goes over.
 fn kind(program: &Program, body: &Body, op: &Op, traffic: Traffic) -> Option<(AcceleratedOp, f64)> {
     let size = |value| f64::from(program.size_of(body.ty(value)));
-    match op {
-        Op::PktCsum { .. } => Some((AcceleratedOp::PacketChecksum, payload_bytes(traffic))),
-        Op::CsumAdd { value, .. } => Some((AcceleratedOp::Checksum, size(*value))),
-        Op::Hash { value, .. } => Some((AcceleratedOp::Hash, size(*value))),
+    let last = || op.operands().last().map_or(0.0, size);
+    match op.work() {
+        Work::PacketSum => Some((AcceleratedOp::PacketChecksum, payload_bytes(traffic))),
+        Work::Sum => Some((AcceleratedOp::Checksum, last())),
+        Work::Hash => Some((AcceleratedOp::Hash, last())),
         _ => None,
     }
 }

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use nicforge_ir::{BinOp, Body, Op, Program, Table, TableId, TableKind};
+use nicforge_ir::{BinOp, Body, Op, Program, Table, TableId, TableKind, Work};
 use serde::Deserialize;
 
 /// LUTs or flip-flops of a design.
@@ -218,16 +218,15 @@ fn add(sizes: &mut Sizes, program: &Program, body: &Body) {
                     _ => {}
                 }
             }
-            Op::Hash { .. } => sizes.hashes += 1.0,
-            Op::Extract { .. } | Op::Load { .. } => {
-                sizes.header_bits += inst.results.get(1).map_or(0.0, |value| bits(*value));
-            }
-            Op::Store { value, .. } => sizes.header_bits += bits(*value),
-            Op::Emit { value, .. } => {
-                sizes.header_bits += bits(*value);
-                sizes.emits += 1.0;
-            }
-            _ => {}
+            op => match op.work() {
+                Work::Hash => sizes.hashes += 1.0,
+                Work::Read => sizes.header_bits += inst.results.get(1).map_or(0.0, |value| bits(*value)),
+                Work::Write => {
+                    sizes.header_bits += op.operands().last().map_or(0.0, bits);
+                    sizes.emits += f64::from(u8::from(matches!(op, Op::Emit { .. })));
+                }
+                _ => {}
+            },
         }
     });
 }

@@ -22,7 +22,9 @@
 //! `NF_LIKELY` decides where it is given. Otherwise a side that gives the packet up (drop, or on to the operating system) while the
 //! other goes on is taken by [`UNUSUAL`] of events, and everything else is even.
 
-use nicforge_ir::{BinOp, BlockId, Body, BufSource, EventId, HandlerId, InstId, Op, Program, TableId};
+use nicforge_ir::{
+    BinOp, BlockId, Body, BufSource, Class, EventId, HandlerId, InstId, Op, Program, TableId, Work,
+};
 
 use crate::accelerate;
 use crate::spec::{Memory, OpCosts, Target, UnitGroup};
@@ -94,59 +96,72 @@ pub fn op_cycles(program: &Program, body: &Body, inst: InstId, costs: &OpCosts, 
     let payload = payload_bytes(traffic);
     let data = &body.insts[inst];
     let result = |n: usize| data.results.get(n).map_or(0.0, |value| size(*value));
-    match &data.op {
-        Op::Int(_) | Op::Zero | Op::Cast(_) | Op::Yield(_) | Op::Return(_) => 0.0,
-        Op::Now => costs.now,
-        Op::Bin(BinOp::Mul, ..) => costs.mul,
-        Op::Bin(BinOp::Div | BinOp::Rem, _, by) => match body.def_op(*by) {
-            Some(Op::Int(_)) => costs.mul + costs.alu,
-            _ => costs.div,
+    let op = &data.op;
+    let last = || op.operands().last().map_or(0.0, size);
+    match op.work() {
+        Work::Free => 0.0,
+        Work::Clock => costs.now,
+        Work::Alu => match op {
+            Op::Bin(BinOp::Mul, ..) => costs.mul,
+            Op::Bin(BinOp::Div | BinOp::Rem, _, by) => match body.def_op(*by) {
+                Some(Op::Int(_)) => costs.mul + costs.alu,
+                _ => costs.div,
+            },
+            _ => costs.alu * words(result(0)),
         },
-        Op::Cmp(_, value, _) => costs.alu * words(size(*value)),
-        Op::Bin(..) | Op::Un(..) | Op::Select { .. } => costs.alu * words(result(0)),
-        Op::Get { .. } => costs.field * words(result(0).min(8.0)),
-        Op::Set { value, .. } => costs.field * words(size(*value)),
-        Op::ConstElem { .. } => costs.field + costs.alu,
-        Op::Hash { value, .. } => costs.hash + costs.hash_byte * size(*value),
-        Op::CsumAdd { value, .. } => costs.checksum + costs.checksum_byte * size(*value),
-        Op::Random => costs.random,
-        Op::InPort { .. } => costs.field,
-        Op::Extract { .. } | Op::Load { .. } => costs.extract + costs.extract_byte * result(1),
-        Op::Store { value, .. } | Op::Emit { value, .. } => costs.emit + costs.emit_byte * size(*value),
-        Op::Skip { .. } | Op::Trim { .. } | Op::Reset { .. } | Op::Len { .. } => costs.cursor,
-        Op::PktCsum { .. } => costs.checksum + costs.checksum_byte * payload,
-        Op::Drop { .. } => costs.drop,
-        Op::Lookup { table, key } | Op::Contains { table, key } | Op::Commute { table, key, .. } => {
-            costs.table_byte * (size(*key) + value_bytes(program, *table)) + costs.alu
+        Work::Compare => costs.alu * words(op.operand(0).map_or(0.0, size)),
+        Work::Member => costs.field * words(result(0).min(8.0)),
+        Work::Replace => costs.field * words(last()),
+        Work::Element => costs.field + costs.alu,
+        Work::Hash => costs.hash + costs.hash_byte * last(),
+        Work::Sum => costs.checksum + costs.checksum_byte * last(),
+        Work::PacketSum => costs.checksum + costs.checksum_byte * payload,
+        Work::Draw => costs.random,
+        Work::Port => costs.field,
+        Work::Read => costs.extract + costs.extract_byte * result(1),
+        Work::Write => costs.emit + costs.emit_byte * last(),
+        Work::Cursor => costs.cursor,
+        Work::Entry => {
+            let bytes = |(table, key)| size(key) + value_bytes(program, table);
+            costs.table_byte * op.entry().map_or(0.0, bytes) + costs.alu
         }
-        Op::Update { table, key, .. } | Op::Delete { table, key } => {
-            costs.table_byte * (size(*key) + value_bytes(program, *table)) + costs.alu
-        }
-        Op::BufAppend { source, .. } => {
-            let bytes = match source {
-                BufSource::Packet { .. } => payload,
-                BufSource::Value(value) => size(*value),
-            };
-            costs.table_byte * 8.0 + costs.copy_byte * bytes
-        }
-        Op::BufRead { .. } => costs.table_byte * 8.0 + costs.copy_byte * result(1),
-        Op::BufLen { .. } | Op::BufClear { .. } => costs.table_byte * 8.0,
-        Op::BufGenerate { .. } => costs.send,
-        Op::Generate { event, .. } => match program.events[*event].name.as_str() {
-            "net_send" => costs.send,
-            "dma_write" => costs.dma,
-            "stack_recv" | "host_recv" | "host_msg" => costs.host,
-            _ => 0.0,
+        Work::Append => costs.table_byte * 8.0 + costs.copy_byte * appended(program, body, op, payload),
+        Work::Bytes => costs.table_byte * 8.0 + costs.copy_byte * result(1),
+        Work::Length => costs.table_byte * 8.0,
+        Work::Leave => match op.event().map(|event| program.events[event].name.as_str()) {
+            None => costs.drop,
+            Some(_) if op.class() == Class::Bytes => costs.send,
+            Some("net_send") => costs.send,
+            Some("dma_write") => costs.dma,
+            Some("stack_recv" | "host_recv" | "host_msg") => costs.host,
+            Some(_) => 0.0,
         },
-        Op::Log { .. } => costs.log,
+        Work::Log => costs.log,
+        Work::Routes => costs.hash + costs.table,
+        Work::Branch => costs.branch,
         // Nobody knows what it does: taken to be a call that reads what it gets once.
-        Op::Extern { args, .. } => {
-            20.0 * costs.branch + costs.field * args.iter().map(|arg| words(size(*arg))).sum::<f64>()
+        Work::Call if op.class() == Class::Outside => {
+            20.0 * costs.branch + costs.field * op.operands().map(|arg| words(size(arg))).sum::<f64>()
         }
-        Op::FibLookup { .. } => costs.hash + costs.table,
-        Op::If { .. } => costs.branch,
-        Op::Loop { .. } | Op::Break { .. } | Op::Continue { .. } => costs.branch,
-        Op::Call { .. } => 2.0 * costs.branch,
+        Work::Call => 2.0 * costs.branch,
+    }
+}
+
+/// Bytes that an op appends to a byte string, of a packet `payload`.
+pub fn appended(program: &Program, body: &Body, op: &Op, payload: f64) -> f64 {
+    match op.source() {
+        Some(BufSource::Packet { .. }) => payload,
+        Some(BufSource::Value(value)) => f64::from(program.size_of(body.ty(value))),
+        None => 0.0,
+    }
+}
+
+/// How often an op reads and writes the entry it names: byte strings are counted by their bytes.
+pub fn accesses(op: &Op) -> (f64, f64) {
+    match (op.class(), op.work()) {
+        (Class::Bytes, Work::Append | Work::Leave) => (0.0, 0.0),
+        (Class::Entry, _) if op.effects().table_write.is_some() => (0.0, 1.0),
+        _ => (1.0, 0.0),
     }
 }
 
@@ -227,46 +242,27 @@ impl Sum<'_> {
                 self.cost.cycles += frequency * cycles;
             }
         }
-        let payload = f64::from(self.traffic.frame_bytes).max(64.0) - 42.0;
-        match &self.body.insts[inst].op {
-            Op::Lookup { table, key } | Op::Contains { table, key } => {
-                self.access(*table, Some(*key), frequency, 1.0, 0.0, 0.0);
+        let op = &self.body.insts[inst].op;
+        if let Some((table, key)) = op.entry() {
+            let (reads, writes) = accesses(op);
+            let bytes = appended(self.program, self.body, op, payload_bytes(self.traffic));
+            self.access(table, Some(key), frequency, reads, writes, bytes);
+            if op.event().is_some() {
+                // Every byte that was stored is read again once, when its buffer is sent.
+                let appended = self.entry(table).buffer_bytes;
+                self.entry(table).buffer_bytes += appended;
             }
-            Op::Update { table, key, .. } | Op::Delete { table, key } => {
-                self.access(*table, Some(*key), frequency, 0.0, 1.0, 0.0);
-            }
-            Op::Commute { table, key, .. } => self.access(*table, Some(*key), frequency, 0.0, 1.0, 0.0),
-            Op::BufAppend { table, key, source } => {
-                let bytes = match source {
-                    BufSource::Packet { .. } => payload,
-                    BufSource::Value(value) => f64::from(self.program.size_of(self.body.ty(*value))),
-                };
-                self.access(*table, Some(*key), frequency, 0.0, 0.0, bytes);
-            }
-            Op::BufRead { table, key, .. } | Op::BufLen { table, key } | Op::BufClear { table, key } => {
-                self.access(*table, Some(*key), frequency, 1.0, 0.0, 0.0);
-            }
-            // Every byte that was stored is read again once, when its buffer is sent.
-            Op::BufGenerate { event, table, key, .. } => {
-                self.access(*table, Some(*key), frequency, 0.0, 0.0, 0.0);
-                let appended = self.entry(*table).buffer_bytes;
-                self.entry(*table).buffer_bytes += appended;
-                if self.program.events[*event].name == "net_send" {
-                    self.cost.sends += frequency;
+        }
+        if let Some(event) = op.event() {
+            let def = &self.program.events[event];
+            if def.name == "net_send" {
+                self.cost.sends += frequency;
+            } else if def.direction == nicforge_ir::Direction::Internal {
+                match self.cost.generates.iter_mut().find(|(known, _)| *known == event) {
+                    Some((_, rate)) => *rate += frequency,
+                    None => self.cost.generates.push((event, frequency)),
                 }
             }
-            Op::Generate { event, .. } => {
-                let def = &self.program.events[*event];
-                if def.direction == nicforge_ir::Direction::Internal {
-                    match self.cost.generates.iter_mut().find(|(known, _)| known == event) {
-                        Some((_, rate)) => *rate += frequency,
-                        None => self.cost.generates.push((*event, frequency)),
-                    }
-                } else if def.name == "net_send" {
-                    self.cost.sends += frequency;
-                }
-            }
-            _ => {}
         }
     }
 
@@ -417,7 +413,7 @@ fn gives_up(program: &Program, body: &Body, block: BlockId) -> bool {
     let insts = &body.blocks[block].insts;
     let ends = insts.last().is_some_and(|last| matches!(body.insts[*last].op, Op::Return(_)));
     ends && insts.iter().any(|inst| match &body.insts[*inst].op {
-        Op::Drop { .. } => true,
+        op if op.drops() => true,
         Op::Generate { event, .. } => program.events[*event].name == "stack_recv",
         _ => false,
     })

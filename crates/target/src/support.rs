@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nicforge_ir::{Body, Direction, FuncId, HandlerId, Op, Program, Side, Span};
+use nicforge_ir::{Body, Direction, FuncId, HandlerId, Op, Program, Side, Span, Work};
 
 use crate::spec::{Device, EventDirection, Feature, Kind, LinkKind, Target};
 
@@ -134,17 +134,19 @@ fn offers(target: &Target, event: &str, direction: EventDirection) -> bool {
 fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &[Feature]) -> Option<String> {
     let need = |feature: Feature, what: &str| (!features.contains(&feature)).then(|| what.to_string());
     match op {
-        Op::Now => need(Feature::Time, "the time (nf_now)"),
-        Op::Random => need(Feature::Random, "random numbers (nf_random)"),
-        Op::Log { .. } => need(Feature::Log, "messages to the developer (nf_log)"),
-        Op::FibLookup { .. } => need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)"),
+        op if op.reads_clock() => need(Feature::Time, "the time (nf_now)"),
+        op if op.draws() => need(Feature::Random, "random numbers (nf_random)"),
+        op if op.logs() => need(Feature::Log, "messages to the developer (nf_log)"),
+        op if op.asks_routes() => need(Feature::FibLookup, "the operating system's routes (nf_fib_lookup)"),
+        op if op.work() == Work::PacketSum => {
+            need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)")
+        }
         Op::Extern { name, .. } => {
             let there = on_host(target, Feature::CFunctions);
             let remedy =
                 if there { "; its host side has them: put the call behind a queue to the host" } else { "" };
             need(Feature::CFunctions, &format!("functions of C such as `{name}` where it is called{remedy}"))
         }
-        Op::PktCsum { .. } => need(Feature::PayloadChecksum, "checksums over the payload (nf_csum_payload)"),
         Op::Bin(nicforge_ir::BinOp::Div | nicforge_ir::BinOp::Rem, _, by) => match body.def_op(*by) {
             Some(Op::Int(_)) => None,
             _ => need(Feature::Division, "division by a value that is not constant"),
@@ -152,7 +154,7 @@ fn lacking(program: &Program, body: &Body, op: &Op, target: &Target, features: &
         Op::Loop { max_trips, .. } if *max_trips > 16 => {
             need(Feature::LongLoops, "loops of more than 16 trips")
         }
-        Op::BufGenerate { .. } => need(Feature::BufferPackets, "sending a table's byte string as a packet"),
+        op if op.sends_string() => need(Feature::BufferPackets, "sending a table's byte string as a packet"),
         Op::Generate { event, .. } => {
             let def = &program.events[*event];
             (def.direction == Direction::Out && !offers(target, &def.name, EventDirection::Out))

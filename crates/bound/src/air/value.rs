@@ -129,8 +129,8 @@ impl Front<'_> {
     /// Refuses values too large to be taken apart.
     pub fn small(&self, inst: InstId) -> Result<(), Refused> {
         let data = &self.body().insts[inst];
-        for value in data.results.iter().chain(&data.op.operands()) {
-            let size = self.shapes.size(self.body().ty(*value));
+        for value in data.results.iter().copied().chain(data.op.operands()) {
+            let size = self.shapes.size(self.body().ty(value));
             if size > MOST_BYTES {
                 let reason = format!("a value of {size} bytes; values up to {MOST_BYTES} are analysed");
                 return self.refuse(inst, reason);

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use nicforge_ir::{BlockId, Body, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
+use nicforge_ir::{BlockId, Body, Class, ConstId, InstId, Op, Program, Proj, Span, Type, ValueId};
 
 use super::control::LoopLabels;
 use super::names::Names;
@@ -224,7 +224,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         if data.results.first().is_some_and(|v| self.vars.is_inline(*v)) {
             return Ok(Flow::Next);
         }
-        let quiet = matches!(data.op, Op::Yield(_) | Op::Zero | Op::Int(_) | Op::InPort { .. });
+        let quiet = matches!(data.op, Op::Yield(_) | Op::Zero | Op::Int(_)) || data.op.asks_port();
         if !quiet {
             self.source_line(data.span);
         }
@@ -388,9 +388,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     /// The variables an expression reads.
     fn reads(&self, value: ValueId) -> Vec<ValueId> {
         match self.body.def_op(value) {
-            Some(op) if self.vars.is_inline(value) => {
-                op.operands().into_iter().flat_map(|v| self.reads(v)).collect()
-            }
+            Some(op) if self.vars.is_inline(value) => op.operands().flat_map(|v| self.reads(v)).collect(),
             _ => vec![value],
         }
     }
@@ -412,9 +410,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
                 let text = format!("nf_csum_bytes({}, {address}, {size})", self.text(*sum));
                 self.define(inst, result, &text);
             }
-            _ if !data.op.effects().is_pure() || matches!(data.op, Op::InPort { .. } | Op::Extern { .. }) => {
-                return false;
-            }
+            op if op.class() != Class::Value || !op.effects().is_pure() => return false,
             _ if ty.is_int() => {
                 let text = self.expression(inst).text;
                 self.define(inst, result, &text);

@@ -69,7 +69,7 @@ pub fn clock_use(handler: &Handler) -> (bool, bool) {
         body.for_each_inst(body.entry(), &mut |inst| found |= wanted(&body.insts[inst].op));
         found
     };
-    (has(|op| matches!(op, Op::Now)), has(|op| matches!(op, Op::Random)))
+    (has(Op::reads_clock), has(Op::draws))
 }
 
 fn int_text(bytes: &[u8], ty: Type) -> String {

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use cranelift_entity::SecondaryMap;
-use nicforge_ir::{BlockId, Body, InstId, Op, Proj, Type, ValueDef, ValueId};
+use nicforge_ir::{BlockId, Body, Class, InstId, Op, Proj, Type, ValueDef, ValueId, Work};
 
 use super::liveness::{Interference, interference};
 use super::names::Names;
@@ -176,8 +176,9 @@ fn is_simple(body: &Body, inst: InstId) -> bool {
     let data = &body.insts[inst];
     data.results.len() == 1
         && body.ty(data.results[0]).is_int()
+        && data.op.class() == Class::Value
         && data.op.effects().is_pure()
-        && !matches!(data.op, Op::Hash { .. } | Op::CsumAdd { .. } | Op::InPort { .. } | Op::Extern { .. })
+        && !matches!(data.op.work(), Work::Hash | Work::Sum)
 }
 
 fn choose_inline(body: &Body) -> SecondaryMap<ValueId, bool> {

@@ -317,9 +317,9 @@ pub(crate) fn table_use(
                     // An LRU table's order of use is written by reading, too.
                     let by_reading = program.tables[table].kind == nicforge_ir::TableKind::Lru;
                     written |= effects.table_write == Some(table) || by_reading;
-                    match op {
-                        Op::Commute { op, .. } => ops.push(*op),
-                        _ => plain = true,
+                    match op.commute() {
+                        Some(op) => ops.push(op),
+                        None => plain = true,
                     }
                 }
             });

@@ -60,7 +60,7 @@ impl Context {
                     let stays = |to| self.stays((own, param), (*event, to));
                     args.iter().enumerate().any(|(to, arg)| *arg == value && !stays(to))
                 }
-                op => op.operands().contains(&value),
+                op => op.uses(value),
             };
         });
         reads

@@ -240,7 +240,7 @@ fn moves_packets(body: &Body, block: BlockId) -> bool {
 /// Whether an op takes the packet, so that the handler has none any more.
 fn consumes<T: Target>(e: &E<'_, T>, op: &Op) -> bool {
     match op {
-        Op::Drop { .. } => true,
+        op if op.drops() => true,
         Op::Generate { event, args } => {
             let params = &e.program.events[*event].params;
             let taken = |(param, arg): (&nicforge_ir::Param, &ValueId)| {

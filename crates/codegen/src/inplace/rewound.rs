@@ -15,12 +15,12 @@ enum Rewound {
 
 fn rewound_store(body: &Body, block: BlockId, mut rewound: bool) -> Rewound {
     for &inst in &body.blocks[block].insts {
-        match body.insts[inst].op {
+        match &body.insts[inst].op {
             Op::Reset { .. } => rewound = true,
-            Op::Store { .. } if rewound => return Rewound::Maybe,
+            op if rewound && op.overwrites() => return Rewound::Maybe,
             Op::If { then, other, .. } => {
                 let mut after = None;
-                for arm in [then, other] {
+                for arm in [*then, *other] {
                     match rewound_store(body, arm, rewound) {
                         Rewound::Maybe => return Rewound::Maybe,
                         Rewound::Never(end) => after = after.max(end),
@@ -34,10 +34,10 @@ fn rewound_store(body: &Body, block: BlockId, mut rewound: bool) -> Rewound {
             Op::Loop { body: region, .. } => {
                 // A later trip comes after a reset in an earlier one, however that was left.
                 let mut resets = rewound;
-                body.for_each_inst(region, &mut |inside| {
+                body.for_each_inst(*region, &mut |inside| {
                     resets |= matches!(body.insts[inside].op, Op::Reset { .. });
                 });
-                if let Rewound::Maybe = rewound_store(body, region, resets) {
+                if let Rewound::Maybe = rewound_store(body, *region, resets) {
                     return Rewound::Maybe;
                 }
                 rewound = resets;

@@ -27,7 +27,8 @@ pub mod top;
 mod unit;
 
 use nicforge_ir::{
-    Body, BufSource, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type, ValueId,
+    Body, BufSource, Class, CmpOp, CommuteOp, Direction, Inst, InstId, Op, Program, Span, TableId, Type,
+    ValueId,
 };
 
 use self::row::Row;
@@ -225,15 +226,6 @@ impl<'a> Engine<'a, '_> {
                 }
                 self.result(inst.results[0], value, 400);
             }
-            Op::Extract { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Skip { .. }
-            | Op::Trim { .. }
-            | Op::Emit { .. }
-            | Op::Reset { .. }
-            | Op::Len { .. }
-            | Op::PktCsum { .. } => self.packet_op(inst),
             Op::Drop { reason, .. } => {
                 let record = ("rec_data", number(64, u64::from(reason.as_u32())));
                 let outputs =
@@ -243,16 +235,8 @@ impl<'a> Engine<'a, '_> {
             }
             Op::Generate { event, args } => self.generate(inst.span, *event, args),
             Op::Log { format, args } => self.log(format, args),
-            Op::Lookup { .. }
-            | Op::Contains { .. }
-            | Op::Update { .. }
-            | Op::Delete { .. }
-            | Op::Commute { .. }
-            | Op::BufAppend { .. }
-            | Op::BufLen { .. }
-            | Op::BufRead { .. }
-            | Op::BufClear { .. }
-            | Op::BufGenerate { .. } => self.table_op(inst),
+            op if op.class() == Class::Packet => self.packet_op(inst),
+            op if matches!(op.class(), Class::Entry | Class::Bytes) => self.table_op(inst),
             Op::Extern { name, .. } => self.refuse(
                 inst.span,
                 &format!("`{name}` is a function of C, which hardware cannot call"),

@@ -1,7 +1,7 @@
 //! What does not fit, with the number that does not, and how much room a program needs.
 
 use cranelift_entity::SecondaryMap;
-use nicforge_ir::{BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program, TableId};
+use nicforge_ir::{BlockId, Body, BufSource, Direction, EventId, HandlerId, Op, Program, TableId, Work};
 
 use super::pipe::dag::NoPipe;
 use super::pipe::leave::Commit;
@@ -115,11 +115,10 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
         room.header = room.header.max(emitted.most);
         body.for_each_inst(body.entry(), &mut |inst| {
             let data = &body.insts[inst];
-            let value = match &data.op {
-                Op::Extract { .. } | Op::Load { .. } | Op::BufRead { .. } => Some(data.results[1]),
-                Op::Store { value, .. } | Op::BufAppend { source: BufSource::Value(value), .. } => {
-                    Some(*value)
-                }
+            let value = match (data.op.work(), data.op.source()) {
+                (Work::Read | Work::Bytes, _) => Some(data.results[1]),
+                (Work::Append, Some(BufSource::Value(value))) => Some(value),
+                _ if data.op.overwrites() => data.op.operands().last(),
                 _ => None,
             };
             room.access = room.access.max(value.map_or(0, |value| bits.bytes(body.ty(value))));
@@ -130,7 +129,7 @@ pub fn room(program: &Program, bits: &Bits) -> Result<Room, Vec<Unsupported>> {
                         room.header = room.header.max(sizes.sum());
                     }
                 }
-                Op::Log { args, .. } => room.header = room.header.max(8 * args.len() as u32),
+                op if op.logs() => room.header = room.header.max(8 * op.operands().count() as u32),
                 _ => {}
             }
         });

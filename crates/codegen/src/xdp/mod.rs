@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use nicforge_ir::{
-    CommuteOp, ConstId, Direction, HandlerId, Op, Program, ReasonId, Table, TableId, TableKind, Type,
+    CommuteOp, ConstId, Direction, HandlerId, Program, ReasonId, Table, TableId, TableKind, Type,
 };
 
 use crate::artifact::{LogFormat, XdpArtifact, XdpBuf, XdpMapShape, XdpProgram, XdpSource, XdpTable};
@@ -525,7 +525,7 @@ fn shape(program: &Program, id: TableId) -> XdpMapShape {
                     let effects = inst.op.effects();
                     let this = [effects.table_read, effects.table_write].contains(&Some(id));
                     touched |= this;
-                    !this || matches!(inst.op, Op::Commute { op: CommuteOp::Add, .. })
+                    !this || inst.op.commute() == Some(CommuteOp::Add)
                 })
             });
             if touched && only_adds && table.buf.is_none() && !table.shared {

@@ -109,7 +109,7 @@ pub fn check(program: &Program, pipe: &mut Pipe) -> Vec<Unsupported> {
                 Op::Generate { event, .. } if program.events[*event].name == "stack_recv" => {
                     "passes packets to the operating system"
                 }
-                Op::FibLookup { .. } => "asks for routes",
+                op if op.asks_routes() => "asks for routes",
                 _ => return,
             };
             errors.push(Unsupported {
@@ -190,7 +190,7 @@ fn asks_port(program: &Program, handler: HandlerId, seen: &mut Vec<HandlerId>) -
     seen.push(handler);
     let body = &program.handlers[handler].body;
     let mut asks = false;
-    body.for_each_inst(body.entry(), &mut |inst| asks |= matches!(body.insts[inst].op, Op::InPort { .. }));
+    body.for_each_inst(body.entry(), &mut |inst| asks |= body.insts[inst].op.asks_port());
     let next = generated(program, handler).into_iter().filter_map(|event| program.handler_of(event));
     asks || next.into_iter().any(|next| asks_port(program, next, seen))
 }

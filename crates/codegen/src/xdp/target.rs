@@ -185,7 +185,7 @@ impl Target for Xdp<'_> {
                     Op::Generate { event, args } => {
                         !args.contains(&result) || e.program.events[*event].name == "net_send"
                     }
-                    op => !op.operands().contains(&result),
+                    op => !op.uses(result),
                 }) && !Self::queued(e);
                 if !only_send_back {
                     let event = e.program.handlers[e.dialect.target.handler].event;

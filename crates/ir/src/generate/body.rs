@@ -75,7 +75,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
             self.arithmetic_statement();
         }
         let value = self.digest(usize::MAX);
-        self.b.push0(Op::Emit { pkt, value });
+        self.emit(pkt, value);
         let event = self.program.event_named("stack_recv").expect("the generator declares it");
         self.b.push0(Op::Generate { event, args: vec![pkt] });
         self.b.push0(Op::Return(Vec::new()));
@@ -152,7 +152,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         let last: Vec<ValueId> = self.scope.iter().rev().take(count).copied().collect();
         let mut seed = self.b.int(0, Type::U32);
         for value in last {
-            seed = self.b.push1(Op::Hash { seed, value }, Type::U32);
+            seed = self.hash(seed, value);
         }
         seed
     }
@@ -165,7 +165,7 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
     /// In a region that is about to end, lets what it computed last show.
     fn show(&mut self) {
         if let (true, true, Some(value)) = (self.options.logs, self.d.one_in(2), self.last_int()) {
-            self.b.push0(Op::Log { format: "last {}".to_string(), args: vec![value] });
+            self.log("last {}", vec![value]);
         }
     }
 
@@ -306,21 +306,24 @@ impl<'a, 'd, 'l> Gen<'a, 'd, 'l> {
         // What was computed shows in the frame: one hash of several values, and some values as they are.
         if !self.d.one_in(3) {
             let value = self.digest(6);
-            self.b.push0(Op::Emit { pkt, value });
+            self.emit(pkt, value);
         }
         for _ in 0..self.d.below(3) {
             let ty = self.any_type();
             let value = self.pick(ty);
-            self.b.push0(Op::Emit { pkt, value });
+            self.emit(pkt, value);
         }
         let event = |name| self.program.event_named(name).expect("the generator declares it");
         let finish = self.program.funcs.iter().find(|(_, func)| func.name == "finish").map(|(id, _)| id);
         let op = match (self.d.below(6), finish) {
-            (0, _) => Op::Drop { pkt, reason: ReasonId::from_u32(self.d.below(2) as u32) },
+            (0, _) => {
+                let reason = ReasonId::from_u32(self.d.below(2) as u32);
+                return self.b.drop(pkt, reason);
+            }
             (1, _) => Op::Generate { event: event("stack_recv"), args: vec![pkt] },
             (2, Some(func)) => Op::Call { func, args: vec![pkt] },
             _ => {
-                let port = self.b.push1(Op::InPort { pkt }, Type::U32);
+                let port = self.in_port(pkt);
                 Op::Generate { event: event("net_send"), args: vec![pkt, port] }
             }
         };

@@ -1,24 +1,9 @@
 //! Random ops without regions.
 
 use super::body::Gen;
-use crate::ops::{BinOp, BufSource, CmpOp, CommuteOp, Op, Proj, UnOp};
+use crate::ops::{BinOp, BufSource, CmpOp, CommuteOp, Op, Proj, UnOp, Words};
 use crate::program::{TableId, TableKind, ValueId};
 use crate::types::Type;
-
-const BIN: [BinOp; 10] = [
-    BinOp::Add,
-    BinOp::Sub,
-    BinOp::Mul,
-    BinOp::Div,
-    BinOp::Rem,
-    BinOp::And,
-    BinOp::Or,
-    BinOp::Xor,
-    BinOp::Shl,
-    BinOp::Shr,
-];
-const CMP: [CmpOp; 6] = [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge];
-const COMMUTE: [CommuteOp; 4] = [CommuteOp::Add, CommuteOp::Min, CommuteOp::Max, CommuteOp::Or];
 
 impl Gen<'_, '_, '_> {
     /// One op of any kind that owns no regions.
@@ -38,6 +23,26 @@ impl Gen<'_, '_, '_> {
         if self.d.below(2) == 0 { self.integer_op() } else { self.aggregate_op() }
     }
 
+    pub fn emit(&mut self, pkt: ValueId, value: ValueId) {
+        self.b.push0(Op::Emit { pkt, value });
+    }
+
+    pub fn hash(&mut self, seed: ValueId, value: ValueId) -> ValueId {
+        self.b.push1(Op::Hash { seed, value }, Type::U32)
+    }
+
+    pub fn log(&mut self, format: &str, args: Vec<ValueId>) {
+        self.b.push0(Op::Log { format: format.to_string(), args });
+    }
+
+    pub fn in_port(&mut self, pkt: ValueId) -> ValueId {
+        self.b.push1(Op::InPort { pkt }, Type::U32)
+    }
+
+    fn word<W: Words>(&mut self) -> W {
+        W::ALL[self.d.below(W::ALL.len())].0
+    }
+
     fn push_kept(&mut self, op: Op, ty: Type) {
         let value = self.b.push1(op, ty);
         self.keep(value);
@@ -54,16 +59,17 @@ impl Gen<'_, '_, '_> {
         let a = self.pick(ty);
         match self.d.below(6) {
             0 | 1 => {
-                let (op, b) = (BIN[self.d.below(10)], self.pick(ty));
+                let (op, b) = (self.word::<BinOp>(), self.pick(ty));
                 self.push_kept(Op::Bin(op, a, b), ty);
             }
             2 => {
-                let (op, b) = (CMP[self.d.below(6)], self.pick(ty));
+                let (op, b) = (self.word::<CmpOp>(), self.pick(ty));
                 self.push_kept(Op::Cmp(op, a, b), Type::BOOL);
             }
             3 => {
-                let swaps = matches!(ty.bits(), Some(16 | 32 | 64));
-                let op = [UnOp::Not, UnOp::Neg, UnOp::Bswap][self.d.below(if swaps { 3 } else { 2 })];
+                let fits = |op: &UnOp| ty.bits().is_some_and(|bits| op.fits(bits));
+                let ops: Vec<UnOp> = UnOp::ALL.iter().map(|(op, ..)| *op).filter(fits).collect();
+                let op = ops[self.d.below(ops.len())];
                 self.push_kept(Op::Un(op, a), ty);
             }
             4 => {
@@ -173,7 +179,7 @@ impl Gen<'_, '_, '_> {
             }
             7 => {
                 let value = self.pick(ty);
-                self.b.push0(Op::Emit { pkt, value });
+                self.emit(pkt, value);
             }
             8 => {
                 self.b.push0(Op::Reset { pkt });
@@ -214,7 +220,7 @@ impl Gen<'_, '_, '_> {
                     _ => vec![Proj::Field(3)],
                 };
                 let part = self.program.project(def.value, &path).unwrap_or(def.value);
-                let (op, amount) = (COMMUTE[self.d.below(4)], self.pick(part));
+                let (op, amount) = (self.word::<CommuteOp>(), self.pick(part));
                 self.b.push0(Op::Commute { op, table, key, path, amount });
             }
             _ => {
@@ -257,7 +263,8 @@ impl Gen<'_, '_, '_> {
         match (self.d.below(7), self.pkt) {
             (0, _) => {
                 let (seed, value) = (self.pick(Type::U32), self.pick(ty));
-                self.push_kept(Op::Hash { seed, value }, Type::U32);
+                let hash = self.hash(seed, value);
+                self.keep(hash);
             }
             (1, _) => {
                 let (sum, value) = (self.pick(Type::U32), self.pick(ty));
@@ -268,7 +275,10 @@ impl Gen<'_, '_, '_> {
                 let array = crate::program::ConstId::from_u32(0);
                 self.push_kept(Op::ConstElem { array, index }, self.program.consts[array].elem);
             }
-            (3, Some(pkt)) => self.push_kept(Op::InPort { pkt }, Type::U32),
+            (3, Some(pkt)) => {
+                let port = self.in_port(pkt);
+                self.keep(port);
+            }
             (4, _) if self.options.time_and_random => {
                 let now = self.d.below(2) == 0;
                 if now {
@@ -280,7 +290,7 @@ impl Gen<'_, '_, '_> {
             (5, _) if self.options.logs => {
                 let ty = self.int_type();
                 let args = vec![self.pick(ty)];
-                self.b.push0(Op::Log { format: "value {}".to_string(), args });
+                self.log("value {}", args);
             }
             _ => self.call(),
         }

@@ -12,7 +12,7 @@ use super::{Eviction, InterpError, Packet, Shapes, State, Val, arith};
 use crate::build::mask;
 use crate::io::{self, Output};
 use crate::native::{self, Arg, Passing};
-use crate::ops::{BufSource, CmpOp, CommuteOp, Op};
+use crate::ops::{BufSource, Class, CmpOp, CommuteOp, Op};
 use crate::program::{Body, Direction, EventId, HandlerId, InstId, Program, TableId, ValueId};
 use crate::types::Type;
 
@@ -158,7 +158,7 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
             return;
         }
         let inst = &frame.body.insts[id];
-        let operands: Vec<Val> = inst.op.operands().iter().map(|v| frame.get(*v).clone()).collect();
+        let operands: Vec<Val> = inst.op.operands().map(|v| frame.get(v).clone()).collect();
         let done = !matches!(inst.op, Op::If { .. } | Op::Loop { .. } | Op::Call { .. });
         let results: Vec<Val> = inst.results.iter().filter(|_| done).map(|v| frame.get(*v).clone()).collect();
         self.tracer.op(&Step { body: frame.of, id, inst, operands: &operands, results: &results });
@@ -290,16 +290,7 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
                 self.state.counters.drops[*reason] += 1;
                 self.output(Output::Drop { reason: *reason });
             }
-            Op::Lookup { .. }
-            | Op::Contains { .. }
-            | Op::Update { .. }
-            | Op::Delete { .. }
-            | Op::Commute { .. }
-            | Op::BufAppend { .. }
-            | Op::BufLen { .. }
-            | Op::BufRead { .. }
-            | Op::BufClear { .. }
-            | Op::BufGenerate { .. } => self.table_op(frame, id),
+            op if matches!(op.class(), Class::Entry | Class::Bytes) => self.table_op(frame, id),
             Op::Generate { event, args } => {
                 let args = args.iter().map(|v| frame.get(*v).clone()).collect();
                 self.generate(*event, args);

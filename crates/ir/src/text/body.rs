@@ -1,13 +1,15 @@
 //! Text to program: regions and operations.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::MAX_NESTING;
-use super::names::{BIN, CMP, COMMUTE, UN, op_named};
 use super::parse::{ParseError, Parser, Result};
 use super::token::Tok;
 use crate::native::Passing;
-use crate::ops::{BufSource, Op, Proj};
+use crate::ops::field::{Kind, Part};
+use crate::ops::row::{FieldRow, List, Must, Piece, Row};
+use crate::ops::{BufSource, Op, Proj, ROWS};
 use crate::program::{Block, BlockId, Body, Inst, Value, ValueDef, ValueId};
 use crate::span::Span;
 use crate::types::Type;
@@ -275,153 +277,133 @@ impl<'a> Parser<'a> {
             return Ok(Op::Int(self.constant(ty)?));
         }
         let word = self.word("an operation")?;
-        if let Some(op) = op_named(&BIN, word) {
-            return Ok(Op::Bin(op, self.value(scope)?, self.second(scope)?));
-        }
-        if let Some(op) = op_named(&CMP, word) {
-            return Ok(Op::Cmp(op, self.value(scope)?, self.second(scope)?));
-        }
-        if let Some(op) = op_named(&UN, word) {
-            return Ok(Op::Un(op, self.value(scope)?));
-        }
-        match self.plain_op(scope, word)? {
-            Some(op) => Ok(op),
-            None => match self.table_op(scope, word)? {
-                Some(op) => Ok(op),
-                None => Err(self.error_before(format!("there is no operation `{word}`"))),
-            },
-        }
-    }
-
-    /// Ops whose operands are values, events, functions and texts.
-    fn plain_op(&mut self, s: &Scope<'a>, word: &str) -> Result<Option<Op>> {
-        let op = match word {
-            "int" => Op::Int(self.u64("an integer")?),
-            "zero" => Op::Zero,
-            "cast" => Op::Cast(self.value(s)?),
-            "select" => Op::Select { cond: self.value(s)?, then: self.second(s)?, other: self.second(s)? },
-            "get" => {
-                let agg = self.value(s)?;
-                Op::Get { agg, path: self.path(s, Some(s.body.ty(agg)))? }
-            }
-            "set" => {
-                let agg = self.value(s)?;
-                let path = self.path(s, Some(s.body.ty(agg)))?;
-                Op::Set { agg, path, value: self.second(s)? }
-            }
-            "const_elem" => Op::ConstElem { array: self.reference("const")?, index: self.index(s)? },
-            "hash" => Op::Hash { seed: self.value(s)?, value: self.second(s)? },
-            "csum_add" => Op::CsumAdd { sum: self.value(s)?, value: self.second(s)? },
-            "now" => Op::Now,
-            "random" => Op::Random,
-            "in_port" => Op::InPort { pkt: self.value(s)? },
-            "extract" => Op::Extract { pkt: self.value(s)? },
-            "load" => Op::Load { pkt: self.value(s)?, off: self.second(s)? },
-            "store" => Op::Store { pkt: self.value(s)?, off: self.second(s)?, value: self.second(s)? },
-            "skip" => Op::Skip { pkt: self.value(s)?, len: self.second(s)? },
-            "trim" => Op::Trim { pkt: self.value(s)?, len: self.second(s)? },
-            "emit" => Op::Emit { pkt: self.value(s)?, value: self.second(s)? },
-            "reset" => Op::Reset { pkt: self.value(s)? },
-            "len" => Op::Len { pkt: self.value(s)? },
-            "pkt_csum" => Op::PktCsum { pkt: self.value(s)?, sum: self.second(s)?, len: self.second(s)? },
-            "drop" => {
-                let pkt = self.value(s)?;
-                self.comma()?;
-                Op::Drop { pkt, reason: self.reference("reason")? }
-            }
-            "generate" => Op::Generate { event: self.reference("event")?, args: self.value_list(s)? },
-            "log" => Op::Log { format: self.string("the format in quotes")?, args: self.value_list(s)? },
-            "extern" => {
-                let pure = self.accept_word("pure");
-                let name = self.string("the function's name in quotes")?;
-                let args = self.list('(', ')', |p| {
-                    let words = [("read", Passing::Read), ("write", Passing::Write)];
-                    let passing = words.into_iter().find(|(word, _)| p.accept_word(word));
-                    Ok((passing.map_or(Passing::Value, |(_, passing)| passing), p.value(s)?))
-                })?;
-                let (passing, args) = args.into_iter().unzip();
-                Op::Extern { name, pure, passing, args }
-            }
-            "fib_lookup" => Op::FibLookup { query: self.value(s)? },
-            "call" => Op::Call { func: self.reference("func")?, args: self.value_list(s)? },
-            "yield" => Op::Yield(self.values(s)?),
-            "return" => Op::Return(self.values(s)?),
-            "break" => {
-                let depth = self.u32("how many loops out")?;
-                Op::Break { depth, values: self.optional_list(s)? }
-            }
-            "continue" => {
-                let depth = self.u32("how many loops out")?;
-                Op::Continue { depth, values: self.optional_list(s)? }
-            }
-            _ => return Ok(None),
+        let Some((row, number)) = row_of(word) else {
+            return Err(self.error_before(format!("there is no operation `{word}`")));
         };
-        Ok(Some(op))
+        let parts = self.parts(scope, row, number)?;
+        let missing = || self.error_before(format!("there is no operation `{word}` here"));
+        (row.build)(&mut parts.into_iter()).ok_or_else(missing)
     }
 
-    fn optional_list(&mut self, scope: &Scope<'a>) -> Result<Vec<ValueId>> {
-        if *self.peek() == Tok::Punct('(') { self.value_list(scope) } else { Ok(Vec::new()) }
+    /// The fields of an op whose first word was read; `number` says which of a set it was.
+    fn parts(&mut self, scope: &Scope<'a>, row: &Row, number: Option<usize>) -> Result<Vec<Part>> {
+        let mut parts: Vec<Part> = number.map(Part::Word).into_iter().collect();
+        let pieces = row.pieces().skip(parts.len());
+        let mut first_word = number.is_none();
+        let mut passing = None;
+        for piece in pieces {
+            let (field, list) = match piece {
+                Piece::Literal(literal) => {
+                    let literal = if first_word { &literal[row.word().len()..] } else { literal };
+                    first_word = false;
+                    literal.chars().filter(|c| *c != ' ').try_for_each(|c| self.expect(c))?;
+                    continue;
+                }
+                Piece::Field(field, list) => (field, list),
+            };
+            match (field.kind, list) {
+                (Kind::Passing, _) => {
+                    passing = Some(parts.len());
+                    parts.push(Part::Passing(Vec::new()));
+                }
+                (Kind::Values, List::Bare) => parts.push(Part::Values(self.values(scope)?)),
+                (Kind::Values, List::Optional) if *self.peek() != Tok::Punct('(') => {
+                    parts.push(Part::Values(Vec::new()));
+                }
+                (Kind::Values, _) if let Some(at) = passing => {
+                    let (ways, args) = self.passed(scope)?;
+                    parts[at] = Part::Passing(ways);
+                    parts.push(Part::Values(args));
+                }
+                (Kind::Values, _) => parts.push(Part::Values(self.value_list(scope)?)),
+                (Kind::Path, _) => {
+                    let from = self.path_start(scope, &parts);
+                    parts.push(Part::Path(self.path(scope, from)?));
+                }
+                _ => parts.push(self.field_of(scope, field)?),
+            }
+        }
+        Ok(parts)
     }
 
-    /// Ops that begin with a table and a key.
-    fn table_op(&mut self, s: &Scope<'a>, word: &str) -> Result<Option<Op>> {
-        let op = match word {
-            "lookup" => Op::Lookup { table: self.reference("table")?, key: self.index(s)? },
-            "contains" => Op::Contains { table: self.reference("table")?, key: self.index(s)? },
-            "update" => {
-                Op::Update { table: self.reference("table")?, key: self.index(s)?, value: self.second(s)? }
-            }
-            "delete" => Op::Delete { table: self.reference("table")?, key: self.index(s)? },
-            "commute" => {
-                let name = self.word("add, min, max or or")?;
-                let Some(op) = op_named(&COMMUTE, name) else {
-                    let message = format!("expected add, min, max or or, found `{name}`");
-                    return Err(self.error_before(message));
-                };
-                let table = self.reference("table")?;
-                let key = self.index(s)?;
-                let of = self.table_value(table)?;
-                Op::Commute { op, table, key, path: self.path(s, Some(of))?, amount: self.second(s)? }
-            }
-            "buf_append" => {
-                let table = self.reference("table")?;
-                let key = self.index(s)?;
-                self.comma()?;
-                let source = if self.accept_word("packet") {
-                    BufSource::Packet { pkt: self.value(s)?, len: self.second(s)? }
-                } else {
-                    BufSource::Value(self.value(s)?)
-                };
-                Op::BufAppend { table, key, source }
-            }
-            "buf_len" => Op::BufLen { table: self.reference("table")?, key: self.index(s)? },
-            "buf_read" => {
-                Op::BufRead { table: self.reference("table")?, key: self.index(s)?, off: self.second(s)? }
-            }
-            "buf_clear" => Op::BufClear { table: self.reference("table")?, key: self.index(s)? },
-            "buf_generate" => {
-                let event = self.reference("event")?;
-                let table = self.reference("table")?;
-                let key = self.index(s)?;
-                let port = if self.accept(',') {
-                    if !self.accept_word("port") {
-                        let found = self.peek().describe();
-                        return Err(self.error(format!("expected `port` and a value, found {found}")));
-                    }
-                    Some(self.value(s)?)
-                } else {
-                    None
-                };
-                Op::BufGenerate { event, table, key, port }
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(op))
+    /// `(read %a, %b)`: arguments with how they are passed.
+    fn passed(&mut self, scope: &Scope<'a>) -> Result<(Vec<Passing>, Vec<ValueId>)> {
+        let args = self.list('(', ')', |p| {
+            let words = [("read", Passing::Read), ("write", Passing::Write)];
+            let passing = words.into_iter().find(|(word, _)| p.accept_word(word));
+            Ok((passing.map_or(Passing::Value, |(_, passing)| passing), p.value(scope)?))
+        })?;
+        Ok(args.into_iter().unzip())
     }
 
-    fn table_value(&self, table: crate::program::TableId) -> Result<Type> {
+    /// The type that a path begins at: of the op's table, or of the operand before.
+    fn path_start(&self, scope: &Scope<'a>, parts: &[Part]) -> Option<Type> {
+        let table = parts.iter().find_map(|part| if let Part::Table(id) = part { Some(*id) } else { None });
         // Tables are parsed before bodies, so every table that can be referred to is there.
-        let missing = || ParseError::at(self.text, 0, "a table has no declaration".to_string());
-        self.program.tables.get(table).map(|t| t.value).ok_or_else(missing)
+        match (table, parts.last()) {
+            (Some(table), _) => self.program.tables.get(table).map(|table| table.value),
+            (None, Some(Part::Value(value))) => Some(scope.body.ty(*value)),
+            _ => None,
+        }
     }
+
+    /// A field whose text needs nothing of what stands before it.
+    fn field_of(&mut self, scope: &Scope<'a>, field: FieldRow) -> Result<Part> {
+        let what = match field.must {
+            Must::Named(what) | Must::Format(what) => what,
+            _ => field.name,
+        };
+        Ok(match field.kind {
+            Kind::Value => Part::Value(self.value(scope)?),
+            Kind::Port => Part::Port(self.port(scope)?),
+            Kind::Source if self.accept_word("packet") => {
+                Part::Source(BufSource::Packet { pkt: self.value(scope)?, len: self.second(scope)? })
+            }
+            Kind::Source => Part::Source(BufSource::Value(self.value(scope)?)),
+            Kind::Table => Part::Table(self.reference("table")?),
+            Kind::Const => Part::Const(self.reference("const")?),
+            Kind::Event => Part::Event(self.reference("event")?),
+            Kind::Func => Part::Func(self.reference("func")?),
+            Kind::Reason => Part::Reason(self.reference("reason")?),
+            Kind::Word { words, what } => {
+                let name = self.word(what)?;
+                match words.iter().position(|word| *word == name) {
+                    Some(number) => Part::Word(number),
+                    None => return Err(self.error_before(format!("expected {what}, found `{name}`"))),
+                }
+            }
+            Kind::U32 => Part::Number(self.u32(what)?.into()),
+            Kind::U64 => Part::Number(self.u64(what)?),
+            Kind::Text => Part::Text(self.string(what)?),
+            Kind::Pure => Part::Pure(self.accept_word("pure")),
+            Kind::Values | Kind::Path | Kind::Passing | Kind::Likely | Kind::Region => {
+                return Err(self.error(format!("`{}` cannot stand here", field.name)));
+            }
+        })
+    }
+
+    /// `, port %p`, or nothing.
+    fn port(&mut self, scope: &Scope<'a>) -> Result<Option<ValueId>> {
+        if !self.accept(',') {
+            return Ok(None);
+        }
+        if !self.accept_word("port") {
+            let found = self.peek().describe();
+            return Err(self.error(format!("expected `port` and a value, found {found}")));
+        }
+        self.value(scope).map(Some)
+    }
+}
+
+/// The row whose text begins with a word, and the word's number where it is one of a set.
+fn row_of(word: &str) -> Option<(&'static Row, Option<usize>)> {
+    static BY_WORD: OnceLock<HashMap<&str, (&Row, Option<usize>)>> = OnceLock::new();
+    let by_word = BY_WORD.get_or_init(|| {
+        let own = ROWS.iter().map(|row| (row.word(), (row, None)));
+        let sets = ROWS.iter().flat_map(|row| {
+            row.words().iter().enumerate().map(move |(number, word)| (*word, (row, Some(number))))
+        });
+        own.chain(sets).collect()
+    });
+    by_word.get(word).copied()
 }

@@ -5,53 +5,16 @@ use std::collections::HashMap;
 use cranelift_entity::{EntityRef, SecondaryMap};
 
 use crate::native::Passing;
-use crate::ops::{BinOp, CmpOp, CommuteOp, UnOp};
 use crate::program::{BlockId, Body, Program, ValueId};
 use crate::types::Type;
 
-/// Every `BinOp` with its word.
-pub const BIN: [(BinOp, &str); 10] = [
-    (BinOp::Add, "add"),
-    (BinOp::Sub, "sub"),
-    (BinOp::Mul, "mul"),
-    (BinOp::Div, "div"),
-    (BinOp::Rem, "rem"),
-    (BinOp::And, "and"),
-    (BinOp::Or, "or"),
-    (BinOp::Xor, "xor"),
-    (BinOp::Shl, "shl"),
-    (BinOp::Shr, "shr"),
-];
-
-/// Every `CmpOp` with its word.
-pub const CMP: [(CmpOp, &str); 6] = [
-    (CmpOp::Eq, "eq"),
-    (CmpOp::Ne, "ne"),
-    (CmpOp::Lt, "lt"),
-    (CmpOp::Le, "le"),
-    (CmpOp::Gt, "gt"),
-    (CmpOp::Ge, "ge"),
-];
-
-/// Every `UnOp` with its word.
-pub const UN: [(UnOp, &str); 3] = [(UnOp::Not, "not"), (UnOp::Neg, "neg"), (UnOp::Bswap, "bswap")];
-
-/// Every `CommuteOp` with its word.
-pub const COMMUTE: [(CommuteOp, &str); 4] =
-    [(CommuteOp::Add, "add"), (CommuteOp::Min, "min"), (CommuteOp::Max, "max"), (CommuteOp::Or, "or")];
-
 /// What stands before an argument of a function of C.
-pub const PASSING: [(Passing, &str); 3] =
-    [(Passing::Value, ""), (Passing::Read, "read "), (Passing::Write, "write ")];
-
-/// The word of an op in one of the tables above.
-pub fn word<T: PartialEq + Copy>(table: &[(T, &'static str)], op: T) -> &'static str {
-    table.iter().find(|(o, _)| *o == op).map_or("?", |(_, word)| word)
-}
-
-/// The op of a word in one of the tables above.
-pub fn op_named<T: Copy>(table: &[(T, &'static str)], name: &str) -> Option<T> {
-    table.iter().find(|(_, word)| *word == name).map(|(op, _)| *op)
+pub fn passed(passing: Passing) -> &'static str {
+    match passing {
+        Passing::Value => "",
+        Passing::Read => "read ",
+        Passing::Write => "write ",
+    }
 }
 
 /// Whether `name` can stand without quotes.

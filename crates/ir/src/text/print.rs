@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use super::names::{self, ItemNames, ValueNames, Visited, declared, is_identifier, quoted, word};
+use super::names::{self, ItemNames, ValueNames, Visited, declared, is_identifier, quoted};
 use crate::native::Passing;
-use crate::ops::{BufSource, Op, Proj};
+use crate::ops::row::{List, Piece};
+use crate::ops::{Arg, BufSource, Op, Proj};
 use crate::program::{
     BlockId, Body, ConstArray, Direction, Event, Func, Handler, Inst, InstId, Program, Side, Table, ValueId,
 };
@@ -54,8 +55,15 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn list(&self, values: &[ValueId]) -> String {
-        values.iter().map(|v| self.values.get(*v)).collect::<Vec<_>>().join(", ")
+    /// Values with commas, each with how it is passed, if that is said.
+    fn list(&self, values: &[ValueId], passing: &[Passing]) -> String {
+        let before = |n: usize| passing.get(n).map_or("", |passing| names::passed(*passing));
+        let one = |(n, value): (usize, &ValueId)| format!("{}{}", before(n), self.values.get(*value));
+        values.iter().enumerate().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn ty(&self, value: ValueId) -> Option<Type> {
+        self.body.values.get(value).map(|data| data.ty)
     }
 }
 
@@ -285,100 +293,72 @@ impl Printer<'_> {
         }
     }
 
+    /// The op as its row writes it, but constants by their type and carried values with theirs.
     fn op(&self, scope: &Scope, inst: &Inst) -> String {
-        let v = |value: &ValueId| scope.values.get(*value);
-        let vs = |values: &[ValueId]| scope.list(values);
-        let table = |id| ItemNames::of(&self.items.tables, id);
-        let event = |id| ItemNames::of(&self.items.events, id);
-        let value_type = |value: &ValueId| scope.body.values.get(*value).map(|data| data.ty);
-        match &inst.op {
-            Op::Int(raw) => match inst.results[..] {
-                [result] => int_text(*raw, value_type(&result)),
-                _ => format!("int {raw}"),
-            },
-            Op::Zero => "zero".to_string(),
-            Op::Bin(op, a, b) => format!("{} {}, {}", word(&names::BIN, *op), v(a), v(b)),
-            Op::Cmp(op, a, b) => format!("{} {}, {}", word(&names::CMP, *op), v(a), v(b)),
-            Op::Un(op, a) => format!("{} {}", word(&names::UN, *op), v(a)),
-            Op::Cast(a) => format!("cast {}", v(a)),
-            Op::Select { cond, then, other } => format!("select {}, {}, {}", v(cond), v(then), v(other)),
-            Op::Get { agg, path } => format!("get {}{}", v(agg), self.path(scope, value_type(agg), path)),
-            Op::Set { agg, path, value } => {
-                format!("set {}{}, {}", v(agg), self.path(scope, value_type(agg), path), v(value))
-            }
-            Op::ConstElem { array, index } => {
-                format!("const_elem {}[{}]", ItemNames::of(&self.items.consts, *array), v(index))
-            }
-            Op::Hash { seed, value } => format!("hash {}, {}", v(seed), v(value)),
-            Op::CsumAdd { sum, value } => format!("csum_add {}, {}", v(sum), v(value)),
-            Op::Now => "now".to_string(),
-            Op::Random => "random".to_string(),
-            Op::InPort { pkt } => format!("in_port {}", v(pkt)),
-            Op::Extract { pkt } => format!("extract {}", v(pkt)),
-            Op::Load { pkt, off } => format!("load {}, {}", v(pkt), v(off)),
-            Op::Store { pkt, off, value } => format!("store {}, {}, {}", v(pkt), v(off), v(value)),
-            Op::Skip { pkt, len } => format!("skip {}, {}", v(pkt), v(len)),
-            Op::Trim { pkt, len } => format!("trim {}, {}", v(pkt), v(len)),
-            Op::Emit { pkt, value } => format!("emit {}, {}", v(pkt), v(value)),
-            Op::Reset { pkt } => format!("reset {}", v(pkt)),
-            Op::Len { pkt } => format!("len {}", v(pkt)),
-            Op::PktCsum { pkt, sum, len } => format!("pkt_csum {}, {}, {}", v(pkt), v(sum), v(len)),
-            Op::Drop { pkt, reason } => {
-                format!("drop {}, {}", v(pkt), ItemNames::of(&self.items.reasons, *reason))
-            }
-            Op::Lookup { table: t, key } => format!("lookup {}[{}]", table(*t), v(key)),
-            Op::Contains { table: t, key } => format!("contains {}[{}]", table(*t), v(key)),
-            Op::Update { table: t, key, value } => format!("update {}[{}], {}", table(*t), v(key), v(value)),
-            Op::Delete { table: t, key } => format!("delete {}[{}]", table(*t), v(key)),
-            Op::Commute { op, table: t, key, path, amount } => {
-                let of = self.program.tables.get(*t).map(|table| table.value);
-                let path = self.path(scope, of, path);
-                format!(
-                    "commute {} {}[{}]{path}, {}",
-                    word(&names::COMMUTE, *op),
-                    table(*t),
-                    v(key),
-                    v(amount)
-                )
-            }
-            Op::BufAppend { table: t, key, source } => match source {
-                BufSource::Packet { pkt, len } => {
-                    format!("buf_append {}[{}], packet {}, {}", table(*t), v(key), v(pkt), v(len))
-                }
-                BufSource::Value(value) => format!("buf_append {}[{}], {}", table(*t), v(key), v(value)),
-            },
-            Op::BufLen { table: t, key } => format!("buf_len {}[{}]", table(*t), v(key)),
-            Op::BufRead { table: t, key, off } => format!("buf_read {}[{}], {}", table(*t), v(key), v(off)),
-            Op::BufClear { table: t, key } => format!("buf_clear {}[{}]", table(*t), v(key)),
-            Op::Generate { event: e, args } => format!("generate {}({})", event(*e), vs(args)),
-            Op::BufGenerate { event: e, table: t, key, port } => {
-                let port = port.as_ref().map_or(String::new(), |port| format!(", port {}", v(port)));
-                format!("buf_generate {} {}[{}]{port}", event(*e), table(*t), v(key))
-            }
-            Op::Log { format, args } => format!("log {}({})", quoted(format), vs(args)),
-            Op::Extern { name, pure, passing, args } => {
-                let arg = |(arg, passing): (&ValueId, &Passing)| {
-                    format!("{}{}", names::word(&names::PASSING, *passing), v(arg))
-                };
-                let args: Vec<String> = args.iter().zip(passing).map(arg).collect();
-                let pure = if *pure { "pure " } else { "" };
-                format!("extern {pure}{}({})", quoted(name), args.join(", "))
-            }
-            Op::FibLookup { query } => format!("fib_lookup {}", v(query)),
-            Op::If { cond, likely, .. } => {
-                let likely = likely.map_or(String::new(), |p| format!(" likely {p}"));
-                format!("if {}{likely}", v(cond))
-            }
-            Op::Loop { init, max_trips, body } => {
+        match (&inst.op, &inst.results[..]) {
+            (Op::Int(raw), [result]) => int_text(*raw, scope.ty(*result)),
+            (Op::Loop { init, max_trips, body }, _) => {
                 format!("loop {max_trips}{}", self.carried(scope, init, *body))
             }
-            Op::Call { func, args } => {
-                format!("call {}({})", ItemNames::of(&self.items.funcs, *func), vs(args))
+            (op, _) => self.by_row(scope, op),
+        }
+    }
+
+    fn by_row(&self, scope: &Scope, op: &Op) -> String {
+        let mut text = String::new();
+        let mut pieces = op.row().pieces();
+        // What a path begins at: the entry of the op's table, or the operand before.
+        let entry = op.table().and_then(|table| self.program.tables.get(table)).map(|table| table.value);
+        let mut from = entry;
+        let mut passing: &[Passing] = &[];
+        op.fields(&mut |arg| {
+            let list = loop {
+                match pieces.next() {
+                    Some(Piece::Literal(literal)) => text.push_str(literal),
+                    Some(Piece::Field(_, list)) => break list,
+                    None => return false,
+                }
+            };
+            match arg {
+                Arg::Value(value) => from = entry.or_else(|| scope.ty(value)),
+                Arg::Passing(all) => passing = all,
+                _ => {}
             }
-            Op::Yield(values) => spaced("yield", &vs(values)),
-            Op::Break { depth, values } => leaving("break", *depth, &vs(values)),
-            Op::Continue { depth, values } => leaving("continue", *depth, &vs(values)),
-            Op::Return(values) => spaced("return", &vs(values)),
+            text.push_str(&match arg {
+                Arg::Values(values) => listed(list, &scope.list(values, passing)),
+                Arg::Path(path) => self.path(scope, from, path),
+                arg => self.field(scope, arg),
+            });
+            true
+        });
+        for piece in pieces {
+            if let Piece::Literal(literal) = piece {
+                text.push_str(literal);
+            }
+        }
+        text
+    }
+
+    /// A field that needs nothing of what stands before it.
+    fn field(&self, scope: &Scope, arg: Arg) -> String {
+        let v = |value: ValueId| scope.values.get(value);
+        match arg {
+            Arg::Value(value) => v(value),
+            Arg::Port(port) => port.map_or(String::new(), |port| format!(", port {}", v(port))),
+            Arg::Source(BufSource::Packet { pkt, len }) => format!("packet {}, {}", v(pkt), v(len)),
+            Arg::Source(BufSource::Value(value)) => v(value),
+            Arg::Table(id) => ItemNames::of(&self.items.tables, id),
+            Arg::Const(id) => ItemNames::of(&self.items.consts, id),
+            Arg::Event(id) => ItemNames::of(&self.items.events, id),
+            Arg::Func(id) => ItemNames::of(&self.items.funcs, id),
+            Arg::Reason(id) => ItemNames::of(&self.items.reasons, id),
+            Arg::Word(word) => word.to_string(),
+            Arg::Number(number) => number.to_string(),
+            Arg::Text(text) => quoted(text),
+            Arg::Pure(pure) => if pure { "pure " } else { "" }.to_string(),
+            Arg::Likely(likely) => likely.map_or(String::new(), |p| format!(" likely {p}")),
+            // Lists and paths are written where they stand, regions behind the op.
+            Arg::Values(_) | Arg::Path(_) | Arg::Passing(_) | Arg::Region(_) => String::new(),
         }
     }
 
@@ -441,12 +421,14 @@ fn field_name(def: &StructDef, index: u32) -> Option<&str> {
     (unique && is_identifier(name)).then_some(name)
 }
 
-fn spaced(word: &str, values: &str) -> String {
-    if values.is_empty() { word.to_string() } else { format!("{word} {values}") }
-}
-
-fn leaving(word: &str, depth: u32, values: &str) -> String {
-    if values.is_empty() { format!("{word} {depth}") } else { format!("{word} {depth} ({values})") }
+/// A list of values with what stands around it.
+fn listed(list: List, values: &str) -> String {
+    match list {
+        List::Parentheses => format!("({values})"),
+        List::Optional if !values.is_empty() => format!(" ({values})"),
+        List::Bare if !values.is_empty() => format!(" {values}"),
+        List::Optional | List::Bare => String::new(),
+    }
 }
 
 /// A constant: signed types show their sign.

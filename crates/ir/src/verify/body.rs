@@ -244,7 +244,7 @@ impl BodyCheck<'_, '_, '_> {
     fn terminator(&mut self, inst: InstId, owner: &Owner) {
         let body = self.body;
         let op = &body.insts[inst].op;
-        let given: Vec<Type> = op.operands().iter().map(|v| body.ty(*v)).collect();
+        let given: Vec<Type> = op.operands().map(|v| body.ty(v)).collect();
         if !body.insts[inst].results.is_empty() {
             self.error(inst, "a terminator has no results".to_string());
         }

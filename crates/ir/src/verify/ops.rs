@@ -5,7 +5,8 @@ use cranelift_entity::EntityRef;
 use super::body::{BodyCheck, names};
 use crate::build::mask;
 use crate::native::Passing;
-use crate::ops::{BufSource, Op, Proj, UnOp};
+use crate::ops::row::{Gives, Must, Ty};
+use crate::ops::{Arg, BufSource, Class, Op, Proj};
 use crate::program::{Direction, InstId, Table, TableId, TableKind, ValueId};
 use crate::types::Type;
 
@@ -88,67 +89,149 @@ impl BodyCheck<'_, '_, '_> {
         self.c.program.tables.get(id).ok_or_else(|| format!("there is no table {}", id.index()))
     }
 
-    fn table_and_key(&self, id: TableId, key: ValueId) -> Result<&Table, String> {
-        let table = self.table(id)?;
-        self.is("the key", key, table.key)?;
-        Ok(table)
-    }
-
-    /// A table whose entries have byte strings, with a key that fits.
-    fn buf_table(&self, id: TableId, key: ValueId) -> Check {
-        let table = self.table_and_key(id, key)?;
-        require(table.buf.is_some(), || format!("the entries of table `{}` have no byte strings", table.name))
-    }
-
+    /// What the op's row asks, then what it alone asks.
     fn op(&self, inst: InstId) -> Check {
         let op = &self.body.insts[inst].op;
-        match op {
-            Op::Int(_)
-            | Op::Zero
-            | Op::Bin(..)
-            | Op::Cmp(..)
-            | Op::Un(..)
-            | Op::Cast(_)
-            | Op::Select { .. }
-            | Op::Get { .. }
-            | Op::Set { .. }
-            | Op::ConstElem { .. }
-            | Op::Hash { .. }
-            | Op::CsumAdd { .. }
-            | Op::Now
-            | Op::Random => self.value_op(inst, op),
-            Op::InPort { .. }
-            | Op::Extract { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Skip { .. }
-            | Op::Trim { .. }
-            | Op::Emit { .. }
-            | Op::Reset { .. }
-            | Op::Len { .. }
-            | Op::PktCsum { .. }
-            | Op::Drop { .. } => self.packet_op(inst, op),
-            Op::Lookup { .. }
-            | Op::Contains { .. }
-            | Op::Update { .. }
-            | Op::Delete { .. }
-            | Op::Commute { .. }
-            | Op::BufAppend { .. }
-            | Op::BufLen { .. }
-            | Op::BufRead { .. }
-            | Op::BufClear { .. } => self.table_op(inst, op),
-            Op::Generate { .. }
-            | Op::BufGenerate { .. }
-            | Op::Log { .. }
-            | Op::FibLookup { .. }
-            | Op::Extern { .. }
-            | Op::Call { .. }
-            | Op::If { .. } => self.event_op(inst, op),
-            Op::Loop { .. } | Op::Yield(_) | Op::Break { .. } | Op::Continue { .. } | Op::Return(_) => Ok(()),
+        if op.is_terminator() || matches!(op, Op::Loop { .. }) {
+            return Ok(());
+        }
+        self.fields(op)?;
+        self.own(inst, op)?;
+        self.gives(inst, op)
+    }
+
+    /// The items that the op names exist, and its operands are what the row says.
+    fn fields(&self, op: &Op) -> Check {
+        let mut rows = op.row().fields.iter();
+        let mut checked = Ok(());
+        op.fields(&mut |arg| {
+            checked = match rows.next() {
+                Some(row) => self.field(op, row.must, arg),
+                None => Ok(()),
+            };
+            checked.is_ok()
+        });
+        checked
+    }
+
+    fn field(&self, op: &Op, must: Must, arg: Arg) -> Check {
+        let program = self.c.program;
+        let known =
+            |kind: &str, there: bool, index: usize| require(there, || format!("there is no {kind} {index}"));
+        match arg {
+            Arg::Table(id) => {
+                let table = self.table(id)?;
+                let strings = op.class() != Class::Bytes || table.buf.is_some();
+                require(strings, || format!("the entries of table `{}` have no byte strings", table.name))?;
+                if op.class() == Class::Entry && op.effects().table_write.is_some() {
+                    written_by_handlers(table)?;
+                }
+                require(must != Must::Removable || table.kind != TableKind::Array, || {
+                    format!("entries of array table `{}` always exist and cannot be deleted", table.name)
+                })
+            }
+            Arg::Const(id) => known("constant array", program.consts.is_valid(id), id.index()),
+            Arg::Event(id) => known("event", program.events.is_valid(id), id.index()),
+            Arg::Func(id) => known("function", program.funcs.is_valid(id), id.index()),
+            Arg::Reason(id) => known("reason", program.reasons.is_valid(id), id.index()),
+            Arg::Value(value) => self.operand(op, must, value),
+            Arg::Values(values) => values.iter().try_for_each(|value| self.operand(op, must, *value)),
+            Arg::Port(port) => port.iter().try_for_each(|value| self.operand(op, must, *value)),
+            Arg::Source(BufSource::Packet { pkt, len }) => {
+                self.packet(pkt)?;
+                self.is("the length", len, Type::U32)
+            }
+            Arg::Source(BufSource::Value(value)) => self.data("the value", value),
+            Arg::Path(path) => {
+                let part = self.part(op)?;
+                if must != Must::Whole {
+                    return Ok(());
+                }
+                require(part.is_int(), || "commutative updates change integers only".to_string())?;
+                self.constant_path(self.stated(op, Ty::Entry)?, path)
+            }
+            Arg::Text(text) if matches!(must, Must::Format(_)) => {
+                let (places, args) = (text.matches("{}").count(), op.operands().count());
+                require(places == args, || {
+                    format!("the format has {places} places {{}} for {args} arguments")
+                })
+            }
+            _ => Ok(()),
         }
     }
 
-    fn value_op(&self, inst: InstId, op: &Op) -> Check {
+    fn operand(&self, op: &Op, must: Must, value: ValueId) -> Check {
+        match must {
+            // These are of other fields.
+            Must::Be | Must::Named(_) | Must::Removable | Must::Format(_) | Must::Whole => Ok(()),
+            Must::Packet => self.packet(value),
+            Must::Int(what) => self.int(what, value),
+            Must::Data(what) => self.data(what, value),
+            Must::Aggregate(what) => {
+                require(self.ty(value).is_aggregate(), || format!("{what} must be a struct"))
+            }
+            Must::Have(what, ty) => self.is(what, value, self.stated(op, ty)?),
+        }
+    }
+
+    /// A type that the row states.
+    fn stated(&self, op: &Op, ty: Ty) -> Result<Type, String> {
+        let table = || op.table().map_or(Err("the op names no table".to_string()), |id| self.table(id));
+        match ty {
+            Ty::U1 => Ok(Type::BOOL),
+            Ty::U32 => Ok(Type::U32),
+            Ty::U64 => Ok(Type::U64),
+            Ty::Of(n) => {
+                let missing = || format!("there is no operand {n}");
+                op.operand(n).map(|value| self.ty(value)).ok_or_else(missing)
+            }
+            Ty::Key => table().map(|table| table.key),
+            Ty::Entry => table().map(|table| table.value),
+            Ty::Part => self.part(op),
+            Ty::Element => {
+                let mut found = Err("the op names no constant array".to_string());
+                op.fields(&mut |arg| {
+                    if let Arg::Const(id) = arg {
+                        found = Ok(self.c.program.consts[id].elem);
+                    }
+                    true
+                });
+                found
+            }
+        }
+    }
+
+    /// What the op's path leads to, from its table's values or its first operand.
+    fn part(&self, op: &Op) -> Result<Type, String> {
+        let from = self.stated(op, if op.table().is_some() { Ty::Entry } else { Ty::Of(0) })?;
+        let mut part = Ok(from);
+        op.fields(&mut |arg| {
+            if let Arg::Path(path) = arg {
+                part = self.path(from, path);
+            }
+            true
+        });
+        part
+    }
+
+    fn gives(&self, inst: InstId, op: &Op) -> Check {
+        match op.row().gives {
+            Gives::Types(types) => {
+                let types: Result<Vec<Type>, String> = types.iter().map(|ty| self.stated(op, *ty)).collect();
+                self.results(inst, &types?)
+            }
+            Gives::Any => self.one_result(inst).map(|_| ()),
+            Gives::AnyInt => {
+                let ty = self.one_result(inst)?;
+                require(ty.is_int(), || format!("an integer cannot become a {}", self.name(ty)))
+            }
+            Gives::OkAndAny => self.ok_and_value(inst),
+            Gives::Own => Ok(()),
+        }
+    }
+
+    /// What a row cannot say.
+    fn own(&self, inst: InstId, op: &Op) -> Check {
         match op {
             Op::Int(raw) => {
                 let ty = self.one_result(inst)?;
@@ -158,157 +241,11 @@ impl BodyCheck<'_, '_, '_> {
                     format!("{raw} has bits above the width of {}", self.name(ty))
                 })
             }
-            Op::Zero => {
-                self.one_result(inst)?;
-                Ok(())
+            Op::Un(op, a) => {
+                let fits = self.ty(*a).bits().is_some_and(|bits| op.fits(bits));
+                require(fits, || format!("bytes of {} cannot be swapped", self.name(self.ty(*a))))
             }
-            Op::Bin(_, a, b) | Op::Cmp(_, a, b) => {
-                self.int("an operand", *a)?;
-                self.is("the second operand", *b, self.ty(*a))?;
-                let result = if matches!(op, Op::Cmp(..)) { Type::BOOL } else { self.ty(*a) };
-                self.results(inst, &[result])
-            }
-            Op::Un(un, a) => {
-                self.int("the operand", *a)?;
-                if *un == UnOp::Bswap {
-                    let fits = matches!(self.ty(*a).bits(), Some(16 | 32 | 64));
-                    require(fits, || format!("bytes of {} cannot be swapped", self.name(self.ty(*a))))?;
-                }
-                self.results(inst, &[self.ty(*a)])
-            }
-            Op::Cast(a) => {
-                self.int("the operand", *a)?;
-                let ty = self.one_result(inst)?;
-                require(ty.is_int(), || format!("an integer cannot become a {}", self.name(ty)))
-            }
-            Op::Select { cond, then, other } => {
-                self.is("the condition", *cond, Type::BOOL)?;
-                self.data("a choice", *then)?;
-                self.is("the second choice", *other, self.ty(*then))?;
-                self.results(inst, &[self.ty(*then)])
-            }
-            Op::Get { agg, path } => {
-                let part = self.path(self.ty(*agg), path)?;
-                self.data("the operand", *agg)?;
-                self.results(inst, &[part])
-            }
-            Op::Set { agg, path, value } => {
-                let part = self.path(self.ty(*agg), path)?;
-                self.data("the operand", *agg)?;
-                self.is("the new part", *value, part)?;
-                self.results(inst, &[self.ty(*agg)])
-            }
-            Op::ConstElem { array, index } => {
-                let found = self.c.program.consts.get(*array);
-                let array = found.ok_or_else(|| format!("there is no constant array {}", array.index()))?;
-                self.int("an index", *index)?;
-                self.results(inst, &[array.elem])
-            }
-            Op::Hash { seed: sum, value } | Op::CsumAdd { sum, value } => {
-                self.is("the first operand", *sum, Type::U32)?;
-                self.data("the value", *value)?;
-                self.results(inst, &[Type::U32])
-            }
-            Op::Now => self.results(inst, &[Type::U64]),
-            _ => self.results(inst, &[Type::U32]),
-        }
-    }
-
-    fn packet_op(&self, inst: InstId, op: &Op) -> Check {
-        let operands = op.operands();
-        self.packet(operands[0])?;
-        match op {
-            Op::Extract { .. } => self.ok_and_value(inst),
-            Op::Load { off, .. } => {
-                self.is("the offset", *off, Type::U32)?;
-                self.ok_and_value(inst)
-            }
-            Op::Store { off, value, .. } => {
-                self.is("the offset", *off, Type::U32)?;
-                self.data("the value", *value)?;
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::Skip { len, .. } | Op::Trim { len, .. } => {
-                self.is("the length", *len, Type::U32)?;
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::Emit { value, .. } => {
-                self.data("the value", *value)?;
-                self.results(inst, &[])
-            }
-            Op::PktCsum { sum, len, .. } => {
-                self.is("the sum", *sum, Type::U32)?;
-                self.is("the length", *len, Type::U32)?;
-                self.results(inst, &[Type::U32])
-            }
-            Op::Drop { reason, .. } => {
-                let known = self.c.program.reasons.is_valid(*reason);
-                require(known, || format!("there is no reason {}", reason.index()))?;
-                self.results(inst, &[])
-            }
-            Op::Reset { .. } => self.results(inst, &[]),
-            _ => self.results(inst, &[Type::U32]),
-        }
-    }
-
-    fn table_op(&self, inst: InstId, op: &Op) -> Check {
-        match op {
-            Op::Lookup { table, key } => {
-                let value = self.table_and_key(*table, *key)?.value;
-                self.results(inst, &[Type::BOOL, value])
-            }
-            Op::Contains { table, key } => {
-                self.table_and_key(*table, *key)?;
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::Update { table, key, value } => {
-                let table = self.table_and_key(*table, *key)?;
-                self.is("the value", *value, table.value)?;
-                written_by_handlers(table)?;
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::Delete { table, key } => {
-                let table = self.table_and_key(*table, *key)?;
-                written_by_handlers(table)?;
-                require(table.kind != TableKind::Array, || {
-                    format!("entries of array table `{}` always exist and cannot be deleted", table.name)
-                })?;
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::Commute { table, key, path, amount, .. } => {
-                let table = self.table_and_key(*table, *key)?;
-                written_by_handlers(table)?;
-                let part = self.path(table.value, path)?;
-                require(part.is_int(), || "commutative updates change integers only".to_string())?;
-                self.constant_path(table.value, path)?;
-                self.is("the amount", *amount, part)?;
-                self.results(inst, &[])
-            }
-            Op::BufAppend { table, key, source } => {
-                self.buf_table(*table, *key)?;
-                match source {
-                    BufSource::Packet { pkt, len } => {
-                        self.packet(*pkt)?;
-                        self.is("the length", *len, Type::U32)?;
-                    }
-                    BufSource::Value(value) => self.data("the value", *value)?,
-                }
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::BufLen { table, key } => {
-                self.buf_table(*table, *key)?;
-                self.results(inst, &[Type::U32])
-            }
-            Op::BufRead { table, key, off } => {
-                self.buf_table(*table, *key)?;
-                self.is("the offset", *off, Type::U32)?;
-                self.ok_and_value(inst)
-            }
-            Op::BufClear { table, key } => {
-                self.buf_table(*table, *key)?;
-                self.results(inst, &[])
-            }
-            _ => Ok(()),
+            _ => self.event_op(inst, op),
         }
     }
 
@@ -339,71 +276,31 @@ impl BodyCheck<'_, '_, '_> {
 
     fn event_op(&self, inst: InstId, op: &Op) -> Check {
         let program = self.c.program;
+        if let (true, Some(event)) = (op.sends_string(), op.event()) {
+            let event = &program.events[event];
+            // The port is the operand behind the key.
+            let fits = matches!(
+                (event.name.as_str(), event.direction, op.operand(1)),
+                ("net_send", Direction::Out, Some(_)) | ("host_recv", Direction::Out, None)
+            );
+            return require(fits, || {
+                "a byte string leaves as net_send with a port or host_recv without".to_string()
+            });
+        }
         match op {
             Op::Generate { event: id, args } => {
-                let event =
-                    program.events.get(*id).ok_or_else(|| format!("there is no event {}", id.index()))?;
+                let event = &program.events[*id];
                 let expected: Vec<Type> = event.params.iter().map(|p| p.ty).collect();
                 self.args("event", &event.name, args, &expected)?;
                 require(event.direction != Direction::In, || {
                     format!("event `{}` comes from outside and cannot be generated", event.name)
                 })?;
                 let handled = event.direction == Direction::Out || program.handler_of(*id).is_some();
-                require(handled, || format!("no handler reacts to event `{}`", event.name))?;
-                self.results(inst, &[])
+                require(handled, || format!("no handler reacts to event `{}`", event.name))
             }
-            Op::BufGenerate { event: id, table, key, port } => {
-                self.buf_table(*table, *key)?;
-                let event =
-                    program.events.get(*id).ok_or_else(|| format!("there is no event {}", id.index()))?;
-                match (event.name.as_str(), event.direction, port) {
-                    ("net_send", Direction::Out, Some(port)) => self.is("the port", *port, Type::U32)?,
-                    ("host_recv", Direction::Out, None) => {}
-                    _ => {
-                        return Err(
-                            "a byte string leaves as net_send with a port or host_recv without".to_string()
-                        );
-                    }
-                }
-                self.results(inst, &[Type::BOOL])
-            }
-            Op::Log { format, args } => {
-                for arg in args {
-                    self.int("an argument", *arg)?;
-                }
-                let places = format.matches("{}").count();
-                require(places == args.len(), || {
-                    format!("the format has {places} places {{}} for {} arguments", args.len())
-                })?;
-                self.results(inst, &[])
-            }
-            Op::FibLookup { query } => {
-                require(self.ty(*query).is_aggregate(), || "the query must be a struct".to_string())?;
-                self.ok_and_value(inst)
-            }
-            Op::Extern { name, passing, args, .. } => {
-                require(crate::text::is_identifier(name), || format!("`{name}` is no name of a C function"))?;
-                require(passing.len() == args.len(), || {
-                    format!("{} arguments are passed in {} ways", args.len(), passing.len())
-                })?;
-                let mut left = Vec::new();
-                for (arg, passing) in args.iter().zip(passing) {
-                    match passing {
-                        Passing::Value => self.int("an argument", *arg)?,
-                        _ => require(self.ty(*arg) != Type::Packet, || {
-                            "the address of a packet cannot be passed".to_string()
-                        })?,
-                    }
-                    left.extend((*passing == Passing::Write).then(|| self.ty(*arg)));
-                }
-                let results = self.body.insts[inst].results.iter().map(|v| self.ty(*v));
-                let result: Option<Type> = results.clone().next().filter(|_| results.len() > left.len());
-                require(result.is_none_or(Type::is_int), || "the result must be an integer".to_string())?;
-                self.results(inst, &result.into_iter().chain(left).collect::<Vec<_>>())
-            }
+            Op::Extern { name, passing, args, .. } => self.extern_op(inst, name, passing, args),
             Op::Call { func: id, args } => {
-                let func =
-                    program.funcs.get(*id).ok_or_else(|| format!("there is no function {}", id.index()))?;
+                let func = &program.funcs[*id];
                 let entry = func.body.entry.and_then(|entry| func.body.blocks.get(entry));
                 let params = entry.map_or(&[][..], |block| &block.params);
                 let expected: Vec<Type> =
@@ -411,13 +308,33 @@ impl BodyCheck<'_, '_, '_> {
                 self.args("function", &func.name, args, &expected)?;
                 self.results(inst, &func.results)
             }
-            Op::If { cond, likely, .. } => {
-                self.is("the condition", *cond, Type::BOOL)?;
+            Op::If { likely, .. } => {
                 let fits = likely.is_none_or(|p| (0.0..=1.0).contains(&p));
                 require(fits, || "a probability is from 0 to 1".to_string())
             }
             _ => Ok(()),
         }
+    }
+
+    fn extern_op(&self, inst: InstId, name: &str, passing: &[Passing], args: &[ValueId]) -> Check {
+        require(crate::text::is_identifier(name), || format!("`{name}` is no name of a C function"))?;
+        require(passing.len() == args.len(), || {
+            format!("{} arguments are passed in {} ways", args.len(), passing.len())
+        })?;
+        let mut left = Vec::new();
+        for (arg, passing) in args.iter().zip(passing) {
+            match passing {
+                Passing::Value => self.int("an argument", *arg)?,
+                _ => require(self.ty(*arg) != Type::Packet, || {
+                    "the address of a packet cannot be passed".to_string()
+                })?,
+            }
+            left.extend((*passing == Passing::Write).then(|| self.ty(*arg)));
+        }
+        let results = self.body.insts[inst].results.iter().map(|v| self.ty(*v));
+        let result: Option<Type> = results.clone().next().filter(|_| results.len() > left.len());
+        require(result.is_none_or(Type::is_int), || "the result must be an integer".to_string())?;
+        self.results(inst, &result.into_iter().chain(left).collect::<Vec<_>>())
     }
 
     fn args(&self, kind: &str, name: &str, args: &[ValueId], expected: &[Type]) -> Check {

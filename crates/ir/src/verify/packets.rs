@@ -251,7 +251,7 @@ impl Walk<'_, '_, '_> {
     /// Packets that an op takes for good, repeated if it takes one twice.
     fn given_away(&self, op: &Op) -> Vec<ValueId> {
         match op {
-            Op::Drop { pkt, .. } => vec![*pkt],
+            op if op.drops() => op.packet().into_iter().collect(),
             Op::Generate { event, args } => {
                 let params = &self.c.program.events[*event].params;
                 let taken = args.iter().zip(params).filter(|(_, p)| p.ty == Type::Packet && !p.borrowed);

@@ -195,8 +195,7 @@ impl Folder<'_> {
             return Some(Simpler::Int(arith::un(op, bits, x)));
         }
         match self.body.def_op(a) {
-            // All three undo themselves.
-            Some(&Op::Un(inner, x)) if inner == op => Some(Simpler::Value(x)),
+            Some(&Op::Un(inner, x)) if inner == op && op.undoes_itself() => Some(Simpler::Value(x)),
             Some(&Op::Cmp(cmp, x, y)) if op == UnOp::Not => Some(Simpler::Op(Op::Cmp(inverse(cmp), x, y))),
             _ => None,
         }

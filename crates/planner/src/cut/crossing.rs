@@ -81,15 +81,6 @@ fn describe(program: &Program, body: &Body, value: ValueId, depth: usize) -> Str
             }
             name
         }
-        Op::Lookup { table, .. } | Op::BufRead { table, .. } if !first => program.tables[*table].name.clone(),
-        Op::Lookup { table, .. } | Op::Contains { table, .. } | Op::BufRead { table, .. } => {
-            format!("{}_hit", program.tables[*table].name)
-        }
-        Op::Update { table, .. } | Op::BufAppend { table, .. } => {
-            format!("{}_ok", program.tables[*table].name)
-        }
-        Op::Delete { table, .. } => format!("{}_deleted", program.tables[*table].name),
-        Op::BufLen { table, .. } => format!("{}_len", program.tables[*table].name),
         Op::Cast(inner) | Op::Un(_, inner) => describe(program, body, *inner, depth - 1),
         Op::If { then, .. } => {
             let at = body.insts[inst].results.iter().position(|result| *result == value).unwrap_or(0);
@@ -98,18 +89,13 @@ fn describe(program: &Program, body: &Body, value: ValueId, depth: usize) -> Str
                 _ => "value".to_string(),
             }
         }
-        Op::Now => "now".to_string(),
-        Op::Random => "random".to_string(),
-        Op::InPort { .. } => "in_port".to_string(),
-        Op::Len { .. } => "len".to_string(),
-        Op::Hash { .. } => "hash".to_string(),
-        Op::CsumAdd { .. } | Op::PktCsum { .. } => "sum".to_string(),
         Op::Cmp(_, a, _) => format!("if_{}", describe(program, body, *a, depth - 1)),
-        Op::Extract { .. } | Op::Load { .. } | Op::Skip { .. } | Op::Store { .. } | Op::Trim { .. }
-            if first =>
-        {
-            "ok".to_string()
-        }
-        _ => "value".to_string(),
+        op => match (op.table().map(|table| program.tables[table].name.as_str()), op.row().called) {
+            (_, "") => "value".to_string(),
+            (Some(table), called) if first => format!("{table}_{called}"),
+            (Some(table), _) => table.to_string(),
+            (None, called) if first => called.to_string(),
+            (None, _) => "value".to_string(),
+        },
     }
 }

@@ -13,7 +13,7 @@
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use nicforge_ir::{
-    BlockId, Body, BufSource, Direction, InstId, Op, Program, TableId, TableKind, Type, ValueDef, ValueId,
+    BlockId, Body, Direction, InstId, Op, Program, TableId, TableKind, Type, ValueDef, ValueId, ops,
 };
 use nicforge_passes::rewrite::new_inst;
 
@@ -310,7 +310,7 @@ impl Work {
     /// Values from outside that an instruction and its regions use.
     fn uses(&self, inst: InstId) -> Vec<ValueId> {
         let body = &self.body;
-        let mut found = body.insts[inst].op.operands();
+        let mut found: Vec<ValueId> = body.insts[inst].op.operands().collect();
         let mut inside = Vec::new();
         for region in body.insts[inst].op.regions() {
             body.for_each_inst(region, &mut |inner| {
@@ -341,18 +341,16 @@ impl Work {
                 }
                 all.effect |= program.tables[table].kind == TableKind::Lru;
             }
-            all.packet_read |= effects.packet_read.is_some();
+            all.packet_read |= op.packet().is_some();
+            all.random |= op.draws();
             all.packet_write |= effects.packet_write.is_some();
             all.ordered |= effects.ordered;
             all.effect |= effects.table_write.is_some() || effects.packet_write.is_some() || effects.ordered;
-            let mut consumes = matches!(op, Op::Drop { .. });
+            let mut consumes = op.drops();
             match op {
-                Op::Random => all.random = true,
                 Op::Extern { pure: false, .. } => all.c_state = true,
                 Op::Emit { .. } => (all.emits, all.goes_on) = (true, true),
                 Op::Return(_) => (all.returns, all.effect) = (true, true),
-                Op::InPort { .. } => all.packet_read = true,
-                Op::BufAppend { source: BufSource::Packet { .. }, .. } => all.packet_read = true,
                 Op::Generate { event, args } => {
                     let event = &program.events[*event];
                     all.hands_on |= event.direction == Direction::Internal;
@@ -376,10 +374,8 @@ impl Work {
         }
         let op = &body.insts[inst].op;
         all.repeatable = is_repeatable(op);
-        all.rereadable = matches!(
-            op,
-            Op::Extract { .. } | Op::Skip { .. } | Op::Reset { .. } | Op::Load { .. } | Op::Len { .. }
-        );
+        let looks = matches!(op.work(), ops::Work::Read | ops::Work::Cursor);
+        all.rereadable = looks && (op.moves_cursor() || op.effects().packet_write.is_none());
         all
     }
 }
@@ -401,7 +397,6 @@ fn is_repeatable(op: &Op) -> bool {
     use nicforge_ir::BinOp;
     match op {
         Op::Bin(op, ..) => !matches!(op, BinOp::Div | BinOp::Rem | BinOp::Mul),
-        Op::Hash { .. } | Op::CsumAdd { .. } => false,
-        op => op.effects().is_pure(),
+        op => !matches!(op.work(), ops::Work::Hash | ops::Work::Sum) && op.effects().is_pure(),
     }
 }

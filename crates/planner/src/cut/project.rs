@@ -136,7 +136,7 @@ pub fn downstream(program: &Program, work: &Work, division: &Division) -> Downst
 
     let mut used = SecondaryMap::new();
     body.for_each_inst(entry, &mut |inst| {
-        body.insts[inst].op.operands().into_iter().for_each(|value| used[value] = true);
+        body.insts[inst].op.operands().for_each(|value| used[value] = true);
     });
     let params = body.blocks[entry].params.clone();
     let (first, rest) = params.split_at(packet.is_some() as usize);

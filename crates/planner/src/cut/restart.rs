@@ -36,7 +36,7 @@ fn resets_in(body: &Body, packet: ValueId, block: BlockId, mut reset: bool) -> O
     for &inst in &body.blocks[block].insts {
         match &body.insts[inst].op {
             Op::Reset { .. } => reset = true,
-            Op::Drop { .. } | Op::InPort { .. } => {}
+            op if op.drops() || op.asks_port() => {}
             Op::If { then, other, .. } => {
                 let first = resets_in(body, packet, *then, reset)?;
                 let second = resets_in(body, packet, *other, reset)?;
@@ -46,7 +46,7 @@ fn resets_in(body: &Body, packet: ValueId, block: BlockId, mut reset: bool) -> O
                 resets_in(body, packet, *region, reset)?;
             }
             Op::Return(_) => return Some(true),
-            op if op.operands().contains(&packet) && !reset => return None,
+            op if op.uses(packet) && !reset => return None,
             _ => {}
         }
     }

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nicforge_ir::{BinOp, BlockId, Body, CmpOp, HandlerId, InstId, Op, Program, Proj, Type, UnOp, ValueId};
+use nicforge_ir::{
+    BinOp, BlockId, Body, CmpOp, HandlerId, InstId, Op, Program, Proj, Type, UnOp, ValueId, Words,
+};
 
 use super::{MAX_ELEMENTS, Origin, Read, Shape, make, shape_of, width};
 
@@ -104,7 +106,7 @@ impl Walk<'_> {
         for &inst in &body.blocks[block].insts {
             let op = &body.insts[inst].op;
             if (self.wanted)(op) {
-                let operands = op.operands().into_iter().map(|value| self.shape(value)).collect();
+                let operands = op.operands().map(|value| self.shape(value)).collect();
                 self.found.push(Site { inst, operands, checked: way.checked.clone() });
             }
             match op {
@@ -260,9 +262,8 @@ impl Walk<'_> {
             }
             Op::Bin(kind, a, b) => op(self, bin_name(*kind, int(body, *a).1), &[*a, *b]),
             Op::Cmp(kind, a, b) => op(self, cmp_name(*kind, int(body, *a).1), &[*a, *b]),
-            Op::Un(UnOp::Not, a) => op(self, "not", &[*a]),
-            Op::Un(UnOp::Neg, a) => op(self, "neg", &[*a]),
-            Op::Un(UnOp::Bswap, a) => op(self, "bswap", &[*a]),
+            // One value makes one result only, and one result is of one value.
+            Op::Un(kind, a) if kind.undoes_itself() => op(self, kind.word(), &[*a]),
             Op::Select { cond, then, other } => {
                 let (a, b) = (self.shape(*then), self.shape(*other));
                 self.origin(*cond).map(|cond| self.choose(&cond, &a, &b))
@@ -304,7 +305,7 @@ impl Walk<'_> {
                 None
             }
             // What was written is not what the frame held.
-            Op::Skip { .. } | Op::Store { .. } => {
+            op if op.moves_cursor() || op.overwrites() => {
                 *way = Way { cursor: None, pending: None, checked: std::mem::take(&mut way.checked) };
                 None
             }
@@ -425,7 +426,7 @@ impl Walk<'_> {
 fn moves_cursor(body: &Body, block: BlockId) -> bool {
     let mut moves = false;
     body.for_each_inst(block, &mut |inst| {
-        moves |= matches!(body.insts[inst].op, Op::Extract { .. } | Op::Skip { .. } | Op::Reset { .. });
+        moves |= body.insts[inst].op.moves_cursor();
     });
     moves
 }

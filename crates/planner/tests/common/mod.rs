@@ -4,19 +4,27 @@ use std::collections::BTreeMap;
 
 use nicforge_ir::text::{PrintOptions, print};
 use nicforge_ir::{
-    Body, InputEvent, InstId, Interp, Op, Output, Program, TableBackend, TableId, TableKind, Verified,
+    Body, Class, InputEvent, InstId, Interp, Output, Program, TableBackend, TableId, TableKind, Verified,
+    Work,
 };
 use nicforge_planner::cut::{Cut, NoCut, Options, Weights, cut};
 
 /// Cycles of an op on no target in particular: what reaches memory is dear.
 pub fn cycles(_: &Program, body: &Body, inst: InstId) -> f64 {
-    match &body.insts[inst].op {
-        Op::Int(_) | Op::Zero | Op::Get { .. } | Op::Cast(_) => 0.0,
-        Op::Lookup { .. } | Op::Contains { .. } | Op::Update { .. } | Op::Delete { .. } => 60.0,
-        Op::Commute { .. } | Op::BufAppend { .. } | Op::BufRead { .. } | Op::BufGenerate { .. } => 40.0,
-        Op::Extract { .. } | Op::Load { .. } | Op::Store { .. } | Op::Emit { .. } => 4.0,
-        Op::Hash { .. } | Op::CsumAdd { .. } | Op::PktCsum { .. } => 12.0,
-        Op::Generate { .. } | Op::Drop { .. } => 10.0,
+    let op = &body.insts[inst].op;
+    match (op.work(), op.class()) {
+        (Work::Free | Work::Member, Class::Value) => 0.0,
+        (Work::Entry, _) => {
+            if op.effects().commutes {
+                40.0
+            } else {
+                60.0
+            }
+        }
+        (Work::Append | Work::Bytes, _) | (Work::Leave, Class::Bytes) => 40.0,
+        (Work::Read | Work::Write, _) => 4.0,
+        (Work::Hash | Work::Sum | Work::PacketSum, _) => 12.0,
+        (Work::Leave, _) => 10.0,
         _ => 1.0,
     }
 }

@@ -19,7 +19,7 @@ use nicforge_balance::director::checksum::{fold, sum};
 use nicforge_balance::director::flows::BUCKETS;
 use nicforge_balance::director::{change_destination, change_source, flow_bucket};
 use nicforge_ir::interp::{Access, NoTrace, Tracer};
-use nicforge_ir::ops::{Op, Proj};
+use nicforge_ir::ops::{Class, Op, Proj};
 use nicforge_ir::{
     Entry, Input, InputEvent, Interp, InterpError, Output, Program, TableBackend, TableError, TableId,
     Verified,
@@ -352,9 +352,9 @@ impl Requests {
 /// What an answer may depend on besides frame and tables.
 fn outside(program: &Program) -> Option<&'static str> {
     find(program, |_, op| match op {
-        Op::Now => Some("the time"),
-        Op::Random => Some("random numbers"),
-        Op::FibLookup { .. } => Some("the kernel's routes"),
+        op if op.reads_clock() => Some("the time"),
+        op if op.draws() => Some("random numbers"),
+        op if op.asks_routes() => Some("the kernel's routes"),
         _ => None,
     })
 }
@@ -365,7 +365,7 @@ pub fn flow_tables(program: &Program) -> Vec<TableId> {
         find(program, |_, op| {
             let matters = match op {
                 _ if op.effects().table_write != Some(table) => false,
-                Op::Commute { path, .. } => reads_field(program, table, path.first()),
+                op if op.effects().commutes => reads_field(program, table, op.path().and_then(<[_]>::first)),
                 _ => true,
             };
             matters.then_some(())
@@ -386,9 +386,10 @@ fn reads_field(program: &Program, table: TableId, field: Option<&Proj>) -> bool 
         _ => false,
     };
     let used = |body: &nicforge_ir::Body, op: &Op| {
-        let bad = op.operands().into_iter().any(|operand| {
-            let from_table =
-                matches!(body.def_op(operand), Some(Op::Lookup { table: from, .. }) if *from == table);
+        let bad = op.operands().any(|operand| {
+            let from_table = body
+                .def_op(operand)
+                .is_some_and(|op| op.class() == Class::Entry && op.table() == Some(table));
             // The first result says whether there was an entry.
             let hit = body.def_inst(operand).is_some_and(|inst| body.insts[inst].results[0] == operand);
             let apart = matches!(op, Op::Get { agg, path } if *agg == operand && other(path));

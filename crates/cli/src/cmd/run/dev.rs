@@ -162,9 +162,9 @@ fn looks_for_tags(program: &Program) -> bool {
                 Op::Int(0x8100 | 0x0081 | 0x88a8 | 0xa888) => tags.extend(results),
                 Op::Cast(from) if body.ty(from).bits() == Some(16) => short.extend(results),
                 _ => {
-                    let operands = inst.op.operands();
-                    let tag = operands.iter().any(|value| tags.contains(value));
-                    let other = operands.iter().any(|value| short.contains(value) && !tags.contains(value));
+                    let mut operands = inst.op.operands();
+                    let tag = operands.clone().any(|value| tags.contains(&value));
+                    let other = operands.any(|value| short.contains(&value) && !tags.contains(&value));
                     found |= tag && other;
                 }
             }

@@ -118,14 +118,7 @@ impl<'a> Engine<'a, '_> {
 
     /// Ops on the byte strings of entries: their length is in the entry's extra bits, their bytes in a memory of their own.
     pub(super) fn bytes_op(&mut self, inst: &Inst) {
-        let (table, key) = match &inst.op {
-            Op::BufAppend { table, key, .. }
-            | Op::BufLen { table, key }
-            | Op::BufRead { table, key, .. }
-            | Op::BufClear { table, key }
-            | Op::BufGenerate { table, key, .. } => (*table, *key),
-            _ => return,
-        };
+        let Some((table, key)) = inst.op.entry() else { return };
         let form = self.tables[table.as_u32() as usize].clone();
         let Some(store) = form.bytes.clone() else { return };
         let (hit, entry, place) = self.find(table, op::FIND, key);

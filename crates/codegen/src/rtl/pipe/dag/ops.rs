@@ -1,5 +1,7 @@
 //! Ops that are neither control flow nor of one kind of their own.
 
+use nicforge_ir::Class;
+
 use super::*;
 
 impl Walk<'_, '_, '_> {
@@ -49,14 +51,6 @@ impl Walk<'_, '_, '_> {
                 }
                 Ok(())
             }
-            Op::Extract { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Skip { .. }
-            | Op::Trim { .. }
-            | Op::Emit { .. }
-            | Op::Reset { .. }
-            | Op::Len { .. } => self.packet_op(id, way),
             Op::PktCsum { sum, len, .. } => {
                 self.settle();
                 self.payload_sum(way, inst.results[0], *sum, *len)
@@ -90,11 +84,6 @@ impl Walk<'_, '_, '_> {
                 self.exit(way, kind, number);
                 Ok(())
             }
-            Op::Lookup { .. }
-            | Op::Contains { .. }
-            | Op::Update { .. }
-            | Op::Delete { .. }
-            | Op::Commute { .. } => self.table_op(id, way),
             Op::Random => {
                 self.draw(inst.results[0]);
                 Ok(())
@@ -103,12 +92,12 @@ impl Walk<'_, '_, '_> {
                 self.log(format, args, way);
                 Ok(())
             }
-            Op::BufAppend { .. }
-            | Op::BufLen { .. }
-            | Op::BufRead { .. }
-            | Op::BufClear { .. }
-            | Op::BufGenerate { .. } => self.string_op(id, way),
-            _ => self.no("an operation that only engines know of"),
+            op => match op.class() {
+                Class::Packet => self.packet_op(id, way),
+                Class::Entry => self.table_op(id, way),
+                Class::Bytes => self.string_op(id, way),
+                _ => self.no("an operation that only engines know of"),
+            },
         }
     }
 

@@ -131,14 +131,7 @@ impl Walk<'_, '_, '_> {
 
     pub(super) fn string_op(&mut self, id: InstId, way: &Way) -> Result<(), NoPipe> {
         let inst = &self.body.insts[id];
-        let (table, key) = match &inst.op {
-            Op::BufAppend { table, key, .. }
-            | Op::BufRead { table, key, .. }
-            | Op::BufLen { table, key }
-            | Op::BufClear { table, key }
-            | Op::BufGenerate { table, key, .. } => (*table, *key),
-            _ => return Ok(()),
-        };
+        let Some((table, key)) = inst.op.entry() else { return Ok(()) };
         self.settle();
         let at = table.as_u32() as usize;
         let text = self.low.bytes_of(key);
