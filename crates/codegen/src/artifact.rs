@@ -188,6 +188,8 @@ pub struct XdpTable {
     /// Name of the map in the object.
     pub map: String,
     pub shape: XdpMapShape,
+    /// Bytes in front of αIR's value in the map's.
+    pub front: u32,
     /// Where the entry's byte string is in the map's value, in tables that have one.
     pub buf: Option<XdpBuf>,
 }
@@ -217,7 +219,8 @@ pub enum XdpMapShape {
     /// BPF LPM trie: key is `{ u32 prefix_bits; key }`.
     Lpm,
     /// BPF array of `{ u32 used; u32 priority; key; mask; value }`, sorted by descending priority, `used` 1 for live
-    /// entries, the first unused one ends it. Members have the alignment of their αIR types.
+    /// entries, the first unused one ends it. Members have the alignment of their αIR types; bytes in front of the value begin
+    /// at a multiple of 8.
     TernaryList,
 }
 

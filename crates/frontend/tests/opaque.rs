@@ -1,18 +1,9 @@
 //! What functions of C outside the subset do with their state.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nicforge_frontend::opaque::{self, Opaque};
 use nicforge_frontend::{Diagnostics, Options};
-
-/// A file that is gone afterwards.
-struct Source(PathBuf);
-
-impl Drop for Source {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn read(name: &str, body: &str) -> Result<Opaque, Diagnostics> {
     let text = format!(
@@ -23,11 +14,11 @@ fn read(name: &str, body: &str) -> Result<Opaque, Diagnostics> {
          void nf_called_out(nf_pkt pkt, uint32_t value);\nvoid nf_called_log(uint32_t value);\n\
          static void body(nf_pkt pkt, uint32_t v, struct request *state)\n{{\n{body}\n}}\n"
     );
-    let path = std::env::temp_dir().join(format!("nicforge-opaque-{}-{name}.c", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(format!("{name}.c"));
     std::fs::write(&path, text).unwrap();
-    let source = Source(path);
     let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/include");
-    opaque::read(&source.0, "body", &Options::new(headers))
+    opaque::read(&path, "body", &Options::new(headers))
 }
 
 /// What is used, as `x=rwk`: read, written, kept on some way.

@@ -337,9 +337,8 @@ fn inputs() -> Vec<[u8; 32]> {
 }
 
 fn native(source: &str, inputs: &[[u8; 32]]) -> Vec<u8> {
-    let dir = std::env::temp_dir().join(format!("nicforge-oracle-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a temporary folder can be made");
-    let (file, binary) = (dir.join("oracle.c"), dir.join("oracle"));
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let (file, binary) = (dir.path().join("oracle.c"), dir.path().join("oracle"));
     std::fs::write(&file, source).expect("a temporary file can be written");
     let built = Command::new(nicforge_clang::name())
         .args(["-std=gnu11", "-O1", "-fwrapv", "-w", "-o"])
@@ -358,7 +357,6 @@ fn native(source: &str, inputs: &[[u8; 32]]) -> Vec<u8> {
         scope.spawn(move || stdin.write_all(&bytes));
         child.wait_with_output().expect("the native program ends")
     });
-    std::fs::remove_dir_all(&dir).expect("the temporary folder can be removed");
     output.stdout
 }
 

@@ -108,6 +108,7 @@ struct State {
     tables: Vec<Store>,
     counters: Counters,
     evictions: Vec<Eviction>,
+    growth: usize,
 }
 
 impl<'p> Interp<'p> {
@@ -115,7 +116,12 @@ impl<'p> Interp<'p> {
     pub fn new(program: &'p Verified<Program>) -> Interp<'p> {
         let shapes = Shapes::new(program);
         let tables = program.tables.values().map(|t| Store::new(t.kind, t.capacity, shapes.size(t.value)));
-        let state = State { tables: tables.collect(), counters: Counters::default(), evictions: Vec::new() };
+        let state = State {
+            tables: tables.collect(),
+            counters: Counters::default(),
+            evictions: Vec::new(),
+            growth: 0,
+        };
         Interp { program, shapes, state, max_steps: 100_000_000 }
     }
 
@@ -146,6 +152,7 @@ impl<'p> Interp<'p> {
         tracer: &mut T,
     ) -> Result<Vec<Output>, InterpError> {
         self.state.evictions.clear();
+        self.state.growth = 0;
         let name = match event.input {
             Input::Net { .. } => "net_recv",
             Input::Host { .. } => "host_send",
@@ -209,6 +216,11 @@ impl<'p> Interp<'p> {
 
     pub fn counters(&self) -> &Counters {
         &self.state.counters
+    }
+
+    /// Bytes by which a frame of the last event grew at its head before it left, at most: what was emitted beyond what was read.
+    pub fn growth(&self) -> usize {
+        self.state.growth
     }
 
     /// What LRU tables evicted during the last event, in order.

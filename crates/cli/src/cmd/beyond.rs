@@ -15,8 +15,8 @@ use crate::events;
 /// Events run between two copies of the interpreter's state, at least.
 const APART: usize = 64;
 
-/// Indices of the events that the target takes, those whose frames have a length in `lengths` as they come and as they leave, and leave
-/// by at most `growth` bytes longer than they came. `entries` are in the tables when the first comes. Where functions of C may have
+/// Indices of the events that the target takes, those whose frames have a length in `lengths` as they come and as they leave, and grow
+/// by at most `growth` bytes at their heads. `entries` are in the tables when the first comes. Where functions of C may have
 /// state, which nothing takes back, only the frames that come count.
 ///
 /// # Errors
@@ -37,22 +37,18 @@ pub fn taken(
     let mut taken = Vec::with_capacity(events.len());
     for (i, event) in events.iter().enumerate() {
         let fail = |e: nicforge_ir::interp::InterpError| Failure::user(format!("event {}: {e}", i + 1));
-        let came = match &event.input {
-            Input::Net { frame, .. } if !lengths.contains(&frame.len()) => continue,
-            Input::Net { frame, .. } => frame.len(),
-            Input::Host { message } => message.len().max(*lengths.start()),
-        };
+        if matches!(&event.input, Input::Net { frame, .. } if !lengths.contains(&frame.len())) {
+            continue;
+        }
         if stateful {
             taken.push(i);
             continue;
         }
         let fits = |output: &Output| match output {
-            Output::Send { frame, .. } | Output::Stack { frame } => {
-                lengths.contains(&frame.len()) && frame.len() <= came + growth
-            }
+            Output::Send { frame, .. } | Output::Stack { frame } => lengths.contains(&frame.len()),
             _ => true,
         };
-        if interp.run(event).map_err(fail)?.iter().all(fits) {
+        if interp.run(event).map_err(fail)?.iter().all(fits) && interp.growth() <= growth {
             taken.push(i);
             since.push(event);
             if since.len() >= next {

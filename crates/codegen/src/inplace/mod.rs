@@ -91,6 +91,11 @@ pub trait Target: Sized {
     /// C type of a table's entries.
     fn entry_type(e: &E<'_, Self>, table: TableId) -> String;
 
+    /// Whether an entry is a struct with the value as its member `value`.
+    fn wraps(e: &E<'_, Self>, table: TableId) -> bool {
+        e.program.tables[table].buf.is_some()
+    }
+
     /// Prints the declaration of `pointer` to the entry of `key`, null on a miss.
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, pointer: &str);
 

@@ -17,7 +17,7 @@ const MEMBER_WISE: usize = 8;
 
 /// C lvalue of the αIR value in the entry that a C variable points to.
 pub fn value_of<T: Target>(e: &E<'_, T>, table: TableId, pointer: &str) -> String {
-    if e.program.tables[table].buf.is_some() { format!("{pointer}->value") } else { format!("(*{pointer})") }
+    if T::wraps(e, table) { format!("{pointer}->value") } else { format!("(*{pointer})") }
 }
 
 /// C type of a table's value where it lies.

@@ -3,6 +3,7 @@
 //! One C function per handler, with packets and tables [in place](crate::inplace); [`target`] has what is the kernel's.
 //! Programs with several stages are [pipelines](pipeline) of programs joined by CPU maps.
 
+mod aligned;
 mod pipeline;
 mod process;
 mod target;
@@ -109,6 +110,8 @@ struct Generator<'a> {
     maps: HashMap<TableId, XdpTable>,
     pipe: Option<Pipe>,
     form: Writing,
+    /// Tables whose values cannot lie so that the kernel changes their numbers in place.
+    unaligned: Vec<Unsupported>,
 }
 
 /// What handlers share while they are printed one after the other.
@@ -123,16 +126,24 @@ impl<'a> Generator<'a> {
     fn new(program: &'a Program, lines: LineStyle, pipe: Option<Pipe>) -> Self {
         let mut globals = Names::new([]);
         let consts = program.consts.iter().map(|(id, c)| (id, globals.fresh(&c.name))).collect();
-        let mut maps = HashMap::new();
+        let elsewhere = pipe.as_ref().map(|pipe| process::tables(program, pipe).0).unwrap_or_default();
+        let (mut maps, mut unaligned) = (HashMap::new(), Vec::new());
         for (id, table) in &program.tables {
-            let map = globals.fresh(&table.name);
-            maps.insert(
-                id,
-                XdpTable { table: id, map, shape: shape(program, id), buf: buf_place(program, table) },
-            );
+            let (map, shape) = (globals.fresh(&table.name), shape(program, id));
+            let front = match shape {
+                XdpMapShape::PerCpuSum => Ok(0),
+                _ if elsewhere.contains(&id) => Ok(0),
+                _ => aligned::front(program, id),
+            };
+            let front = front.unwrap_or_else(|error| {
+                unaligned.push(error);
+                0
+            });
+            let buf = buf_place(program, table, front);
+            maps.insert(id, XdpTable { table: id, map, shape, front, buf });
         }
         let types = CTypes::new(program);
-        Generator { program, lines, types, globals, consts, maps, pipe, form: Writing::Plain }
+        Generator { program, lines, types, globals, consts, maps, pipe, form: Writing::Plain, unaligned }
     }
 
     fn run(mut self) -> Result<XdpArtifact, Vec<Unsupported>> {
@@ -145,7 +156,7 @@ impl<'a> Generator<'a> {
             .collect();
         self.agree(&names);
         let mut shared = Shared::default();
-        let mut errors = Vec::new();
+        let mut errors = std::mem::take(&mut self.unaligned);
         let mut functions = String::new();
         let mut programs = Vec::new();
         let mut uses_time_or_random = false;
@@ -301,17 +312,24 @@ impl<'a> Generator<'a> {
 
     /// The declaration of a table's map.
     fn map(&self, id: TableId, table: &Table) -> String {
-        let XdpTable { map, shape, buf, .. } = &self.maps[&id];
+        let XdpTable { map, shape, front, buf, .. } = &self.maps[&id];
         let (key, value) = (self.types.name(table.key), self.types.name(table.value));
         let mut out = String::new();
         let mut value_type = value.clone();
         let mut key_type = key.clone();
+        let before = match front {
+            0 => String::new(),
+            bytes => format!("    u8 nf_front[{bytes}] NF_LOCAL;\n"),
+        };
         if let Some(buf) = buf {
             let _ = writeln!(
                 out,
-                "struct nf_entry_{map} {{\n    {value} value;\n    u32 nf_len NF_LOCAL;\n    struct nf_record_head nf_head NF_LOCAL;\n    u8 nf_buf[{}];\n}};\n",
+                "struct nf_entry_{map} {{\n{before}    {value} value;\n    u32 nf_len NF_LOCAL;\n    struct nf_record_head nf_head NF_LOCAL;\n    u8 nf_buf[{}];\n}};\n",
                 buf.capacity + BUF_SLACK
             );
+            value_type = format!("struct nf_entry_{map}");
+        } else if *front > 0 && *shape != XdpMapShape::TernaryList {
+            let _ = writeln!(out, "struct nf_entry_{map} {{\n{before}    {value} value;\n}};\n");
             value_type = format!("struct nf_entry_{map}");
         }
         match shape {
@@ -327,7 +345,7 @@ impl<'a> Generator<'a> {
                 let (key_at, value_at) = (at(table.key), at(table.value));
                 let _ = writeln!(
                     out,
-                    "struct nf_rule_{map} {{\n    u32 used;\n    u32 priority;\n    {key} key{key_at};\n    {key} mask{key_at};\n    {value} value{value_at};\n}};\n"
+                    "struct nf_rule_{map} {{\n    u32 used;\n    u32 priority;\n    {key} key{key_at};\n    {key} mask{key_at};\n{before}    {value} value{value_at};\n}};\n"
                 );
                 key_type = "u32".to_string();
                 value_type = format!("struct nf_rule_{map}");
@@ -537,9 +555,9 @@ fn shape(program: &Program, id: TableId) -> XdpMapShape {
     }
 }
 
-fn buf_place(program: &Program, table: &Table) -> Option<XdpBuf> {
+fn buf_place(program: &Program, table: &Table, front: u32) -> Option<XdpBuf> {
     table.buf.map(|capacity| {
-        let len_offset = program.size_of(table.value).next_multiple_of(8);
+        let len_offset = (front + program.size_of(table.value)).next_multiple_of(8);
         // `nf_len` (4, padded to 8) and the record head (16) stand in front of the bytes.
         let bytes_offset = len_offset + 8 + 16;
         let value_size = (bytes_offset + capacity + BUF_SLACK).next_multiple_of(8);

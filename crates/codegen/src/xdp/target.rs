@@ -320,10 +320,16 @@ impl Target for Xdp<'_> {
     }
 
     fn entry_type(e: &E<'_, Self>, table: TableId) -> String {
-        match &e.dialect.target.maps[&table] {
-            XdpTable { map, buf: Some(_), .. } => format!("struct nf_entry_{map}"),
-            _ => value_type(e, table),
+        match Self::wraps(e, table) {
+            true => format!("struct nf_entry_{}", e.dialect.target.maps[&table].map),
+            false => value_type(e, table),
         }
+    }
+
+    /// A list's entries point at values, which the rules around them hold.
+    fn wraps(e: &E<'_, Self>, table: TableId) -> bool {
+        let XdpTable { shape, front, buf, .. } = &e.dialect.target.maps[&table];
+        buf.is_some() || *front > 0 && *shape != XdpMapShape::TernaryList
     }
 
     fn find(e: &mut E<'_, Self>, table: TableId, key: ValueId, name: &str) {
@@ -382,7 +388,12 @@ impl Target for Xdp<'_> {
             return format!("{zero} != 0");
         }
         // The kernel gets a copy, so that the value itself may stay in registers on all other paths.
-        let inserted = copy_to_insert(e, value, indent);
+        let mut inserted = copy_to_insert(e, value, indent);
+        if Self::wraps(e, table) {
+            let (ty, entry) = (Self::entry_type(e, table), e.names.fresh("entry"));
+            e.line(&format!("{indent}{ty} {entry} NF_LOCAL = {{ .value = {inserted} }};"));
+            inserted = entry;
+        }
         format!("nf_map_update(&{map}, {key}, &{inserted}, {refused})")
     }
 

@@ -387,6 +387,13 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         text
     }
 
+    /// A packet's frame, which leaves.
+    fn frame_of(&mut self, value: &Val) -> Vec<u8> {
+        let packet = self.take_packet(value);
+        self.state.growth = self.state.growth.max(packet.growth());
+        packet.into_frame()
+    }
+
     fn generate(&mut self, event: EventId, args: Vec<Val>) {
         let def = &self.program.events[event];
         if def.direction == Direction::Internal {
@@ -395,10 +402,10 @@ impl<'r, 'p, T: Tracer + ?Sized> Exec<'r, 'p, T> {
         }
         let output = match (def.name.as_str(), &args[..]) {
             ("net_send", [pkt, Val::Int(port)]) => {
-                Output::Send { port: *port as u32, frame: self.take_packet(pkt).into_frame() }
+                Output::Send { port: *port as u32, frame: self.frame_of(pkt) }
             }
-            ("stack_recv", [pkt]) => Output::Stack { frame: self.take_packet(pkt).into_frame() },
-            ("host_recv", [pkt]) => Output::HostPacket { frame: self.take_packet(pkt).into_frame() },
+            ("stack_recv", [pkt]) => Output::Stack { frame: self.frame_of(pkt) },
+            ("host_recv", [pkt]) => Output::HostPacket { frame: self.frame_of(pkt) },
             ("host_msg", [message]) => {
                 Output::HostMessage { bytes: self.shapes.encode(def.params[0].ty, message).to_vec() }
             }

@@ -69,6 +69,11 @@ impl Packet {
         self.emitted.len() + self.data.len()
     }
 
+    /// Bytes by which its head has grown: emitted ones beyond those read.
+    pub fn growth(&self) -> usize {
+        self.emitted.len().saturating_sub(self.cursor)
+    }
+
     /// The frame as it leaves.
     pub fn into_frame(self) -> Vec<u8> {
         let mut frame = self.emitted;

@@ -43,6 +43,7 @@ impl Interp<'_> {
         tracer: &mut T,
     ) -> Result<Stepped, InterpError> {
         self.state.evictions.clear();
+        self.state.growth = 0;
         let Some(handler) = self.program.handler_of(pending.event) else { return Ok(Stepped::default()) };
         let packets = pending.packets.into_iter().map(Some).collect();
         let mut exec = Exec::new(self.program, &self.shapes, &mut self.state, packets, tracer);

@@ -328,6 +328,18 @@ fn messages_from_the_host() {
 }
 
 #[test]
+fn growth_counts_what_a_trim_hides() {
+    let body = "%none: u32 = 0 %ok: u1, %v: u64 = extract %pkt emit %pkt, %v emit %pkt, %v
+        emit %pkt, %v %cut: u1 = trim %pkt, %none generate stack_recv(%pkt) return";
+    let program = program(body);
+    let mut interp = Interp::new(&program);
+    let found = interp.run(&net(&[0; 64])).unwrap();
+    assert_eq!((&found[0], interp.growth()), (&Output::Stack { frame: vec![0; 24] }, 16));
+    interp.run(&net(&[])).unwrap();
+    assert_eq!(interp.growth(), 24, "an extract that failed read nothing; growth is the last event's");
+}
+
+#[test]
 fn frames_and_emits_are_limited() {
     let program = program(
         "%ok: u1, %v: u64 = extract %pkt emit %pkt, %v emit %pkt, %v generate stack_recv(%pkt) return",

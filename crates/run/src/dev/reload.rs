@@ -210,5 +210,5 @@ fn same_map(old: (&Program, &XdpTable), new: (&Program, &XdpTable)) -> bool {
         let table = &program.tables[table.table];
         (table.capacity, table.shared)
     };
-    of(old) == of(new) && old.1.shape == new.1.shape && old.1.buf == new.1.buf
+    of(old) == of(new) && (old.1.shape, old.1.front, old.1.buf) == (new.1.shape, new.1.front, new.1.buf)
 }

@@ -34,9 +34,10 @@ struct TableMap {
     shape: XdpMapShape,
     buf: Option<XdpBuf>,
     fd: OwnedFd,
-    /// Bytes of αIR's key and value.
+    /// Bytes of αIR's key and value, and those in front of the value in the map's.
     key_size: usize,
     value_size: usize,
+    front: usize,
     /// Bytes of the map's key and value.
     map_key: usize,
     map_value: usize,
@@ -168,9 +169,13 @@ impl TableMap {
         let (key, value) = (program.layout(def.key), program.layout(def.value));
         let key_at = 8u32.next_multiple_of(key.align);
         let mask_at = (key_at + key.size).next_multiple_of(key.align);
-        let value_at = (mask_at + key.size).next_multiple_of(value.align);
+        let mask_end = mask_at + key.size;
+        let value_at = match table.front {
+            0 => mask_end.next_multiple_of(value.align),
+            front => mask_end.next_multiple_of(8) + front,
+        };
         let with_buf = match table.buf {
-            None => value.size,
+            None => table.front + value.size,
             Some(buf) => buf.value_size,
         };
         let expected = match table.shape {
@@ -200,6 +205,7 @@ impl TableMap {
             fd: fd.map_err(|error| XdpError::kernel("duplicate a file descriptor", error))?,
             key_size: key.size as usize,
             value_size: value.size as usize,
+            front: table.front as usize,
             map_key: map.key_size() as usize,
             map_value: map.value_size() as usize,
             capacity: map.max_entries(),
@@ -249,7 +255,7 @@ impl TableMap {
         Entry {
             key: key.to_vec(),
             matching: Match::Exact,
-            value: raw[..self.value_size].to_vec(),
+            value: raw[self.front..][..self.value_size].to_vec(),
             buf: self.buf.map(|buf| {
                 let at = buf.len_offset as usize;
                 let len =
@@ -266,7 +272,7 @@ impl TableMap {
             return Err(self.target(format!("its values have {wanted} bytes, {given} were given")));
         }
         let mut raw = vec![0; self.map_value];
-        raw[..self.value_size].copy_from_slice(&entry.value);
+        raw[self.front..][..self.value_size].copy_from_slice(&entry.value);
         match (self.buf, &entry.buf) {
             (_, None) => {}
             (None, Some(_)) => return Err(self.target("its entries have no byte string")),

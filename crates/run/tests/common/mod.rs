@@ -99,7 +99,7 @@ pub fn fixture() -> Fixture {
             XdpProgram { name: format!("nf_{name}"), handler, event }
         })
         .collect();
-    let map = |table, map: &str, shape, buf| XdpTable { table, map: map.into(), shape, buf };
+    let map = |table, map: &str, shape, buf| XdpTable { table, map: map.into(), shape, front: 0, buf };
     let artifact = XdpArtifact {
         source: FIXTURE.into(),
         programs,
