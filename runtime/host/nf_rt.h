@@ -200,12 +200,15 @@ NF_INLINE void nf_trace(struct nf_env *env, u16 kind, u16 id, u32 amount)
         trace->lost++;
 }
 #define NF_BLOCK(id) nf_trace(env, NF_TRACE_BLOCK, (id), 1)
+/* Lines are counted as often as they stand in the program: its loops run as they are written. */
+#define NF_RUNS 0
 #define NF_READS(id, key, size) nf_trace(env, NF_TRACE_READ, (id), nf_key_hash((key), (size)) | 1)
 #define NF_WRITES(id, key, size) nf_trace(env, NF_TRACE_WRITE, (id), nf_key_hash((key), (size)) | 1)
 #define NF_WRITES_LAST(id) nf_trace(env, NF_TRACE_WRITE, (id), 0)
 #define NF_BYTES(bytes) nf_trace(env, NF_TRACE_BYTES, 0, (bytes))
 #else
 #define NF_BLOCK(id) ((void)0)
+#define NF_RUNS 1
 #ifdef NF_KEYS
 #define NF_READS(id, key, size) env->hooks->touch(env, (id), (key), (size))
 #define NF_WRITES(id, key, size) env->hooks->touch(env, (id), (key), (size))
@@ -383,6 +386,95 @@ NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
         return;
     __builtin_memcpy(staged + *used, bytes, size);
     *used += size;
+}
+
+/* ---- Runs: what loops over bytes do together. Constants that the kernel's verifier asks for tell nothing here ---- */
+
+NF_INLINE void nf_stage_run(u8 *staged, u32 *used, const u8 *from, u64 n, u32 most, u32 skew)
+{
+    (void)most, (void)skew;
+    /* As one by one: what does not fit is left out. */
+    u64 room = *used < NF_STAGED_BYTES ? NF_STAGED_BYTES - *used : 0;
+    n = n < room ? n : room;
+    __builtin_memcpy(staged + *used, from, n);
+    *used += n;
+}
+
+NF_INLINE bool nf_in_frame(const u8 *data, const u8 *end, u64 off, u64 n)
+{
+    return NF_RUNS && off + n <= nf_frame_length(data, end);
+}
+
+NF_INLINE bool nf_load_run(const u8 *data, const u8 *end, u64 off, u8 *to, u64 n, u32 most)
+{
+    (void)most;
+    if (!nf_in_frame(data, end, off, n))
+        return false;
+    __builtin_memcpy(to, data + off, n);
+    return true;
+}
+
+NF_INLINE bool nf_store_run(u8 *data, const u8 *end, u64 off, const u8 *from, u64 n, u32 most)
+{
+    (void)most;
+    if (!nf_in_frame(data, end, off, n))
+        return false;
+    __builtin_memcpy(data + off, from, n);
+    return true;
+}
+
+NF_INLINE bool nf_stage_frame(const u8 *data, const u8 *end, u64 off, u8 *staged, u32 *used, u64 n, u32 most)
+{
+    if (!nf_in_frame(data, end, off, n))
+        return false;
+    nf_stage_run(staged, used, data + off, n, most, 0);
+    return true;
+}
+
+/* May overlap, as far as the loop would not repeat what it wrote. */
+NF_INLINE void nf_copy_run(u8 *to, const u8 *from, u64 n, u32 most, u32 skew, u32 width)
+{
+    (void)most, (void)skew, (void)width;
+    __builtin_memmove(to, from, n);
+}
+
+NF_INLINE void nf_fill_run(u8 *to, u8 byte, u64 n, u32 most, u32 skew)
+{
+    (void)most, (void)skew;
+    __builtin_memset(to, byte, n);
+}
+
+NF_INLINE u64 nf_run_word(const u8 *from)
+{
+    u64 word;
+    __builtin_memcpy(&word, from, sizeof(word));
+    return word;
+}
+
+/* All bits in which any two bytes differ. */
+NF_INLINE u8 nf_differ_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u32 width)
+{
+    (void)most, (void)skew, (void)width;
+    u64 at = 0, differ = 0;
+    for (; at + 8 <= n; at += 8)
+        differ |= nf_run_word(a + at) ^ nf_run_word(b + at);
+    for (; at < n; at++)
+        differ |= a[at] ^ b[at];
+    differ |= differ >> 32;
+    differ |= differ >> 16;
+    return (u8)(differ | differ >> 8);
+}
+
+/* A number of bytes that are equal, from the first one on: to the word with a difference, or all. */
+NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u32 width)
+{
+    (void)most, (void)skew, (void)width;
+    u64 at = 0;
+    while (NF_RUNS && at + 8 <= n && nf_run_word(a + at) == nf_run_word(b + at))
+        at += 8;
+    while (NF_RUNS && at + 8 > n && at < n && a[at] == b[at])
+        at++;
+    return at;
 }
 
 NF_INLINE void nf_dma_frame(struct nf_env *env, const u8 *data, const u8 *end, u64 off, u64 addr, u32 want)

@@ -200,6 +200,150 @@ NF_INLINE u64 nf_unlinked(u64 x)
     return x;
 }
 
+/* ---- Runs: what loops over bytes do together -------------------------------------------------------------
+ *
+ * n is at most `most`, a constant. If n is none, it is pinned before it is compared, so that the verifier sees the
+ * bound of the very number that the loops end at. The verifier takes words on the stack only at their own multiples:
+ * the first byte of `to` (or `a`) is `skew` bytes behind a multiple of eight, and words of `width` bytes lie well in
+ * both arrays. Both are constants. Single bytes and short words lead to the first multiple of `width`, and away from
+ * the last one. Addresses are pinned, or clang would keep every byte of a small array in a place of its own, and the
+ * stack has no room.
+ */
+
+#define NF_HEAD1(skew) ((skew) & 1)
+#define NF_HEAD2(skew) (((skew) + NF_HEAD1(skew)) & 2)
+#define NF_HEAD4(skew) (((skew) + NF_HEAD1(skew) + NF_HEAD2(skew)) & 4)
+/* Runs of a constant number of words are written out up to this one. */
+#define NF_RUN_WRITTEN_OUT 32
+/* Indices are pinned, or clang would make the loop a call that it cannot make. */
+#define NF_RUN_STEP(type, STEP)                                                                                        \
+    do {                                                                                                               \
+        STEP(type);                                                                                                    \
+        at += sizeof(type);                                                                                            \
+    } while (0)
+#define NF_RUN_WORD(width, STEP)                                                                                       \
+    do {                                                                                                               \
+        if ((width) == 8)                                                                                              \
+            NF_RUN_STEP(nf_word64, STEP);                                                                              \
+        else if ((width) == 4)                                                                                         \
+            NF_RUN_STEP(nf_word32, STEP);                                                                              \
+        else if ((width) == 2)                                                                                         \
+            NF_RUN_STEP(nf_word16, STEP);                                                                              \
+        else                                                                                                           \
+            NF_RUN_STEP(u8, STEP);                                                                                     \
+    } while (0)
+#define NF_RUN(n, skew, width, STEP)                                                                                   \
+    do {                                                                                                               \
+        if ((width) > 1 && NF_HEAD1(skew) && at + 1 <= (n))                                                            \
+            NF_RUN_STEP(u8, STEP);                                                                                     \
+        if ((width) > 2 && NF_HEAD2(skew) && at + 2 <= (n))                                                            \
+            NF_RUN_STEP(nf_word16, STEP);                                                                              \
+        if ((width) > 4 && NF_HEAD4(skew) && at + 4 <= (n))                                                            \
+            NF_RUN_STEP(nf_word32, STEP);                                                                              \
+        if (__builtin_constant_p(n) && (n) / (width) <= NF_RUN_WRITTEN_OUT) {                                          \
+            _Pragma("unroll") for (; at + (width) <= (n);) NF_RUN_WORD(width, STEP);                                   \
+        } else {                                                                                                       \
+            _Pragma("clang loop unroll(disable)") for (; at + (width) <= (n);)                                         \
+            {                                                                                                          \
+                NF_PIN(at);                                                                                            \
+                NF_RUN_WORD(width, STEP);                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+        if ((width) > 4 && at + 4 <= (n))                                                                              \
+            NF_RUN_STEP(nf_word32, STEP);                                                                              \
+        if ((width) > 2 && at + 2 <= (n))                                                                              \
+            NF_RUN_STEP(nf_word16, STEP);                                                                              \
+        if ((width) > 1 && at + 1 <= (n))                                                                              \
+            NF_RUN_STEP(u8, STEP);                                                                                     \
+    } while (0)
+
+NF_INLINE void nf_copy_run(u8 *to, const u8 *from, u64 n, u32 most, u32 skew, u32 width)
+{
+    u64 at = 0;
+    NF_PIN(to);
+    NF_PIN(from);
+    if (!__builtin_constant_p(n)) {
+        NF_PIN(n);
+        if (n > most)
+            return;
+    }
+#define NF_COPY_STEP(type) *(type *)(to + at) = *(const type *)(from + at)
+    NF_RUN(n, skew, width, NF_COPY_STEP);
+}
+
+NF_INLINE void nf_fill_run(u8 *to, u8 byte, u64 n, u32 most, u32 skew)
+{
+    u64 at = 0, word = byte * 0x0101010101010101ull;
+    NF_PIN(to);
+    if (!__builtin_constant_p(n)) {
+        NF_PIN(n);
+        if (n > most)
+            return;
+    }
+#define NF_FILL_STEP(type) *(type *)(to + at) = (type)word
+    NF_RUN(n, skew, 8, NF_FILL_STEP);
+}
+
+/* All bits in which any two bytes differ. */
+NF_INLINE u8 nf_differ_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u32 width)
+{
+    u64 at = 0, differ = 0;
+    NF_PIN(a);
+    NF_PIN(b);
+    if (!__builtin_constant_p(n)) {
+        NF_PIN(n);
+        if (n > most)
+            return 0;
+    }
+/* Pinned, or clang would read all words before it compares the first two. */
+#define NF_DIFFER_STEP(type)                                                                                           \
+    differ |= *(const type *)(a + at) ^ *(const type *)(b + at);                                                       \
+    NF_PIN(differ)
+    NF_RUN(n, skew, width, NF_DIFFER_STEP);
+    differ |= differ >> 32;
+    differ |= differ >> 16;
+    return differ | differ >> 8;
+}
+
+/* A number of bytes that are equal, from the first one on: to the word with a difference, or all. */
+NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u32 width)
+{
+    u64 at = 0;
+    NF_PIN(a);
+    NF_PIN(b);
+    if (!__builtin_constant_p(n)) {
+        NF_PIN(n);
+        if (n > most)
+            return 0;
+    }
+#define NF_SAME_STEP(type)                                                                                             \
+    if (*(const type *)(a + at) != *(const type *)(b + at))                                                            \
+    return at
+    NF_RUN(n, skew, width, NF_SAME_STEP);
+    return at;
+}
+
+/* Runs from the frame and to it: false, and nothing done, if it ends before. */
+NF_INLINE bool nf_load_run(struct xdp_md *ctx, u64 off, void *to, u64 n, u32 most)
+{
+    NF_PIN(n);
+    if (n == 0)
+        return true;
+    if (n > most || off + n > nf_whole_length(ctx))
+        return false;
+    return bpf_xdp_load_bytes(ctx, off, to, n) == 0;
+}
+
+NF_INLINE bool nf_store_run(struct xdp_md *ctx, u64 off, const void *from, u64 n, u32 most)
+{
+    NF_PIN(n);
+    if (n == 0)
+        return true;
+    if (n > most || off + n > nf_whole_length(ctx))
+        return false;
+    return bpf_xdp_store_bytes(ctx, off, (void *)from, n) == 0;
+}
+
 /* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
 
 NF_INLINE u64 nf_udiv(u64 a, u64 b) { return b ? a / b : 0; }
@@ -495,36 +639,54 @@ NF_INLINE u8 *nf_staging(void)
     return bpf_map_lookup_elem(&nf_staged_headers, &zero);
 }
 
-/* size is a constant of at most three times NF_STAGED_BYTES. */
-NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
+/* Through memory, so that the verifier forgets how many there are: else loops that stage would be walked once for each
+ * number of bytes that any of them may leave. */
+NF_INLINE void nf_staged_more(u8 *staged, u32 *used, u32 size)
 {
-    u64 at = *used;
-    asm volatile("%0 &= 0xff" : "+r"(at));
-    __builtin_memcpy(staged + at, bytes, size);
-    /* Through memory, so that the verifier forgets how many there are: else loops that stage would be walked once for
-     * each number of bytes that any of them may leave. */
     volatile u32 *known = &((struct nf_staged *)staged)->used;
     *known = *used + size;
     *used = *known;
 }
 
-NF_INLINE bool nf_unstage(u8 *data, u8 *end, const u8 *staged, u32 used)
+/* size is a constant of at most three times NF_STAGED_BYTES. */
+NF_INLINE void nf_stage(u8 *staged, u32 *used, const void *bytes, u32 size)
 {
-#ifdef NF_STAGES
-    /* After a loop that stages, the verifier would walk this one for each number of bytes it may have staged. */
-    used += *(volatile u64 *)&nf_zero;
-#endif
-    if (used > NF_STAGED_BYTES)
+    u64 at = *used;
+    asm volatile("%0 &= 0xff" : "+r"(at));
+    __builtin_memcpy((nf_wide_bytes *)(staged + at), (const nf_wide_bytes *)bytes, size);
+    nf_staged_more(staged, used, size);
+}
+
+/* Bytes of an array: as many as the run may have are copied, and n of them count. */
+NF_INLINE void nf_stage_run(u8 *staged, u32 *used, const u8 *from, u64 n, u32 most, u32 skew)
+{
+    u64 at = *used;
+    asm volatile("%0 &= 0xff" : "+r"(at));
+    nf_copy_run(staged + at, from, most, most, skew, 8);
+    nf_staged_more(staged, used, n);
+}
+
+/* Bytes of the frame; false, and nothing done, if it ends before. */
+NF_INLINE bool nf_stage_frame(struct xdp_md *ctx, u64 off, u8 *staged, u32 *used, u64 n, u32 most)
+{
+    u64 at = *used;
+    asm volatile("%0 &= 0xff" : "+r"(at));
+    if (!nf_load_run(ctx, off, staged + at, n, most))
         return false;
-    for (u32 i = 0; i < NF_STAGED_BYTES; i++) {
-        if (i >= used)
-            break;
-        u8 *at = data + i;
-        if (at + 1 > end)
-            return false;
-        *at = staged[i];
-    }
+    nf_staged_more(staged, used, n);
     return true;
+}
+
+/* Puts the headers at the frame's start: one call of the kernel instead of a check and a store for each byte. */
+NF_INLINE bool nf_unstage(struct xdp_md *ctx, const u8 *staged, u32 used)
+{
+    u64 size = used;
+    NF_PIN(size);
+    if (size == 0)
+        return true;
+    if (size > NF_STAGED_BYTES)
+        return false;
+    return bpf_xdp_store_bytes(ctx, 0, (void *)staged, size) == 0;
 }
 
 #endif
@@ -736,24 +898,19 @@ NF_INLINE bool nf_stage_in_front(struct xdp_md *ctx, const u8 *staged, u32 used)
 {
     if (bpf_xdp_adjust_head(ctx, -(int)used))
         return false;
-    return nf_unstage((u8 *)(long)ctx->data, (u8 *)(long)ctx->data_end, staged, used);
+    return nf_unstage(ctx, staged, used);
 }
 
 /* Takes them from there again. */
 NF_INLINE bool nf_restage(struct xdp_md *ctx, u8 *staged, u32 used)
 {
-    u8 *data = (u8 *)(long)ctx->data;
-    u8 *end = (u8 *)(long)ctx->data_end;
-    if (used > NF_STAGED_BYTES)
+    u64 size = used;
+    NF_PIN(size);
+    if (size == 0)
+        return true;
+    if (size > NF_STAGED_BYTES || bpf_xdp_load_bytes(ctx, 0, staged, size))
         return false;
-    for (u32 i = 0; i < NF_STAGED_BYTES; i++) {
-        if (i >= used)
-            break;
-        if (data + i + 1 > end)
-            return false;
-        staged[i] = data[i];
-    }
-    return used == 0 || bpf_xdp_adjust_head(ctx, (int)used) == 0;
+    return bpf_xdp_adjust_head(ctx, (int)size) == 0;
 }
 #endif
 
@@ -897,9 +1054,17 @@ NF_INLINE bool nf_refuse(u64 *refused)
 NF_INLINE bool nf_masked_equal(const void *key, const void *want, const void *mask, u32 n)
 {
     const u8 *k = key, *w = want, *m = mask;
-    u8 differ = 0;
+    u64 differ = 0;
+    u32 i = 0;
 #pragma unroll
-    for (u32 i = 0; i < n; i++)
+    for (; i + 8 <= n; i += 8)
+        differ |= (*(const nf_word64 *)(k + i) ^ *(const nf_word64 *)(w + i)) & *(const nf_word64 *)(m + i);
+    if (i + 4 <= n) {
+        differ |= (*(const nf_word32 *)(k + i) ^ *(const nf_word32 *)(w + i)) & *(const nf_word32 *)(m + i);
+        i += 4;
+    }
+#pragma unroll
+    for (; i < n; i++)
         differ |= (k[i] ^ w[i]) & m[i];
     return !differ;
 }

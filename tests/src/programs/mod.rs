@@ -2,6 +2,7 @@
 //! 2011) and YARPGen (Livinskii et al., OOPSLA 2020): programs are right by construction and end, and what C leaves open is
 //! written by macros that say what it means here (`tests/oracle/defined.h`).
 
+mod bytes;
 mod events;
 mod expr;
 mod ops;
@@ -168,6 +169,7 @@ impl Gen {
         let text = types::print(&self.structs);
         self.out.push_str(&text);
         self.out.push_str("struct s7 {\n    uint8_t at;\n    uint16_t sum;\n    uint32_t used : 3;\n};\n\n");
+        self.out.push_str(bytes::STRUCT);
         self.constants();
         self.declare_tables();
         if self.r.percent(30) {

@@ -35,7 +35,8 @@ impl Gen {
 
     fn statement(&mut self) {
         let deep = self.indent > 3;
-        match self.r.below(30) {
+        match self.r.below(31) {
+            30 if self.loops == 0 => self.bytes(),
             0..4 => self.assign(),
             4 => self.local(),
             5..8 if !deep => self.choice(),
@@ -52,7 +53,7 @@ impl Gen {
         }
     }
 
-    fn assign(&mut self) {
+    pub fn assign(&mut self) {
         let Some((target, int)) = self.writable() else { return };
         let e = self.expr(3);
         match self.r.below(6) {

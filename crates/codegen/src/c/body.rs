@@ -10,6 +10,7 @@ use nicforge_ir::{BlockId, Body, Class, ConstId, InstId, Op, Program, Proj, Span
 
 use super::control::LoopLabels;
 use super::names::Names;
+use super::runs::Run;
 use super::types::CTypes;
 use super::vars::Vars;
 
@@ -49,11 +50,25 @@ pub trait Dialect: Sized {
 
     fn enter_loop(e: &mut Emitter<'_, Self>, body: BlockId);
 
+    /// Prints what a run of bytes needs before it, and gives how it goes at once; `None` leaves it a loop.
+    fn run(_e: &mut Emitter<'_, Self>, _run: &Run) -> Option<AtOnce> {
+        None
+    }
+
     /// Called behind a loop, in the state that `enter_loop` left; `before` is the state before the loop.
     fn leave_loop(e: &mut Emitter<'_, Self>, before: &Self::State);
 
     /// The statement that ends the C function at the handler's end.
     fn end_of_handler(e: &mut Emitter<'_, Self>);
+}
+
+/// All trips of a run together.
+pub enum AtOnce {
+    /// The lines, and the condition under which they do what the loop does; `None`: always.
+    Whole { condition: Option<String>, lines: Vec<String> },
+    /// The lines do the first trips, whose number is in this C variable. The loop then makes `left` more at most, where
+    /// that is known.
+    First { done: String, left: Option<u32>, lines: Vec<String> },
 }
 
 /// A common state of two paths.

@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 use nicforge_ir::{BlockId, InstId, ValueId};
 
-use super::body::{Dialect, Emitter, Flow, Unsupported};
+use super::body::{AtOnce, Dialect, Emitter, Flow, Unsupported};
+use super::runs;
 
 pub(super) struct LoopLabels {
     pub(super) params: Vec<ValueId>,
@@ -95,10 +96,74 @@ impl<D: Dialect> Emitter<'_, D> {
         body: BlockId,
     ) -> Result<(), Unsupported> {
         let params = self.body.blocks[body].params.clone();
-        let results = self.body.insts[inst].results.clone();
         self.copy(&params, init);
         let before = self.state.clone();
         D::enter_loop(self, body);
+        let run = runs::find(self.program, self.body, &self.vars, inst);
+        let at_once = run.and_then(|run| D::run(self, &run));
+        let (first, last) = match at_once {
+            Some(AtOnce::Whole { condition, lines }) => {
+                self.whole_run(inst, body, trips, condition, &lines)?;
+                D::leave_loop(self, &before);
+                return Ok(());
+            }
+            Some(AtOnce::First { done, left, lines }) => {
+                lines.iter().for_each(|line| self.line(line));
+                match left {
+                    Some(left) => {
+                        (format!("{done} + {left} > {trips} ? {done} + {left} - {trips} : 0"), left)
+                    }
+                    None => (done, trips),
+                }
+            }
+            None => ("0".to_string(), trips),
+        };
+        self.trips(inst, body, &first, last)?;
+        D::leave_loop(self, &before);
+        Ok(())
+    }
+
+    /// A run, and the loop it stands for where it cannot be done at once.
+    fn whole_run(
+        &mut self,
+        inst: InstId,
+        body: BlockId,
+        trips: u32,
+        condition: Option<String>,
+        lines: &[String],
+    ) -> Result<(), Unsupported> {
+        let results = self.body.insts[inst].results.clone();
+        let params = self.body.blocks[body].params.clone();
+        let (_, then) = self.capture(|e| {
+            lines.iter().for_each(|line| e.line(line));
+            e.copy(&results, &params);
+            Ok(())
+        })?;
+        let Some(condition) = condition else {
+            self.out.push_str(&dedent(&then));
+            self.last_line = None;
+            return Ok(());
+        };
+        let (_, other) = self.capture(|e| e.trips(inst, body, "0", trips))?;
+        if then.is_empty() {
+            let single = !condition.contains("&&");
+            let condition = if single { condition } else { format!("({condition})") };
+            self.line(&format!("if (!{condition}) {{"));
+        } else {
+            self.line(&format!("if ({condition}) {{"));
+            self.out.push_str(&then);
+            self.line("} else {");
+        }
+        self.out.push_str(&other);
+        self.line("}");
+        self.last_line = None;
+        Ok(())
+    }
+
+    /// The loop as such, from trip `first` to trip `last`, and the copies to its results.
+    fn trips(&mut self, inst: InstId, body: BlockId, first: &str, last: u32) -> Result<(), Unsupported> {
+        let params = self.body.blocks[body].params.clone();
+        let results = self.body.insts[inst].results.clone();
         let state = self.state.clone();
         // A plain break may be used if running out of trips leaves nothing to copy.
         let plain_break =
@@ -120,7 +185,6 @@ impl<D: Dialect> Emitter<'_, D> {
         })?;
         let labels = self.loops.pop().expect("pushed above");
         self.state = state;
-        D::leave_loop(self, &before);
         // The jump to the next trip at the very end of the body goes without saying.
         let last_jump = format!("goto {};\n", labels.next);
         if let Some(rest) = text.strip_suffix(&last_jump) {
@@ -129,7 +193,7 @@ impl<D: Dialect> Emitter<'_, D> {
         if text.contains(&last_jump) {
             let _ = writeln!(text, "{}:;", labels.next);
         }
-        self.line(&format!("for (u32 {trip} = 0; {trip} < {trips}; {trip}++) {{"));
+        self.line(&format!("for (u32 {trip} = {first}; {trip} < {last}; {trip}++) {{"));
         self.out.push_str(&text);
         self.line("}");
         if !labels.plain_break {

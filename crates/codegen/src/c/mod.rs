@@ -6,6 +6,7 @@ pub mod expr;
 pub mod globals;
 pub mod liveness;
 pub mod names;
+pub mod runs;
 pub mod types;
 pub mod unchanged;
 pub mod vars;

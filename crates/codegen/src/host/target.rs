@@ -252,6 +252,12 @@ impl Target for Host<'_> {
     const FRAME: &'static str = "data, end";
     const RANDOM: &'static str = "nf_random_at(env->seed, env->draws++)";
 
+    const TRACED: Option<&'static str> = Some("NF_RUNS");
+
+    fn plain_pointers(e: &E<'_, Self>) -> bool {
+        !e.dialect.target.spaces
+    }
+
     fn table_name(&self, table: TableId) -> &str {
         &self.names[&table]
     }

@@ -6,6 +6,7 @@
 
 pub mod packet;
 mod rewound;
+mod runs;
 pub mod state;
 pub mod tables;
 
@@ -14,7 +15,8 @@ use std::collections::HashMap;
 use nicforge_ir::{BlockId, Body, BufSource, InstId, Op, TableId, TableKind, Type, ValueId};
 
 use crate::c::Emitter;
-use crate::c::body::{Dialect, Joined, Unsupported};
+use crate::c::body::{AtOnce, Dialect, Joined, Unsupported};
+use crate::c::runs::Run;
 use rewound::stores_over_headers;
 use state::{Cursor, Emits, EntryPointer, State};
 
@@ -31,9 +33,16 @@ pub trait Target: Sized {
     const FRAME: &'static str;
     /// The next number of the event's random stream.
     const RANDOM: &'static str;
+    /// C constant that is 0 where code is traced line by line, and loops shall run as they are written.
+    const TRACED: Option<&'static str> = None;
 
     /// C name of a table.
     fn table_name(&self, table: TableId) -> &str;
+
+    /// Whether functions of the runtime take pointers into tables.
+    fn plain_pointers(_e: &E<'_, Self>) -> bool {
+        true
+    }
 
     /// Whether inserting an entry into a table of this kind leaves the others where they are.
     fn entries_stay(&self, kind: TableKind) -> bool;
@@ -397,6 +406,10 @@ impl<T: Target> Dialect for InPlace<T> {
         e.body.for_each_inst(body, &mut |inst| written.extend(e.body.insts[inst].op.effects().table_write));
         written.into_iter().for_each(|table| e.state.entries_moved(table));
         e.state.recent.clear();
+    }
+
+    fn run(e: &mut E<'_, T>, run: &Run) -> Option<AtOnce> {
+        runs::run(e, run)
     }
 
     fn trip_starts(e: &mut E<'_, T>, params: &[ValueId]) {

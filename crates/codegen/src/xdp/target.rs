@@ -311,7 +311,7 @@ impl Target for Xdp<'_> {
 
     fn unstage(e: &mut E<'_, Self>) {
         let fail = e.dialect.target.no_room();
-        e.line("if (!nf_unstage(data, end, staged, staged_len))");
+        e.line("if (!nf_unstage(ctx, staged, staged_len))");
         e.line(&format!("    return {fail};"));
     }
 

@@ -186,7 +186,7 @@ NF_INLINE int nf_handle_last(struct xdp_md *ctx)
         return nf_no_room(5);
     data = (u8 *)(long)ctx->data;
     end = (u8 *)(long)ctx->data_end;
-    if (!nf_unstage(data, end, staged, staged_len))
+    if (!nf_unstage(ctx, staged, staged_len))
         return nf_no_room(5);
     return NF_LEAVE(ctx, clock, nf_send(in));
 }
