@@ -33,6 +33,7 @@ pub mod spin;
 pub mod synth;
 pub mod temp;
 pub mod tools;
+pub mod units;
 mod unix;
 pub mod xdp;
 
