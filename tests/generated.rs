@@ -8,10 +8,15 @@ use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong
 use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
 use nicforge_tests::oracle::{self, Source};
 use nicforge_tests::targets::UNTOLD;
-use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root};
+use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root, verilator_is_missing};
 
 /// Where programs run if nothing is said, and of how many each takes one.
-const TARGETS: &str = "xdp,host/8,liquidio/20,agilio-cx/20,plan:liquidio/40,plan:agilio-cx/40";
+const TARGETS: &str = "xdp,host/4,liquidio/20,agilio-cx/20,pspin/20,panic/20,dpdk/50,u280/200,plan:liquidio/40,plan:agilio-cx/40,plan:panic/100";
+
+/// The share of programs that a target may refuse.
+const REFUSED: f64 = 0.01;
+/// How seldom a part of a run may have more than its share by chance.
+const SELDOM: f64 = 1e-3;
 
 /// Failing programs that are made small.
 const REDUCED: usize = 3;
@@ -21,6 +26,25 @@ const PART: u64 = 200;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+/// So many of some programs are refused at most, if each is with the chance [`REFUSED`], but for seldom cases: the binomial
+/// distribution's bound.
+fn most_refused(programs: u64) -> u64 {
+    let mut term = (1.0 - REFUSED).powi(programs as i32);
+    let (mut refused, mut all) = (0, term);
+    while all < 1.0 - SELDOM && refused < programs {
+        term *= (programs - refused) as f64 / (refused + 1) as f64 * REFUSED / (1.0 - REFUSED);
+        refused += 1;
+        all += term;
+    }
+    refused
+}
+
+#[test]
+fn allowance_is_a_percent_and_what_chance_needs() {
+    assert_eq!([1, 10, 200].map(most_refused), [1, 2, 8]);
+    assert!((110..140).contains(&most_refused(10_000)), "{}", most_refused(10_000));
 }
 
 #[test]
@@ -44,6 +68,9 @@ fn generated_programs_do_the_same_everywhere() {
     }
     if targets.iter().any(|(name, _)| name == "dpdk") && dpdk_is_missing() {
         targets.retain(|(name, _)| name != "dpdk");
+    }
+    if targets.iter().any(|(name, _)| name == "u280") && verilator_is_missing() {
+        targets.retain(|(name, _)| name != "u280");
     }
     let mut report = Report::default();
     let mut from = first;
@@ -78,9 +105,12 @@ fn generated_programs_do_the_same_everywhere() {
     for (target, of) in &targets {
         let compared = report.compared(target);
         assert!(compared > 0 || count < *of, "{target} compared nothing");
-        // A part of a run may have none or one by chance.
         let refused = Report::counted(&report.refused, target);
-        assert!(refused <= 2 + compared / 20, "{target} refuses {refused} programs, and takes {compared}");
+        let most = most_refused(compared + refused);
+        assert!(
+            refused <= most,
+            "{target} refuses {refused} programs and takes {compared}: {most} may be chance"
+        );
     }
     println!("{} programs agree", from - first);
 }
@@ -94,11 +124,12 @@ fn programs_that_showed_faults_do_the_same() {
         .map(|entry| entry.path())
         .collect();
     paths.sort();
-    assert!(paths.len() >= 4, "{paths:?}");
+    assert!(paths.len() >= 7, "{paths:?}");
     let kernel = kernel_is_missing().is_none();
     for path in paths {
-        let all = ["oracle", "host", "xdp", "liquidio", "agilio-cx", "pspin", "panic"];
-        let targets = all.into_iter().filter(|target| kernel || *target != "xdp");
+        let whole = ["oracle", "host", "xdp", "liquidio", "agilio-cx", "pspin", "panic"];
+        let planned = ["plan:liquidio", "plan:agilio-cx", "plan:panic"];
+        let targets = whole.into_iter().chain(planned).filter(|target| kernel || *target != "xdp");
         let text = std::fs::read_to_string(&path).expect("a program");
         for target in targets {
             let found = wrong_with(&text, 1, target);

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nicforge_ir::{Program, Severity, Verified, verify};
+use nicforge_run::units;
 
 use crate::oracle::{self, Source};
 use crate::programs::{Generated, entries, events, generate};
 use crate::root;
-use crate::targets::{Case, Verdict, judge};
+use crate::targets::{Case, Verdict, ahead, judge};
 
 /// Events that each program is run on.
 pub const EVENTS: usize = 100;
@@ -229,6 +230,20 @@ impl Campaign {
             }
         }
         add(&|report| report.count("oracle", programs.len() as u64, start.elapsed()));
+        // What targets need is compiled by a process for each CPU.
+        let mut shares: Vec<(&str, Vec<&Verified<Program>>)> = Vec::new();
+        for (target, of) in &self.targets {
+            let taken = programs.iter().filter(|(seed, ..)| seed % of == 0).map(|(.., program)| program);
+            let taken: Vec<_> = taken.collect();
+            let part = taken.len().div_ceil(threads()).max(1);
+            shares.extend(taken.chunks(part).map(|part| (target.as_str(), part.to_vec())));
+        }
+        each(&shares, |(target, programs)| {
+            let start = Instant::now();
+            // Whatever fails here fails again, and is told, where its program is judged.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ahead(target, programs)));
+            add(&|report| report.count(target, 0, start.elapsed()));
+        });
         each(&programs, |(seed, _, program)| {
             let (entries, events) = (entries(program, *seed), events(program, *seed, EVENTS));
             let case = Case { program, entries: &entries, events: &events };
@@ -251,15 +266,19 @@ impl Campaign {
                 }
             }
         });
+        units::forget();
     }
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Does something with each, as many at a time as there are CPUs; the results in order.
 fn each<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..threads() {
             scope.spawn(|| {
                 while let Some(one) = {
                     let at = next.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Making a failing program small: lines, blocks and operands go as long as it fails in the same way.
 //!
-//! Whatever is left out, the rest must still be a program, which the front end says; so any cut may be tried.
+//! Whatever is left out, the rest must still be a program, which the front end says; so any cut may be tried. It knows how our
+//! generator writes; a program of other origin is made small by `cvise`, which nothing here needs.
 
 /// The smallest text found for which `fails` holds, as it does for `text`.
 pub fn reduce(text: &str, fails: impl Fn(&str) -> bool) -> String {

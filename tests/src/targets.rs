@@ -3,9 +3,9 @@
 use nicforge_codegen::dpdk::Pipeline;
 use nicforge_codegen::nfp::{Engines, Placement};
 use nicforge_codegen::rtl::Wanted;
-use nicforge_codegen::{LineStyle, pipeline, xdp};
+use nicforge_codegen::{LineStyle, dpdk, host, pipeline, xdp};
 use nicforge_ir::{
-    Direction, Entry, Handler, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified,
+    Direction, Entry, Input, InputEvent, Interp, Output, Program, TableBackend, TableId, Verified,
 };
 use nicforge_passes::PassManager;
 use nicforge_passes::fuse::fuse;
@@ -14,14 +14,14 @@ use nicforge_planner::mapping::Goal;
 use nicforge_planner::search::{Limits, search};
 use nicforge_planner::{assemble, instance::Config};
 use nicforge_run::capacity;
-use nicforge_run::compile::{CompileError, Mode, compile_bpf};
+use nicforge_run::compile::{CompileError, Mode, compile_bpf, compile_bpf_ahead};
 use nicforge_run::control;
 use nicforge_run::dpdk::{Difference, DpdkError, verify_dpdk};
-use nicforge_run::host::{HostError, HostProgram};
+use nicforge_run::host::{HostError, HostProgram, Watch};
 use nicforge_run::nfp::EnginesProgram;
 use nicforge_run::rtl::{Drive, RtlProgram};
 use nicforge_run::spin::{CoresError, CoresProgram};
-use nicforge_run::xdp::{LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
+use nicforge_run::xdp::{HEADROOM, LARGEST_TEST_FRAME, LoadOptions, Loaded, SMALLEST_FRAME, XdpError};
 use nicforge_target::support;
 
 use crate::root;
@@ -34,9 +34,6 @@ const CANDIDATES: u32 = 8;
 
 /// Where programs run here.
 pub const TARGETS: [&str; 8] = ["host", "xdp", "dpdk", "liquidio", "agilio-cx", "pspin", "panic", "u280"];
-
-/// Bytes by which a frame may grow in the kernel: what is in front of it, less what the kernel keeps there.
-const MOST_GROWTH: usize = 128;
 
 /// What came of a program on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,13 +69,9 @@ pub fn judge(name: &str, case: &Case) -> Verdict {
     if planned.is_some() {
         return on_plan(target, case);
     }
-    let fused = match target {
-        "xdp" | "u280" | "pspin" => fuse(case.program.clone()),
-        _ => Ok(case.program.clone()),
-    };
-    let compiled = match fused.and_then(|program| PassManager::new().run_default(program)) {
+    let compiled = match lowered(target, case.program) {
         Ok(compiled) => compiled,
-        Err(error) => return Verdict::Wrong(error.to_string()),
+        Err(error) => return Verdict::Wrong(error),
     };
     match target {
         "host" => on_host(case, &compiled),
@@ -86,6 +79,75 @@ pub fn judge(name: &str, case: &Case) -> Verdict {
         "u280" => on_rtl(case, &compiled),
         _ => on_stages(target, case, &compiled, (&Pipeline::single(&compiled), None), case.program),
     }
+}
+
+/// A program as a target's generator takes it, in one stage.
+fn lowered(target: &str, program: &Verified<Program>) -> Result<Verified<Program>, String> {
+    let fused = match target {
+        "xdp" | "u280" | "pspin" => fuse(program.clone()),
+        _ => Ok(program.clone()),
+    };
+    fused.and_then(|program| PassManager::new().run_default(program)).map_err(|error| error.to_string())
+}
+
+/// Compiles what [`judge`] will need of several programs in one process. What is wrong with any of them is for it to say.
+pub fn ahead(target: &str, programs: &[&Verified<Program>]) {
+    let found = nicforge_target::find(target).ok();
+    let fits = |program: &&&Verified<Program>| {
+        found.as_ref().is_none_or(|target| support::missing(program, target).is_empty())
+    };
+    let lowered = programs.iter().filter(fits).filter_map(|program| lowered(target, program).ok());
+    let lowered: Vec<Verified<Program>> = lowered.collect();
+    let compiled = match target {
+        "host" => {
+            let made = lowered.iter().filter_map(|program| host::generate(program, LineStyle::Comments).ok());
+            let sources: Vec<String> = made.map(|artifact| artifact.source).collect();
+            let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+            nicforge_run::host::compile_ahead(&sources, Watch::Nothing)
+        }
+        "xdp" => {
+            let taken = lowered.iter().filter(|program| from_outside(program));
+            let made = taken.filter_map(|program| xdp::generate(program, LineStyle::Comments).ok());
+            let sources: Vec<_> = made.map(|artifact| artifact.source).collect();
+            let sources: Vec<_> = sources.iter().collect();
+            compile_bpf_ahead("generated", &sources, Mode::Replay, &[root().join("runtime/xdp")])
+        }
+        "liquidio" | "agilio-cx" => {
+            let made = lowered
+                .iter()
+                .filter_map(|program| engines(target, program, &Pipeline::single(program), None).ok());
+            EnginesProgram::compile_ahead(&made.collect::<Vec<_>>())
+        }
+        "dpdk" => {
+            let single = |program| dpdk::generate(program, &Pipeline::single(program), LineStyle::Comments);
+            let made = lowered.iter().filter_map(|program| single(program).ok());
+            let sources: Vec<String> = made.map(|artifact| artifact.source).collect();
+            let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+            nicforge_run::dpdk::ahead(&sources, true).map_err(std::io::Error::other)
+        }
+        _ => Ok(()),
+    };
+    compiled.unwrap_or_else(|error| panic!("{target}: {error}"));
+}
+
+fn engines(
+    name: &str,
+    compiled: &Verified<Program>,
+    pipeline: &Pipeline,
+    placement: Option<Placement>,
+) -> Result<EnginesProgram, DpdkError> {
+    let engines = if name == "liquidio" { Engines::Threads } else { Engines::Nfp };
+    let memories = vec!["emem".to_string(); compiled.tables.len()];
+    let placement = placement.unwrap_or(match engines {
+        Engines::Nfp => Placement { memories, units: Vec::new() },
+        Engines::Threads => Placement::default(),
+    });
+    EnginesProgram::new(compiled, pipeline, &placement, engines)
+}
+
+/// Whether all handlers take events from outside.
+fn from_outside(program: &Program) -> bool {
+    program.handlers.values().all(|handler| program.events[handler.event].direction == Direction::In)
 }
 
 /// Runs stages on whatever stands for a target here.
@@ -101,13 +163,7 @@ fn on_stages(
             verify_dpdk(reference, compiled, pipeline, case.entries, case.events).map(|(_, f)| f),
         ),
         "liquidio" | "agilio-cx" => {
-            let engines = if name == "liquidio" { Engines::Threads } else { Engines::Nfp };
-            let memories = vec!["emem".to_string(); compiled.tables.len()];
-            let placement = placement.unwrap_or(match engines {
-                Engines::Nfp => Placement { memories, units: Vec::new() },
-                Engines::Threads => Placement::default(),
-            });
-            let made = EnginesProgram::new(compiled, pipeline, &placement, engines);
+            let made = engines(name, compiled, pipeline, placement);
             of_differences(
                 made.and_then(|made| made.verify(reference, case.entries, case.events)).map(|(_, f)| f),
             )
@@ -197,8 +253,7 @@ fn same_tables(program: &Program, interp: &Interp, tables: &dyn TableBackend) ->
 }
 
 fn on_xdp(case: &Case, compiled: &Verified<Program>) -> Verdict {
-    let outside = |handler: &Handler| compiled.events[handler.event].direction == Direction::In;
-    if !compiled.handlers.values().all(outside) {
+    if !from_outside(compiled) {
         return Verdict::Left("handlers of queues run in plans of several stages only".into());
     }
     let events = kernel_takes(case);
@@ -257,15 +312,15 @@ fn evicted(interp: &Interp, program: &Program) -> bool {
     program.tables.keys().any(|table| interp.counters().evicted[table] > 0)
 }
 
-/// Events whose frames the kernel can take and make: at least a header long, and grown by no more than the room in front. One that is
+/// Events whose frames the kernel can take and make: at least a header long, within a page, and grown by no more than the room in front. One that is
 /// left out changes no tables, so what later ones make is found anew. The first that makes an LRU table evict ends them.
 fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
-    let came = |event: &InputEvent| match &event.input {
-        Input::Net { frame, .. } => frame.len(),
-        Input::Host { .. } => SMALLEST_FRAME,
+    let lengths = SMALLEST_FRAME..=LARGEST_TEST_FRAME;
+    let comes = |event: &&InputEvent| match &event.input {
+        Input::Net { frame, .. } => lengths.contains(&frame.len()),
+        Input::Host { .. } => true,
     };
-    let mut left: Vec<&InputEvent> =
-        case.events.iter().filter(|event| came(event) >= SMALLEST_FRAME).collect();
+    let mut left: Vec<&InputEvent> = case.events.iter().filter(comes).collect();
     loop {
         let mut interp = Interp::new(case.program);
         let _ = control::apply(&mut interp, case.entries);
@@ -274,9 +329,10 @@ fn kernel_takes<'c>(case: &Case<'c>) -> Vec<&'c InputEvent> {
             let outputs = interp.run(event).unwrap_or_default();
             evicts |= evicted(&interp, case.program);
             evicts
+                || interp.growth() > HEADROOM
                 || outputs.iter().any(|output| match output {
                     Output::Send { frame, .. } | Output::Stack { frame } | Output::HostPacket { frame } => {
-                        !(SMALLEST_FRAME..=came(event) + MOST_GROWTH).contains(&frame.len())
+                        !lengths.contains(&frame.len())
                     }
                     _ => false,
                 })

@@ -19,14 +19,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use nicforge_ir::{Direction, EventId, HandlerId, Op, Program, TableId};
+use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, Op, Program, TableId};
 use nicforge_target::{Generator, LinkKind, Reorder, SpreadKind, Target};
 
 use crate::ability::{Ability, ability};
 use crate::origin::{Origin, Shape, Site, sites};
 use crate::stages::{gives_to_host, senders, sends_out, sends_to, takes_packets};
 
-/// Tables that handlers write other than by commutative ops, per program.
+/// Tables that handlers write other than by one commutative op, or read as well, per program.
 pub fn mutable(program: &Program) -> BTreeSet<TableId> {
     let mut set = BTreeSet::new();
     for_each_op(program, |op| {
@@ -44,6 +44,17 @@ pub fn mutable(program: &Program) -> BTreeSet<TableId> {
         read.extend(effects.table_read);
     });
     set.extend(added.intersection(&read));
+    // Only of one operation are parts combined.
+    let mut ops: BTreeMap<TableId, Vec<CommuteOp>> = BTreeMap::new();
+    for_each_op(program, |op| {
+        if let Op::Commute { op, table, .. } = op {
+            let known = ops.entry(*table).or_default();
+            if !known.contains(op) {
+                known.push(*op);
+            }
+        }
+    });
+    set.extend(ops.into_iter().filter(|(_, ops)| ops.len() > 1).map(|(table, _)| table));
     set
 }
 
@@ -443,6 +454,28 @@ mod tests {
     use nicforge_ir::text::parse;
 
     use super::*;
+
+    #[test]
+    fn parts_of_two_operations_are_not_combined() {
+        let program = |second: &str| {
+            let text = format!(
+                "program ops ports 1
+table counts: hash[u32 -> u32] capacity 64
+reason \"done\"
+event net_recv(pkt: packet) in
+handler net_recv on net_recv(%pkt: packet) {{
+  %key: u32 = 1
+  commute add counts[%key], %key
+  commute {second} counts[%key], %key
+  drop %pkt, \"done\"
+  return
+}}
+"
+            );
+            mutable(&parse(&text).unwrap()).len()
+        };
+        assert_eq!((program("add"), program("max")), (0, 1));
+    }
 
     /// Packets of a flow go straight to where they are sent, or past `aside`, which `sends` packets of its own or not.
     fn restored(target: &str, sends: &str) -> bool {

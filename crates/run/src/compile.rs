@@ -9,6 +9,7 @@ use nicforge_codegen::XdpSource;
 
 use crate::fault::Fault;
 use crate::temp::{self, Folder};
+use crate::units::{self, Around, Unit};
 
 /// What the generated program's time, randomness and verdicts are connected to (`NF_MODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,18 +133,13 @@ pub fn compile_bpf(
 /// returned as bytes. The compiler reads and writes pipes, so no file stays behind even if this process is killed;
 /// only when it refuses the source are source and messages kept.
 fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> Result<Vec<u8>, CompileError> {
+    let unit = bpf_unit(name, source, mode, includes);
+    if let Some(object) = units::taken(&unit) {
+        return Ok(object);
+    }
     let mut clang = Command::new(nicforge_clang::name());
-    clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-std=gnu11"]).args(warnings());
-    clang.arg("-fno-color-diagnostics").arg(mode.define());
-    for include in includes {
-        clang.arg("-I").arg(include);
-    }
-    // <linux/types.h> includes <asm/types.h>, which Debian keeps in a directory per architecture.
-    let asm = PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
-    if asm.is_dir() {
-        clang.arg("-idirafter").arg(asm);
-    }
-    clang.args(["-x", "c", "-c", "-", "-o", "-"]);
+    clang.args(&unit.flags).args(["-x", "c", "-c", "-", "-o", "-"]);
+    let text = unit.files.into_iter().map(|(_, text)| text).collect::<String>();
     clang.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let no_clang = |source| CompileError::NoClang { source };
     let mut child = clang.spawn().map_err(no_clang)?;
@@ -151,7 +147,7 @@ fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> R
     // Written from a thread of its own: clang may fill its output pipe before it has read all its input. That it reads
     // no more is no error of ours; its messages say why.
     let ran = std::thread::scope(|scope| {
-        scope.spawn(move || stdin.map(|mut pipe| write!(pipe, "#line 1 \"{name}.c\"\n{source}")));
+        scope.spawn(|| stdin.map(|mut pipe| pipe.write_all(text.as_bytes())));
         child.wait_with_output()
     });
     let ran = ran.map_err(no_clang)?;
@@ -176,6 +172,39 @@ fn compile_form(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> R
     }
     let (source_path, messages_path) = keep(name, source, &messages)?;
     Err(CompileError::Internal { first, source_path, messages_path })
+}
+
+/// A form with how it is compiled.
+fn bpf_unit(name: &str, source: &str, mode: Mode, includes: &[PathBuf]) -> Unit {
+    let mut flags = vec!["-O2", "-g", "-target", "bpf", "-mcpu=v3", "-std=gnu11"];
+    flags.extend(warnings());
+    flags.extend(["-fno-color-diagnostics", mode.define()]);
+    let mut flags: Vec<String> = flags.into_iter().map(String::from).collect();
+    for include in includes {
+        flags.extend(["-I".to_string(), include.display().to_string()]);
+    }
+    // <linux/types.h> includes <asm/types.h>, which Debian keeps in a directory per architecture.
+    let asm = PathBuf::from(format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH));
+    if asm.is_dir() {
+        flags.extend(["-idirafter".to_string(), asm.display().to_string()]);
+    }
+    let main = format!("{name}.c");
+    let text = format!("#line 1 \"{main}\"\n{source}");
+    Unit { flags, main: main.clone(), files: vec![(main, text)] }
+}
+
+/// Compiles the first forms of several programs ahead of [`compile_bpf`], with the same arguments.
+///
+/// # Errors
+/// See [`units::ahead`].
+pub fn compile_bpf_ahead(
+    name: &str,
+    sources: &[&XdpSource],
+    mode: Mode,
+    includes: &[PathBuf],
+) -> std::io::Result<()> {
+    let units = sources.iter().map(|source| bpf_unit(name, source, mode, includes));
+    units::ahead(units.collect(), Around::default())
 }
 
 /// Compiles plain XDP C as its author wrote it: includes are looked for beside it, `defines` are `NAME=VALUE`.

@@ -34,6 +34,7 @@ pub mod spin;
 pub mod synth;
 pub mod temp;
 pub mod tools;
+pub mod units;
 mod unix;
 pub mod xdp;
 

@@ -299,21 +299,22 @@ pub fn goes_round(program: &Program, pipeline: &Pipeline) -> bool {
 }
 
 /// Whether a table has a shard per worker, and the one commutative op that writes it, if that is all. Of each stage its handlers
-/// and how many replicas have shards.
+/// and how many replicas have shards. Workers of several stages have shards, too, of what all of them only add to.
 pub(crate) fn table_use(
     program: &Program,
     stages: &[(&[HandlerId], u32)],
     table: TableId,
 ) -> (bool, Option<CommuteOp>) {
-    let (mut written, mut most, mut ops, mut plain) = (false, 0, Vec::new(), false);
+    let (mut written, mut users, mut ops, mut plain) = (false, 0, Vec::new(), false);
     for (handlers, replicas) in stages {
+        let mut uses = false;
         for handler in *handlers {
             let body = &program.handlers[*handler].body;
             body.for_each_inst(body.entry(), &mut |inst| {
                 let op = &body.insts[inst].op;
                 let effects = op.effects();
                 if [effects.table_read, effects.table_write].contains(&Some(table)) {
-                    most = most.max(*replicas);
+                    uses = true;
                     // An LRU table's order of use is written by reading, too.
                     let by_reading = program.tables[table].kind == nicforge_ir::TableKind::Lru;
                     written |= effects.table_write == Some(table) || by_reading;
@@ -324,9 +325,10 @@ pub(crate) fn table_use(
                 }
             });
         }
+        users += if uses { *replicas } else { 0 };
     }
     ops.dedup();
-    (written && most > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
+    (written && users > 1, if plain || ops.len() != 1 { None } else { Some(ops[0]) })
 }
 
 /// How many events may wait for a worker, and what becomes of one more. Comparisons want everything: in them queues have the room of

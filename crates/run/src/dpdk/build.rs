@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use super::{DpdkError, Machine};
 use crate::compile::warnings;
-use crate::host::{HostError, RUNTIME, fresh_dir, refused, write_files};
-use crate::temp::Folder;
+use crate::host::{HostError, RUNTIME, fresh_dir, object_of_unit, refused, write_files, write_object};
+use crate::temp::{self, Folder};
 use crate::tools;
+use crate::units::{self, Around, Unit};
 
 /// What only DPDK applications include.
 const DPDK_RUNTIME: [(&str, &str); 10] = [
@@ -24,16 +26,22 @@ const DPDK_RUNTIME: [(&str, &str); 10] = [
 ];
 
 /// Flags that pkg-config knows for DPDK.
-fn flags() -> Result<Vec<String>, DpdkError> {
-    let ran = Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]).output();
+fn ask(what: &str) -> Result<Vec<String>, DpdkError> {
+    static KNOWN: Mutex<Vec<(String, Vec<String>)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, flags)) = known.iter().find(|(asked, _)| asked == what) {
+        return Ok(flags.clone());
+    }
+    let ran = Command::new("pkg-config").args([what, "libdpdk"]).output();
     let ran = ran.map_err(|error| DpdkError::NoDpdk { reason: format!("pkg-config: {error}") })?;
     if !ran.status.success() {
         let reason = String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or("").to_string();
         return Err(DpdkError::NoDpdk { reason });
     }
-    let text = String::from_utf8_lossy(&ran.stdout);
-    // DPDK's headers are not ours to warn about.
-    Ok(text.split_whitespace().map(|flag| flag.replacen("-I", "-isystem", 1)).collect())
+    let flags: Vec<String> =
+        String::from_utf8_lossy(&ran.stdout).split_whitespace().map(String::from).collect();
+    known.push((what.to_string(), flags.clone()));
+    Ok(flags)
 }
 
 /// Builds the application `app` in a directory of its own; `verify` is the build that writes every output down.
@@ -42,35 +50,71 @@ pub fn build(source: &str, verify: bool, machine: &Machine) -> Result<Folder, Dp
         Machine::Here => (nicforge_clang::name(), nicforge_clang::name()),
         Machine::Arm64 { .. } => (ARM64_GCC, "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"),
     };
-    let flags = match machine {
-        Machine::Here => flags()?,
-        Machine::Arm64 { cpu } => arm64_flags(&sysroot()?, cpu),
+    let no_compiler = |source| HostError::NoCompiler { compiler, package, source };
+    let mut dir = fresh_dir()?;
+    let ran = match machine {
+        Machine::Here => {
+            let libraries = ask("--libs")?;
+            let unit = unit(source, verify)?;
+            let files = [&RUNTIME[..], &DPDK_RUNTIME].concat();
+            write_object(dir.path(), "nf_tables.c", &unit.flags, &files)?;
+            dir = object_of_unit(dir, &unit, &files)?;
+            let mut linking = ["-o", "app", "app.o", "nf_tables.o"].map(String::from).to_vec();
+            if let Some(object) = crate::native::object() {
+                let path = dir.path().join("functions.so");
+                std::fs::write(&path, object).map_err(|source| HostError::Io { path, source })?;
+                // What it needs itself, the application may call too.
+                linking.extend(["-Wl,--copy-dt-needed-entries", "./functions.so"].map(String::from));
+                linking.push("-Wl,-rpath,$ORIGIN".to_string());
+            }
+            units::link(dir.path(), &[linking, libraries].concat())
+        }
+        Machine::Arm64 { cpu } => {
+            write_files(dir.path(), &RUNTIME)?;
+            write_files(dir.path(), &DPDK_RUNTIME)?;
+            write_files(dir.path(), &[("app.c", source)])?;
+            let mut command = Command::new(compiler);
+            command.current_dir(dir.path()).args(options(verify)).arg("-fdiagnostics-color=never");
+            command.args(["app.c", "nf_tables.c", "-o", "app"]).args(arm64_flags(&sysroot()?, cpu)).output()
+        }
     };
-    let dir = fresh_dir()?;
-    write_files(dir.path(), &RUNTIME)?;
-    write_files(dir.path(), &DPDK_RUNTIME)?;
-    write_files(dir.path(), &[("app.c", source)])?;
-    let mut command = Command::new(compiler);
-    command.current_dir(dir.path()).args(["-std=gnu11", "-O3", "-fno-strict-aliasing"]);
-    command.args(warnings()).args(["app.c", "nf_tables.c", "-o", "app"]);
-    command.arg(if *machine == Machine::Here {
-        "-fno-color-diagnostics"
-    } else {
-        "-fdiagnostics-color=never"
-    });
-    // DPDK 22.11 has DMA devices, but does not promise that they stay as they are.
-    command.arg("-DALLOW_EXPERIMENTAL_API");
-    command.arg(format!("-DNF_VERIFY={}", u32::from(verify)));
-    if let Some(object) = crate::native::object().filter(|_| *machine == Machine::Here) {
-        let path = dir.path().join("functions.so");
-        std::fs::write(&path, object).map_err(|source| HostError::Io { path: path.clone(), source })?;
-        // What it needs itself, the application may call too.
-        command.arg("-Wl,--copy-dt-needed-entries").arg(path);
-        command.arg(format!("-Wl,-rpath,{}", dir.path().display()));
-    }
-    let ran = command.args(flags).output();
-    let ran = ran.map_err(|source| HostError::NoCompiler { compiler, package, source })?;
+    let ran = ran.map_err(no_compiler)?;
     if ran.status.success() { Ok(dir) } else { Err(refused(dir, compiler, &ran.stderr).into()) }
+}
+
+/// What both compilers are told.
+fn options(verify: bool) -> Vec<String> {
+    let mut flags = vec!["-std=gnu11", "-O3", "-fno-strict-aliasing"];
+    flags.extend(warnings());
+    // DPDK 22.11 has DMA devices, but does not promise that they stay as they are.
+    flags.extend(["-DALLOW_EXPERIMENTAL_API", if verify { "-DNF_VERIFY=1" } else { "-DNF_VERIFY=0" }]);
+    flags.into_iter().map(String::from).collect()
+}
+
+/// An application for this machine with how it is compiled.
+fn unit(source: &str, verify: bool) -> Result<Unit, DpdkError> {
+    let mut flags = options(verify);
+    flags.push("-fno-color-diagnostics".to_string());
+    // DPDK's headers are not ours to warn about.
+    flags.extend(ask("--cflags")?.into_iter().map(|flag| flag.replacen("-I", "-isystem", 1)));
+    let main = "app.c".to_string();
+    Ok(Unit { flags, main: main.clone(), files: vec![(main, source.to_string())] })
+}
+
+/// What applications include of others.
+const HEADERS: &str = "#include <sched.h>\n#include <signal.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
+                       #include <rte_eal.h>\n#include <rte_ethdev.h>\n#include <rte_launch.h>\n#include <rte_malloc.h>\n\
+                       #include <rte_mbuf.h>\n#include <rte_ring.h>\n#include <rte_spinlock.h>\n";
+
+/// Compiles several applications for this machine ahead of [`build`].
+///
+/// # Errors
+/// There is no DPDK, or no folder for files.
+pub fn ahead(sources: &[&str], verify: bool) -> Result<(), DpdkError> {
+    let units = sources.iter().map(|source| unit(source, verify)).collect::<Result<_, _>>()?;
+    let files = [&RUNTIME[..], &DPDK_RUNTIME].concat();
+    units::ahead(units, Around { files: &files, headers: HEADERS })
+        .map_err(|source| DpdkError::Io { path: temp::place(), source })
 }
 
 /// The cross compiler for Arm cores.

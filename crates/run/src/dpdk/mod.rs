@@ -24,6 +24,7 @@ use crate::fault::Fault;
 use crate::host::HostError;
 use crate::temp::{self, Folder};
 
+pub use build::ahead;
 pub use files::Shards;
 pub use process::{Live, Progress};
 pub(crate) use verify::full_among_replicas;

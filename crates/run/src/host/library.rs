@@ -7,10 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use libloading::Library;
 
 use super::ffi::{Dispatch, TableFunctions};
-use super::runtime::write_object;
+use super::runtime::{object_of, write_object};
 use super::{HostError, Watch};
 use crate::compile::warnings;
 use crate::temp::{self, Folder};
+use crate::units::{self, Around, Unit};
 
 /// What generated C includes and links.
 pub const RUNTIME: [(&str, &str); 5] = [
@@ -29,11 +30,13 @@ pub struct Loaded {
     _library: Library,
 }
 
-/// Writes files into a directory.
+/// Writes files into a directory, with the folders in their names.
 pub fn write_files(dir: &Path, files: &[(&str, &str)]) -> Result<(), HostError> {
     for (name, text) in files {
         let path = dir.join(name);
-        std::fs::write(&path, text).map_err(|source| HostError::Io { path, source })?;
+        let folder = path.parent().unwrap_or(dir);
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|source| HostError::Io { path, source })?;
     }
     Ok(())
 }
@@ -71,17 +74,46 @@ pub fn compile(source: &str, watch: Watch, object: &Path) -> Result<(), HostErro
 
 fn clang(source: &str, watch: Watch, object: &Path) -> Result<(), HostError> {
     let dir = fresh_dir()?;
-    write_files(dir.path(), &RUNTIME)?;
-    write_files(dir.path(), &[("program.c", source)])?;
-    let flags = flags(watch);
-    write_object(dir.path(), "nf_tables.c", &flags, &RUNTIME)?;
-    let mut clang = Command::new(nicforge_clang::name());
-    clang.current_dir(dir.path()).args(flags).args(["-shared", "program.c", "nf_tables.o", "-o"]).arg(object);
-    let ran = clang.output().map_err(HostError::no_compiler)?;
+    let unit = unit(source, watch);
+    write_object(dir.path(), "nf_tables.c", &unit.flags, &RUNTIME)?;
+    let dir = object_of_unit(dir, &unit, &RUNTIME)?;
+    let linking = ["-shared", "program.o", "nf_tables.o", "-o", "program.so"].map(String::from);
+    let ran = units::link(dir.path(), &linking).map_err(HostError::no_compiler)?;
     if !ran.status.success() {
         return Err(refused(dir, nicforge_clang::name(), &ran.stderr));
     }
-    Ok(())
+    let copied = std::fs::copy(dir.path().join("program.so"), object);
+    copied.map(|_| ()).map_err(|source| HostError::Io { path: object.to_path_buf(), source })
+}
+
+/// A program with how it is compiled.
+fn unit(source: &str, watch: Watch) -> Unit {
+    let main = "program.c".to_string();
+    Unit { flags: flags(watch), main: main.clone(), files: vec![(main, source.to_string())] }
+}
+
+/// Compiles several programs ahead of [`compile`].
+pub fn compile_ahead(sources: &[&str], watch: Watch) -> std::io::Result<()> {
+    let units = sources.iter().map(|source| unit(source, watch)).collect();
+    units::ahead(units, Around { files: &RUNTIME, headers: "" })
+}
+
+/// Writes a unit's object into a folder; of what clang refuses the folder is kept.
+pub fn object_of_unit(dir: Folder, unit: &Unit, around: &[(&str, &str)]) -> Result<Folder, HostError> {
+    let object = object_of(&unit.main);
+    if let Some(bytes) = units::taken(unit) {
+        let path = dir.path().join(object);
+        std::fs::write(&path, bytes).map_err(|source| HostError::Io { path, source })?;
+        return Ok(dir);
+    }
+    write_files(dir.path(), around)?;
+    let own: Vec<(&str, &str)> =
+        unit.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    write_files(dir.path(), &own)?;
+    let mut clang = Command::new(nicforge_clang::name());
+    clang.current_dir(dir.path()).args(&unit.flags).args(["-c", &unit.main, "-o", &object]);
+    let ran = clang.output().map_err(HostError::no_compiler)?;
+    if ran.status.success() { Ok(dir) } else { Err(refused(dir, nicforge_clang::name(), &ran.stderr)) }
 }
 
 fn flags(watch: Watch) -> Vec<String> {

@@ -24,8 +24,8 @@ use crate::fault::Fault;
 use crate::native::{self, NativeError};
 use collect::{Collector, HOOKS};
 use ffi::{Env, Packet, Trace, TraceItem};
-pub use library::{RUNTIME, fresh_dir, refused, write_files};
-pub use runtime::{object_of, write_object};
+pub use library::{RUNTIME, compile_ahead, fresh_dir, object_of_unit, refused, write_files};
+pub use runtime::{NoObject, object, object_of, write_object};
 pub use step::{Passage, StepEffect, Stepper, Underway};
 pub use tables::Tables;
 

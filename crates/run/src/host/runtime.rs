@@ -1,14 +1,16 @@
 //! Files of the runtime in C, which are the same for every program: compiled once in a process, then written again.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::HostError;
 use super::library::{fresh_dir, refused, write_files};
+use crate::temp::Folder;
 
-/// An object with all that it was made of: the file's name, flags, and the runtime's files.
+/// An object with all that it was made of: compiler, the file's name, flags, and the runtime's files.
 struct Built {
+    compiler: String,
     name: String,
     flags: Vec<String>,
     files: Vec<(String, String)>,
@@ -16,9 +18,11 @@ struct Built {
 }
 
 impl Built {
-    fn is(&self, name: &str, flags: &[String], files: &[(&str, &str)]) -> bool {
+    fn is(&self, compiler: &str, name: &str, flags: &[String], files: &[(&str, &str)]) -> bool {
         let mine = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        self.name == name && self.flags == flags && mine.eq(files.iter().copied())
+        (self.compiler.as_str(), self.name.as_str()) == (compiler, name)
+            && self.flags == flags
+            && mine.eq(files.iter().copied())
     }
 }
 
@@ -32,26 +36,51 @@ pub fn write_object(
     flags: &[String],
     files: &[(&str, &str)],
 ) -> Result<(), HostError> {
+    let clang = nicforge_clang::name();
+    let object = match object(clang, name, flags, files) {
+        Ok(object) => object,
+        Err(NoObject::Start(source)) => return Err(HostError::no_compiler(source)),
+        Err(NoObject::Host(error)) => return Err(error),
+        Err(NoObject::Refused(dir, messages)) => return Err(refused(dir, clang, &messages)),
+    };
+    let path = dir.join(object_of(name));
+    std::fs::write(&path, object).map_err(|source| HostError::Io { path, source })
+}
+
+/// Why there is no object.
+pub enum NoObject {
+    /// The compiler cannot be started.
+    Start(std::io::Error),
+    /// It refuses the file in that folder, and what it said.
+    Refused(Folder, Vec<u8>),
+    Host(HostError),
+}
+
+/// The object of a runtime's file, by a compiler that takes GCC's options.
+///
+/// # Errors
+/// See [`NoObject`].
+pub fn object(
+    compiler: &str,
+    name: &str,
+    flags: &[String],
+    files: &[(&str, &str)],
+) -> Result<Arc<[u8]>, NoObject> {
     static KEPT: Mutex<Vec<Built>> = Mutex::new(Vec::new());
     // Held while clang runs: whoever wants the same waits for it instead of compiling it again.
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = kept.iter().find(|built| built.is(name, flags, files)).map(|built| built.object.clone());
-    let object = match found {
-        Some(object) => object,
-        None => {
-            let object: Arc<[u8]> = compile(name, flags, files)?.into();
-            kept.push(Built {
-                name: name.to_string(),
-                flags: flags.to_vec(),
-                files: files.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect(),
-                object: object.clone(),
-            });
-            object
-        }
-    };
-    drop(kept);
-    let path = dir.join(object_of(name));
-    std::fs::write(&path, object).map_err(|source| HostError::Io { path, source })
+    if let Some(built) = kept.iter().find(|built| built.is(compiler, name, flags, files)) {
+        return Ok(built.object.clone());
+    }
+    let object: Arc<[u8]> = compile(compiler, name, flags, files)?.into();
+    kept.push(Built {
+        compiler: compiler.to_string(),
+        name: name.to_string(),
+        flags: flags.to_vec(),
+        files: files.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect(),
+        object: object.clone(),
+    });
+    Ok(object)
 }
 
 /// The object's name.
@@ -59,17 +88,23 @@ pub fn object_of(name: &str) -> String {
     Path::new(name).with_extension("o").display().to_string()
 }
 
-fn compile(name: &str, flags: &[String], files: &[(&str, &str)]) -> Result<Vec<u8>, HostError> {
-    let dir = fresh_dir()?;
-    write_files(dir.path(), files)?;
-    let mut clang = Command::new(nicforge_clang::name());
-    clang.current_dir(dir.path()).args(flags).args(["-c", name, "-o", &object_of(name)]);
-    let ran = clang.output().map_err(HostError::no_compiler)?;
+fn compile(
+    compiler: &str,
+    name: &str,
+    flags: &[String],
+    files: &[(&str, &str)],
+) -> Result<Vec<u8>, NoObject> {
+    let dir = fresh_dir().map_err(NoObject::Host)?;
+    write_files(dir.path(), files).map_err(NoObject::Host)?;
+    let mut command = Command::new(compiler);
+    command.current_dir(dir.path()).env("LC_ALL", "C").stdin(Stdio::null());
+    command.args(flags).args(["-c", name, "-o", &object_of(name)]);
+    let ran = command.output().map_err(NoObject::Start)?;
     if !ran.status.success() {
-        return Err(refused(dir, nicforge_clang::name(), &ran.stderr));
+        return Err(NoObject::Refused(dir, ran.stderr));
     }
     let path = dir.path().join(object_of(name));
-    std::fs::read(&path).map_err(|source| HostError::Io { path, source })
+    std::fs::read(&path).map_err(|source| NoObject::Host(HostError::Io { path, source }))
 }
 
 #[cfg(test)]

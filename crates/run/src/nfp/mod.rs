@@ -17,8 +17,11 @@ use nicforge_target::Toolchain;
 use crate::compile::warnings;
 use crate::dpdk::{Difference, DpdkError, DpdkRun, compare, full_among_replicas};
 use crate::exec;
-use crate::host::{HostError, RUNTIME, fresh_dir, object_of, refused, write_files, write_object};
+use crate::host::{
+    HostError, RUNTIME, fresh_dir, object_of, object_of_unit, refused, write_files, write_object,
+};
 use crate::temp::Folder;
+use crate::units::{self, Around, Unit};
 
 macro_rules! runtime {
     ($($name:literal = $path:literal),* $(,)?) => {
@@ -51,6 +54,11 @@ const NFP: [(&str, &str); 5] = runtime!(
     "nfp_chip.h" = "nfp/shim/nfp_chip.h",
     "nfp_chip.c" = "nfp/shim/nfp_chip.c",
 );
+
+fn flags() -> Vec<String> {
+    let flags = ["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread", "-fno-color-diagnostics"];
+    flags.iter().chain(warnings()).chain(&["-DNF_VERIFY=1"]).map(ToString::to_string).collect()
+}
 
 /// A generated program of engines.
 pub struct EnginesProgram {
@@ -108,28 +116,19 @@ impl EnginesProgram {
     ///
     /// # Errors
     /// What the tools say.
-    pub fn image(&self, dir: &Path) -> Result<bool, DpdkError> {
+    pub fn image(&self, dir: &Path) -> Result<(), DpdkError> {
         self.write(dir)?;
-        let Some(toolchain) = &self.toolchain else { return Ok(false) };
-        toolchain::link(toolchain, dir, &self.stages())?;
-        Ok(true)
+        self.toolchain.as_ref().map_or(Ok(()), |toolchain| toolchain::link(toolchain, dir, &self.mains()))
     }
 
     /// The generated files that are compiled.
-    fn stages(&self) -> Vec<String> {
+    fn mains(&self) -> Vec<String> {
         let stages = 0..self.artifact.base.pipeline.stages.len();
         std::iter::once("main.c".to_string()).chain(stages.map(|at| format!("stage_{at}.c"))).collect()
     }
 
-    /// Builds the program `app` in a directory of its own.
-    fn build(&self) -> Result<Folder, DpdkError> {
-        let dir = fresh_dir()?;
-        if self.image(dir.path())? {
-            return Ok(dir);
-        }
-        let flags = ["-std=gnu11", "-O1", "-fno-strict-aliasing", "-pthread", "-fno-color-diagnostics"];
-        let flags = flags.iter().chain(warnings()).chain(&["-DNF_VERIFY=1"]);
-        let flags: Vec<String> = flags.map(ToString::to_string).collect();
+    /// Files of the runtime around this one's, and those of them that are linked.
+    fn around(&self) -> (Vec<(&'static str, &'static str)>, Vec<&'static str>) {
         let mut files = [&RUNTIME[..], &THREADS[..], &[PROCESS]].concat();
         let mut parts = vec!["nf_threads.c", "nf_process.c", "nf_tables.c"];
         if self.artifact.engines == Engines::Nfp {
@@ -137,14 +136,47 @@ impl EnginesProgram {
             files.extend(NFP);
             parts.push("nfp_chip.c");
         }
-        for part in &parts {
-            write_object(dir.path(), part, &flags, &files)?;
+        (files, parts)
+    }
+
+    /// What of it is compiled, each with all its generated files.
+    fn units(&self) -> Vec<Unit> {
+        self.mains()
+            .into_iter()
+            .map(|main| Unit { flags: flags(), main, files: self.artifact.files.clone() })
+            .collect()
+    }
+
+    /// Compiles several programs of the same engines ahead of their runs.
+    ///
+    /// # Errors
+    /// See [`units::ahead`].
+    pub fn compile_ahead(programs: &[EnginesProgram]) -> std::io::Result<()> {
+        let Some(first) = programs.first() else { return Ok(()) };
+        let units = programs.iter().flat_map(EnginesProgram::units).collect();
+        units::ahead(units, Around { files: &first.around().0, headers: "" })
+    }
+
+    /// Builds the process `app` in a directory of its own.
+    fn build(&self) -> Result<Folder, DpdkError> {
+        let mut dir = fresh_dir()?;
+        if self.toolchain.is_some() {
+            self.image(dir.path())?;
+            return Ok(dir);
         }
-        let mut clang = Command::new(nicforge_clang::name());
+        let (files, parts) = self.around();
+        for part in &parts {
+            write_object(dir.path(), part, &flags(), &files)?;
+        }
+        let units = self.units();
+        for unit in &units {
+            dir = object_of_unit(dir, unit, &files)?;
+        }
         // Every stage's file has the program's constants, as every engine on a chip has its own.
-        clang.current_dir(dir.path()).args(flags).args(["-Wl,-z,muldefs", "-o", "app"]);
-        clang.args(parts.iter().map(|part| object_of(part))).args(self.stages());
-        let ran = clang.output().map_err(HostError::no_compiler)?;
+        let mut linking = ["-pthread", "-Wl,-z,muldefs", "-o", "app"].map(String::from).to_vec();
+        let objects = units.iter().map(|unit| unit.main.as_str()).chain(parts);
+        linking.extend(objects.map(object_of));
+        let ran = units::link(dir.path(), &linking).map_err(HostError::no_compiler)?;
         if ran.status.success() {
             Ok(dir)
         } else {

@@ -11,6 +11,7 @@ use nicforge_target::Target;
 use super::build::{BuildError, FLAGS, GCC, picolibc};
 use super::program::CoresError;
 use crate::compile::warnings;
+use crate::host::{NoObject, object, object_of};
 use crate::temp::{self, Folder};
 
 macro_rules! runtime {
@@ -118,10 +119,33 @@ fn build_with(
     let mut preprocess = gcc();
     preprocess.args(["-E", "-P", "-undef", "-x", "c"]).args(&defines).args(["link.ld.in", "-o", "link.ld"]);
     run(preprocess)?;
+    let mut flags: Vec<String> = FLAGS
+        .iter()
+        .chain(&[optimise, "-fno-strict-aliasing"])
+        .chain(warnings())
+        .map(ToString::to_string)
+        .collect();
+    flags.extend(defines.iter().cloned());
+    flags.extend(["-I.", "-isystem", "spin/include", "-isystem"].map(String::from));
+    flags.push(library.join("include").display().to_string());
+    let (machine, parts) = match artifact.cores {
+        Cores::Spin => (SPIN, &["start.S", "nf_tables.c", "runtime.c"][..]),
+        Cores::Panic => (PANIC, &["start.S", "nf_tables.c"][..]),
+    };
+    let files = [COMMON, machine].concat();
+    for part in parts {
+        let bytes = object(GCC, part, &flags, &files).map_err(|error| match error {
+            NoObject::Start(source) => BuildError::NoCompiler(source),
+            NoObject::Refused(_, messages) => {
+                BuildError::Refused(String::from_utf8_lossy(&messages).trim_end().to_string())
+            }
+            NoObject::Host(error) => BuildError::Refused(error.to_string()),
+        })?;
+        let path = dir.path().join(object_of(part));
+        std::fs::write(&path, bytes).map_err(io(path))?;
+    }
     let mut compile = gcc();
-    compile.args(FLAGS).args([optimise, "-fno-strict-aliasing"]).args(warnings()).args(&defines);
-    compile.args(["-I.", "-isystem", "spin/include", "-isystem"]).arg(library.join("include"));
-    compile.args([
+    compile.args(&flags).args([
         "-nostartfiles",
         "-nostdlib",
         "-Wl,--gc-sections,--undefined=nf_layout,--defsym=vfprintf=__i_vfprintf",
@@ -131,10 +155,8 @@ fn build_with(
         compile.arg("-Wl,--undefined=nf_ring_at");
     }
     compile.arg("-Wl,--undefined=nf_worker_at");
-    compile.args(["-T", "link.ld", "start.S", "nf_tables.c"]).arg(format!("stage_{stage}.c"));
-    if artifact.cores == Cores::Spin {
-        compile.arg("runtime.c");
-    }
+    compile.args(["-T", "link.ld"]).arg(format!("stage_{stage}.c"));
+    compile.args(parts.iter().map(|part| object_of(part)));
     compile.arg("-L").arg(library.join("lib/rv32imac/ilp32"));
     compile.args(["-Wl,--start-group", "-lc", "-lm", "-lgcc", "-Wl,--end-group", "-o", "image.elf"]);
     run(compile)?;

@@ -1,0 +1,197 @@
+//! Generated files of C compiled to objects: one by one when they are needed, or many ahead of that by one process.
+//!
+//! Starting clang costs as much as compiling a small file. Who runs many programs has their files compiled together ([`ahead`]);
+//! each is then found where it is needed. An object is the same either way: clang's compiler proper takes several files, and
+//! begins each anew.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use crate::temp::Folder;
+
+/// A file to compile with the generated ones that it includes, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Unit {
+    pub flags: Vec<String>,
+    /// Name of the file among `files`.
+    pub main: String,
+    /// Names and texts.
+    pub files: Vec<(String, String)>,
+}
+
+/// What units include beside their own files.
+#[derive(Clone, Copy, Default)]
+pub struct Around<'a> {
+    pub files: &'a [(&'a str, &'a str)],
+    /// Headers of others that all units include, worth reading once.
+    pub headers: &'a str,
+}
+
+/// Compiled ahead and not yet asked for.
+static AHEAD: Mutex<Option<HashMap<Unit, Vec<u8>>>> = Mutex::new(None);
+
+/// A unit's object, if it was compiled ahead. Each is given once.
+pub(crate) fn taken(unit: &Unit) -> Option<Vec<u8>> {
+    AHEAD.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(unit)
+}
+
+/// Compiles units of the same flags in one process. What clang refuses is not told here: nothing is kept then, and whoever needs
+/// a unit compiles it alone.
+///
+/// # Errors
+/// A file cannot be written or read, or clang not be started.
+pub fn ahead(units: Vec<Unit>, around: Around) -> io::Result<()> {
+    let Some(first) = units.first() else { return Ok(()) };
+    let folder = Folder::new("units")?;
+    write(folder.path(), around.files.iter().copied())?;
+    for (number, unit) in units.iter().enumerate() {
+        let own = folder.path().join(number.to_string());
+        write(&own, unit.files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
+    }
+    let mut flags = first.flags.clone();
+    if !around.headers.is_empty() {
+        write(folder.path(), [("headers.h", around.headers)].into_iter())?;
+        let ran = clang(folder.path(), &flags, &["-x", "c-header", "headers.h", "-o", "headers.pch"])?;
+        if ran.status.success() {
+            flags.extend(["-include-pch", "headers.pch"].map(String::from));
+        }
+    }
+    // The compiler proper's command for one file; with others in its place it compiles them one after the other.
+    let shown = clang(folder.path(), &flags, &["-I.", "-x", "c", "-c", "-", "-###"])?;
+    let shown = String::from_utf8_lossy(&shown.stderr).into_owned();
+    let Some(mut command) = shown.lines().find(|line| line.contains("\"-cc1\"")).and_then(words) else {
+        return Ok(());
+    };
+    for (option, values) in [("-main-file-name", 1), ("-o", 1)] {
+        if let Some(at) = command.iter().position(|word| word == option) {
+            command.drain(at..=at + values);
+        }
+    }
+    command.pop();
+    let mut compiler = Command::new(&command[0]);
+    compiler.args(&command[1..]).current_dir(folder.path()).stdin(Stdio::null());
+    let path = |number: usize, name: &str| PathBuf::from(number.to_string()).join(name);
+    compiler.args(units.iter().enumerate().map(|(number, unit)| path(number, &unit.main)));
+    if !compiler.output()?.status.success() {
+        return Ok(());
+    }
+    let objects = units.iter().enumerate().map(|(number, unit)| {
+        std::fs::read(folder.path().join(path(number, &unit.main)).with_extension("o"))
+    });
+    let objects = objects.collect::<io::Result<Vec<_>>>()?;
+    let mut kept = AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.get_or_insert_default().extend(units.into_iter().zip(objects));
+    Ok(())
+}
+
+/// Forgets what was compiled ahead and nobody asked for.
+pub fn forget() {
+    *AHEAD.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+fn clang(dir: &Path, flags: &[String], more: &[&str]) -> io::Result<Output> {
+    let mut clang = Command::new(nicforge_clang::name());
+    clang.current_dir(dir).stdin(Stdio::null()).args(flags).args(more).output()
+}
+
+/// Links in a folder as `clang` with these arguments does. What clang would tell the linker it is asked once: files have the same
+/// names in every folder.
+///
+/// # Errors
+/// Clang or the linker cannot be started.
+pub(crate) fn link(dir: &Path, args: &[String]) -> io::Result<Output> {
+    static KNOWN: Mutex<Vec<(Vec<String>, Vec<String>)>> = Mutex::new(Vec::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().iter().find(|(of, _)| of == args).map(|(_, command)| command.clone());
+    let command = match found {
+        Some(command) => command,
+        None => {
+            let shown = clang(dir, args, &["-###"])?;
+            let text = String::from_utf8_lossy(&shown.stderr).into_owned();
+            // Where it would do more than link, it does all of that itself.
+            let Some(command) = text.lines().rev().find_map(words).filter(|_| shown.status.success()) else {
+                return clang(dir, args, &[]);
+            };
+            known().push((args.to_vec(), command.clone()));
+            command
+        }
+    };
+    Command::new(&command[0]).args(&command[1..]).current_dir(dir).stdin(Stdio::null()).output()
+}
+
+/// Writes files into a folder, which is made.
+fn write<'a>(dir: &Path, files: impl Iterator<Item = (&'a str, &'a str)>) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    files.into_iter().try_for_each(|(name, text)| std::fs::write(dir.join(name), text))
+}
+
+/// The words of a command as clang shows it: in quotes, in which a backslash keeps the next character.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (c, &mut word) {
+            ('"', Some(_)) => words.extend(word.take()),
+            ('"', None) => word = Some(String::new()),
+            ('\\', Some(word)) => word.push(chars.next()?),
+            (c, Some(word)) => word.push(c),
+            (_, None) => {}
+        }
+    }
+    (word.is_none() && words.len() > 2).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(text: &str) -> Unit {
+        let files = vec![
+            ("own.h".to_string(), format!("{text}\n")),
+            ("unit.c".to_string(), "#include <stddef.h>\n#include \"own.h\"\n#include \"common.h\"\n".into()),
+        ];
+        Unit {
+            flags: vec!["-O2".into(), "-w".into(), "-DQUOTE=\"a b\"".into()],
+            main: "unit.c".into(),
+            files,
+        }
+    }
+
+    const AROUND: Around = Around {
+        files: &[("common.h", "int common(void) { return N; }\n")],
+        headers: "#include <stddef.h>\n",
+    };
+
+    #[test]
+    fn several_units_are_compiled_as_each_alone() {
+        let both = vec![unit("#define N 1"), unit("#define N 2\nconst char text[] = QUOTE;")];
+        ahead(both.clone(), AROUND).unwrap();
+        for unit in &both {
+            let dir = tempfile::tempdir().unwrap();
+            let files = unit.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+            write(dir.path(), files.chain(AROUND.files.iter().copied())).unwrap();
+            let ran = clang(dir.path(), &unit.flags, &["-c", "unit.c", "-o", "alone.o"]).unwrap();
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            let alone = std::fs::read(dir.path().join("alone.o")).unwrap();
+            assert!(taken(unit).unwrap().len() >= alone.len(), "only the file's name is longer");
+            assert_eq!(taken(unit), None, "each is given once");
+        }
+    }
+
+    #[test]
+    fn one_that_is_refused_leaves_all_to_be_compiled_alone() {
+        let both = vec![unit("#define N 3"), unit("#define N x")];
+        ahead(both.clone(), AROUND).unwrap();
+        assert_eq!((taken(&both[0]), taken(&both[1])), (None, None));
+    }
+
+    #[test]
+    fn words_are_read_as_clang_writes_them() {
+        let line = r#" "/a b/clang" "-cc1" "-D" "Q=\"x\\y\"""#;
+        assert_eq!(words(line).unwrap(), ["/a b/clang", "-cc1", "-D", r#"Q="x\y""#]);
+        assert_eq!(words("\"open"), None);
+    }
+}
