@@ -7,7 +7,7 @@
 use nicforge_tests::campaign::{Campaign, EVENTS, Report, compile, reduced, wrong_with};
 use nicforge_tests::oracle::faults::{FAULTS, TAMPERS};
 use nicforge_tests::oracle::{self, Source};
-use nicforge_tests::targets::UNTOLD;
+use nicforge_tests::targets::{Case, TARGETS as TARGETS_HERE, UNTOLD, Verdict, judge};
 use nicforge_tests::{dpdk_is_missing, kernel_is_missing, programs, root, verilator_is_missing};
 
 /// Where programs run if nothing is said, and of how many each takes one.
@@ -134,6 +134,33 @@ fn programs_that_showed_faults_do_the_same() {
         for target in targets {
             let found = wrong_with(&text, 1, target);
             assert!(found.is_none(), "{} on {target}: {}", path.display(), found.unwrap_or_default());
+        }
+    }
+}
+
+/// Programs of `tests/programs/ops`, each about some ops: on every target, which has to take them.
+#[test]
+fn programs_about_ops_do_the_same_on_every_target() {
+    let mut paths: Vec<_> = std::fs::read_dir(root().join("tests/programs/ops"))
+        .expect("programs")
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    let here = |target: &&str| match *target {
+        "xdp" => kernel_is_missing().is_none(),
+        "dpdk" => !dpdk_is_missing(),
+        "u280" => !verilator_is_missing(),
+        _ => true,
+    };
+    let targets: Vec<&str> = TARGETS_HERE.into_iter().filter(here).collect();
+    assert!(targets.len() >= 5 && !paths.is_empty(), "{targets:?}, {paths:?}");
+    for path in paths {
+        let program = compile(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let (entries, events) = (programs::entries(&program, 1), programs::events(&program, 1, EVENTS));
+        let case = Case { program: &program, entries: &entries, events: &events };
+        for target in &targets {
+            assert_eq!(judge(target, &case), Verdict::Same, "{} on {target}", path.display());
         }
     }
 }

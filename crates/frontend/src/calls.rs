@@ -263,6 +263,13 @@ impl<'a> FnLower<'_, 'a, '_> {
                     Some(self.op(Op::Un(UnOp::Bswap, value), ty))
                 })
             }
+            "__builtin_popcount" | "__builtin_popcountl" | "__builtin_popcountll" => {
+                self.expr(&args[0]).map(|value| {
+                    let ty = self.b.body.ty(value);
+                    let count = self.op(Op::Un(UnOp::Popcount, value), ty);
+                    Some(self.b.cast(count, Type::i(32)))
+                })
+            }
             "__builtin_expect" | "__builtin_expect_with_probability" => self.expr(&args[0]).map(Some),
             _ => return None,
         })

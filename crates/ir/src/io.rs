@@ -1,5 +1,7 @@
 //! Events as they enter and leave a program: what the interpreter, every target and the test harnesses exchange.
 
+use nicforge_util::checksum;
+
 use crate::program::ReasonId;
 
 /// One event from outside.
@@ -43,10 +45,7 @@ pub enum Output {
 /// The `n`-th number (from 0) of the random stream that starts at `seed`: SplitMix64's output function, upper half.
 /// Generated code computes the same, so that a recorded seed replays a run.
 pub fn random(seed: u64, n: u64) -> u32 {
-    let mut z = seed.wrapping_add((n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 32) as u32
+    (nicforge_util::random::nth(seed, n) >> 32) as u32
 }
 
 /// `nf_hash`: CRC-32C (Castagnoli, reflected, initial value ~0, final complement) of the seed's four little-endian bytes
@@ -94,14 +93,7 @@ pub fn string_zeros(string: &[u8]) -> u32 {
 /// Adds bytes to a ones-complement sum as 16-bit words in network order and folds it to 16 bits; an odd last byte is
 /// the high half of a word (RFC 1071).
 pub fn checksum_add(sum: u32, bytes: &[u8]) -> u32 {
-    let mut total = sum as u64;
-    for word in bytes.chunks(2) {
-        total += (word[0] as u64) << 8 | word.get(1).copied().unwrap_or(0) as u64;
-    }
-    while total > 0xffff {
-        total = (total & 0xffff) + (total >> 16);
-    }
-    total as u32
+    checksum::fold(u64::from(sum) + checksum::sum(bytes)).into()
 }
 
 #[cfg(test)]

@@ -72,6 +72,11 @@ impl TableKind {
     pub const ALL: [TableKind; 5] =
         [TableKind::Hash, TableKind::Array, TableKind::Lru, TableKind::Lpm, TableKind::Ternary];
 
+    /// The kind's number in `enum nf_table_kind` of the runtimes, and wherever they are told it.
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
     /// The kind's word in C, in αIR text and in table files.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,21 +6,13 @@ use nicforge_target::{Access, Generator};
 
 use super::*;
 
-/// SplitMix64: instances come from a seed.
-struct Random(u64);
+/// Instances come from a seed.
+struct Random(nicforge_util::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// 0 to n - 1.
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.next() % n
     }
 
     fn flip(&mut self) -> bool {
@@ -326,7 +318,7 @@ fn rate(
 
 #[test]
 fn mapping_is_as_good_as_trying_everything() {
-    let mut random = Random(1);
+    let mut random = Random(nicforge_util::Random::new(1));
     let (mut mapped, mut several) = (0, 0);
     for number in 0..400 {
         let instance = instance(&mut random);
@@ -351,7 +343,7 @@ fn mapping_is_as_good_as_trying_everything() {
 
 #[test]
 fn a_footprint_is_the_smallest_that_reaches_the_rate() {
-    let mut random = Random(2);
+    let mut random = Random(nicforge_util::Random::new(2));
     let mut checked = 0;
     for _ in 0..150 {
         let instance = instance(&mut random);
@@ -368,7 +360,7 @@ fn a_footprint_is_the_smallest_that_reaches_the_rate() {
 
 #[test]
 fn the_same_instance_gives_the_same_mapping() {
-    let mut random = Random(3);
+    let mut random = Random(nicforge_util::Random::new(3));
     for _ in 0..50 {
         let instance = instance(&mut random);
         assert_eq!(map(&instance, Goal::Rate), map(&instance, Goal::Rate));
@@ -378,7 +370,7 @@ fn the_same_instance_gives_the_same_mapping() {
 /// Stages moved one at a time, as in pipelines with too many assignments to try: on small instances as good as trying all.
 #[test]
 fn one_at_a_time_is_as_good_where_there_is_little() {
-    let mut random = Random(4);
+    let mut random = Random(nicforge_util::Random::new(4));
     let (mut mapped, mut missed, mut worse) = (0, 0, 0);
     for number in 0..400 {
         let instance = instance(&mut random);

@@ -153,7 +153,7 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::mix;
+    use nicforge_util::random::mix;
 
     #[test]
     fn keys_leave_in_order() {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::random::mix;
+use nicforge_util::random::mix;
 
 /// Context and number of its hold.
 pub type Owner = (u32, u32);

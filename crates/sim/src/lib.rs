@@ -17,7 +17,6 @@ pub mod interp;
 mod keys;
 mod model;
 mod price;
-mod random;
 mod reorder;
 pub mod report;
 mod stats;

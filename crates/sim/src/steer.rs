@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use nicforge_plan::{PortFields, Steering};
 
-use crate::random::mix;
+use nicforge_util::random::mix;
 
 /// Bytes of a Toeplitz key.
 const KEY: usize = 40;

@@ -4,23 +4,7 @@
 //! gives HC' = ~(~HC + Σ(~m + m')). The sum over an address is the same for all packets, so it is computed once, when
 //! the addresses are configured: the *delta*. A packet then costs one addition and two folds per checksum.
 
-/// Adds the carries back in, so that 16 bits remain.
-pub fn fold(mut sum: u64) -> u16 {
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-/// The ones' complement sum of bytes as big-endian words; an odd last byte is the high half of a word.
-pub fn sum(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks(2).map(|pair| match pair {
-        [high, low] => u64::from(u16::from_be_bytes([*high, *low])),
-        [high] => u64::from(*high) << 8,
-        _ => 0,
-    });
-    words.sum()
-}
+pub use nicforge_util::checksum::{fold, sum};
 
 /// What replacing `old` by `new` (of equal, even length) adds to the complement of a checksum.
 pub fn delta(old: &[u8], new: &[u8]) -> u16 {

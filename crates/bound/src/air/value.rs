@@ -204,6 +204,10 @@ impl Front<'_> {
         match op {
             UnOp::Not => Expr::not(a),
             UnOp::Neg => Expr::sub(Expr::Const(bits, 0), a),
+            UnOp::Popcount => {
+                let bit = |at: u8| Expr::zext(Expr::extract(a.clone(), at, 1), bits);
+                (1..bits).fold(bit(0), |sum, at| Expr::add(sum, bit(at)))
+            }
             UnOp::Bswap => {
                 let bytes = split(&a, bits, usize::from(bits / 8));
                 bytes.into_iter().reduce(Expr::concat).unwrap_or(a)

@@ -108,6 +108,16 @@ impl<D: Dialect> Emitter<'_, D> {
                 let swap = format!("__builtin_bswap{}({})", ty.bits().unwrap_or(64), self.text(*a));
                 if ty.is_signed() { wrap(Expr::atom(swap), ty) } else { Expr::atom(swap) }
             }
+            Op::Un(UnOp::Popcount, a) => {
+                // Above the width of a signed type stand copies of its sign.
+                let all = u64::MAX >> (64 - ty.bits().unwrap_or(64));
+                let value = if ty.is_signed() {
+                    format!("{} & {all:#x}ull", self.operand(*a))
+                } else {
+                    self.text(*a)
+                };
+                wrap(Expr::compound(format!("({})__builtin_popcountll({value})", self.types.name(ty))), ty)
+            }
             Op::Cast(a) => self.cast(*a, ty),
             Op::Select { cond, then, other } => Expr::compound(format!(
                 "{} ? {} : {}",

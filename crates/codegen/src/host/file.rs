@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use nicforge_ir::verify::MAX_FRAME;
-use nicforge_ir::{BlockId, Body, Op, TableId, TableKind, Type};
+use nicforge_ir::{BlockId, Body, Op, TableId, Type};
 
 use super::{Generator, HostTable, Pointers};
 use crate::c::globals;
@@ -82,13 +82,7 @@ impl Generator<'_> {
         let _ = writeln!(out, "const u32 nf_table_count = {};", tables.len());
         out.push_str("const struct nf_table_spec nf_table_specs[] = {\n");
         for (def, table) in self.program.tables.values().zip(tables) {
-            let kind = match def.kind {
-                TableKind::Hash => "NF_HASH",
-                TableKind::Array => "NF_ARRAY",
-                TableKind::Lru => "NF_LRU",
-                TableKind::Lpm => "NF_LPM",
-                TableKind::Ternary => "NF_TERNARY",
-            };
+            let kind = format!("NF_{}", def.kind.name().to_uppercase());
             let HostTable { key_size, value_size, entry_size, len_at, buf_capacity, .. } = table;
             let _ = writeln!(
                 out,

@@ -229,7 +229,7 @@ impl<'a> Lower<'a> {
             }
             Op::Bin(op, a, b) => self.bin(*op, *a, *b),
             Op::Cmp(op, a, b) => self.cmp(*op, *a, *b),
-            Op::Un(op, a) => self.un(*op, *a),
+            Op::Un(op, a) => self.un(*op, *a, &mut list),
             Op::Cast(a) => {
                 let (from, signed) = (self.width(*a), self.ty(*a).is_signed());
                 (self.cast(*a, from, signed, width), 0)
@@ -364,11 +364,12 @@ impl<'a> Lower<'a> {
         Some((if holds { text } else { format!("!({text})") }, delay))
     }
 
-    fn un(&mut self, op: UnOp, a: ValueId) -> (String, u32) {
+    fn un(&mut self, op: UnOp, a: ValueId, list: &mut Vec<Wire>) -> (String, u32) {
         let width = self.width(a);
         match op {
             UnOp::Not => (format!("~{}", self.operand(a)), 0),
             UnOp::Neg => (format!("-{}", self.operand(a)), timing::carry(width)),
+            UnOp::Popcount => self.popcount(a, list),
             UnOp::Bswap => {
                 let x = self.signal(a);
                 let bytes: Vec<String> =
@@ -376,6 +377,23 @@ impl<'a> Lower<'a> {
                 (format!("{{{}}}", bytes.join(", ")), 0)
             }
         }
+    }
+
+    /// How many bits are one: sums of bits, then of sums, in a tree.
+    fn popcount(&mut self, a: ValueId, list: &mut Vec<Wire>) -> (String, u32) {
+        let (x, width) = (self.signal(a), self.width(a));
+        if width == 1 {
+            return (x, 0);
+        }
+        let mut level: Vec<String> = (0..width).map(|bit| format!("8'({x}[{bit}])")).collect();
+        while level.len() > 1 {
+            let sums =
+                level.chunks(4).map(|part| self.wire("ones", 8, part.join(" + "), 2 * timing::carry(8)));
+            let sums: Vec<Wire> = sums.collect();
+            level = sums.iter().map(|sum| mark(&sum.name)).collect();
+            list.extend(sums);
+        }
+        (format!("{width}'({})", level[0]), 0)
     }
 
     fn cast(&mut self, a: ValueId, from: u32, signed: bool, to: u32) -> String {

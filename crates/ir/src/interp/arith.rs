@@ -55,6 +55,7 @@ pub fn un(op: UnOp, bits: u8, a: u64) -> u64 {
         UnOp::Not => !a,
         UnOp::Neg => a.wrapping_neg(),
         UnOp::Bswap => a.swap_bytes() >> (64 - bits as u32),
+        UnOp::Popcount => a.count_ones().into(),
     };
     mask(raw, bits)
 }
@@ -97,6 +98,7 @@ mod tests {
         assert_eq!(un(UnOp::Bswap, 16, 0x1234), 0x3412);
         assert_eq!(un(UnOp::Bswap, 32, 0x1234_5678), 0x7856_3412);
         assert_eq!(un(UnOp::Neg, 1, 1), 1);
+        assert_eq!((un(UnOp::Popcount, 12, 0xf0f), un(UnOp::Popcount, 2, 3)), (8, 2));
         assert_eq!(un(UnOp::Not, 12, 0), 0xfff);
         assert_eq!(cast(0x80, 8, true, 16), 0xff80);
         assert_eq!(cast(0x80, 8, false, 16), 0x80);

@@ -96,6 +96,8 @@ words! {
         Neg "neg",
         /// Byte swap of a 16-, 32- or 64-bit integer.
         Bswap "bswap",
+        /// How many bits are one.
+        Popcount "popcount",
     }
 }
 

@@ -12,16 +12,9 @@ use crate::dpdk::{Departure, Refusal};
 pub fn shape(artifact: &RtlArtifact) -> Vec<u8> {
     let mut words = vec![artifact.counters.len() as u32];
     for (number, form) in artifact.tables.iter().enumerate() {
-        let kind = match form.kind {
-            TableKind::Hash => 0,
-            TableKind::Array => 1,
-            TableKind::Lru => 2,
-            TableKind::Lpm => 3,
-            TableKind::Ternary => 4,
-        };
         let lines = form.bytes.as_ref().map_or(0, |store| store.lines);
         words.extend([
-            kind,
+            form.kind.number(),
             form.capacity,
             form.key_bits / 8,
             form.value_bits / 8,

@@ -248,16 +248,9 @@ impl TableImage {
         pointer(&self.uses, 56);
         pointer(&self.of_length, 60);
         pointer(&self.order, 64);
-        let kind = match shape.kind {
-            TableKind::Hash => 0,
-            TableKind::Array => 1,
-            TableKind::Lru => 2,
-            TableKind::Lpm => 3,
-            TableKind::Ternary => 4u32,
-        };
         let mask = (self.index.len() as u32 / 8).saturating_sub(1);
         let words = [
-            kind,
+            shape.kind.number(),
             shape.capacity,
             shape.key_size,
             shape.stride,

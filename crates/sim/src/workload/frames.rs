@@ -1,5 +1,6 @@
 //! Frames that flows are made of: conversations of a capture, or plain ones, rewritten so that every flow is another.
 
+use nicforge_util::checksum::fold;
 use std::collections::HashMap;
 
 /// Where things are in a frame of IPv4 without tags.
@@ -186,10 +187,8 @@ fn change(frame: &mut [u8], at: usize, bits: u16, in_ip: bool) {
         if optional && sum == 0 {
             return;
         }
-        let mut total = u32::from(!sum) + u32::from(!old) + u32::from(new);
-        total = (total & 0xffff) + (total >> 16);
-        total = (total & 0xffff) + (total >> 16);
-        field.copy_from_slice(&(!(total as u16)).to_be_bytes());
+        let total = u64::from(!sum) + u64::from(!old) + u64::from(new);
+        field.copy_from_slice(&(!fold(total)).to_be_bytes());
     };
     if in_ip {
         correct(IP_CHECKSUM, false);

@@ -273,7 +273,7 @@ mod tests {
     fn no_text_is_too_strange() {
         let pieces =
             ["rate=", "10G", ",", "..", "size=", "pps", "k", "-", "é", "\n", "1e999", "imix", "=", "0", "#"];
-        let mut random = crate::random::Random::new(1);
+        let mut random = nicforge_util::Random::new(1);
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..random.below(9) {

@@ -2,7 +2,7 @@
 
 use super::frames::{Rewrite, Templates, resize, rewrite};
 use super::{Arrival, Arrivals, Rate, Sizes, Spec, Workload};
-use crate::random::Random;
+use nicforge_util::Random;
 
 /// Sizes of the simple Internet mix, without CRC, by twelfths.
 const IMIX: [u32; 12] = [60, 60, 60, 60, 60, 60, 60, 590, 590, 590, 590, 1514];

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nicforge_ir::interp::{Interp, NoTrace, Pending};
 use nicforge_ir::{EventId, Input, InputEvent, Output, Program, Room, Side};
+use nicforge_util::Random;
 
 use crate::context::Failure;
 
@@ -38,7 +39,7 @@ pub struct Interleaved<'a, 'p> {
     /// Entries that full queues lost.
     lost: BTreeMap<EventId, u64>,
     step: u64,
-    random: u64,
+    random: Random,
 }
 
 /// What one step did: the number of the event from outside, the step, and what went to outside.
@@ -58,7 +59,7 @@ impl<'a, 'p> Interleaved<'a, 'p> {
             stopped: BTreeMap::new(),
             lost: BTreeMap::new(),
             step: 0,
-            random: seed,
+            random: Random::new(seed),
         }
     }
 
@@ -164,13 +165,9 @@ impl<'a, 'p> Interleaved<'a, 'p> {
         }
     }
 
-    /// A number below `below` (splitmix64 of Steele, Lea and Flood; the bias is far below what matters here).
+    /// A number below `below`; the bias is far below what matters here.
     fn draw(&mut self, below: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % below as u64) as usize
+        (self.random.next() % below as u64) as usize
     }
 }
 

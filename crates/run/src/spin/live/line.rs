@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use nicforge_util::Random;
+
 /// How often each thing happens to a frame, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LineFaults {
@@ -20,7 +22,7 @@ const HELD: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Line {
     faults: LineFaults,
-    state: u64,
+    random: Random,
     held: Option<(Instant, Vec<u8>)>,
     /// Frames lost, doubled and held back.
     pub counts: [u64; 3],
@@ -28,22 +30,13 @@ pub struct Line {
 
 impl Line {
     pub fn new(faults: LineFaults, direction: u64) -> Line {
-        let state = faults.seed.wrapping_mul(2).wrapping_add(direction);
-        Line { faults, state, held: None, counts: [0; 3] }
-    }
-
-    /// SplitMix64, as a number from 0 to 1.
-    fn draw(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.state;
-        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((value ^ value >> 31) >> 11) as f64 / (1u64 << 53) as f64
+        let random = Random::new(faults.seed.wrapping_mul(2).wrapping_add(direction));
+        Line { faults, random, held: None, counts: [0; 3] }
     }
 
     /// What comes out when a frame goes in.
     pub fn pass(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
-        let [loss, duplicate, reorder] = [(); 3].map(|()| self.draw());
+        let [loss, duplicate, reorder] = [(); 3].map(|()| self.random.unit());
         if loss < self.faults.loss {
             self.counts[0] += 1;
             return self.held.take().map(|(_, held)| held).into_iter().collect();

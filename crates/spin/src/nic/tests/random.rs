@@ -42,16 +42,11 @@ const ANY: &str = "
         ret
 ";
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(nicforge_util::Random);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n.max(1)
+        self.0.next() % n.max(1)
     }
 }
 
@@ -59,7 +54,7 @@ impl Random {
 fn every_frame_is_accounted_for_and_handlers_keep_their_order() {
     let Some(image) = image(ANY) else { return };
     for seed in 0..30 {
-        let mut random = Random(seed);
+        let mut random = Random(nicforge_util::Random::new(seed));
         let name = ["pspin", "fpspin"][seed as usize % 2];
         let mut machine = machine(name);
         machine.packet_bytes = [1 << 19, 1 << 15][random.below(2) as usize];
@@ -130,7 +125,7 @@ fn check_order(records: &[Record], seed: u64) {
 
 #[test]
 fn images_made_of_anything_end_or_are_refused() {
-    let mut random = Random(7);
+    let mut random = Random(nicforge_util::Random::new(7));
     let good = elf(ANY).unwrap_or_default();
     for _ in 0..60 {
         let code: Vec<u8> = (0..random.below(200)).map(|_| random.below(256) as u8).collect();
