@@ -36,6 +36,9 @@ as_root env "PATH=$PATH" NICFORGE_RANDOM_STATE="${SOAK_STATE:-target/generated.s
     NICFORGE_RANDOM_TARGETS="${SOAK_TARGETS:-xdp,host,agilio-cx,pspin,liquidio/4,panic/4,dpdk/25,plan:liquidio/20,plan:agilio-cx/20,plan:pspin/40,plan:panic/20,plan:dpdk/80,u280/100}" \
     cargo test --release -p nicforge-tests --test generated -- --nocapture
 
+# Generated handlers for sPIN NICs: as code of this computer, on simulated cores, and behind the datapath in hardware.
+NICFORGE_RANDOM_HANDLERS=$((NICFORGE_RANDOM_PROGRAMS / 40)) cargo test --release -p nicforge-cli --test spin_generated -- --nocapture
+
 # Random programs as hardware.
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga random -- --nocapture
 NICFORGE_RANDOM_DESIGNS=$((NICFORGE_RANDOM_PROGRAMS / 100)) cargo test --release -p nicforge-tests --test fpga_chains -- --nocapture

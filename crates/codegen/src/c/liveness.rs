@@ -3,14 +3,15 @@
 //! Backward over the structured body: `live` is the set of values some later op on the path still needs. At the
 //! definition of a value everything else that is live interferes with it. A copy from region to region (`yield`,
 //! `break`, `continue`, a loop's first entry) defines its targets there: they interfere with what stays live, but
-//! not with their sources, which is what lets a variable that is updated in place be one C variable.
+//! not with their sources, which is what lets a variable that is updated in place be one C variable. Results of what is printed
+//! in several steps interfere with its operands, but for the aggregate that is updated.
 //!
 //! Loops are walked until the live set at their head no longer grows; sets only grow and are finite, and each walk is
 //! linear in the body, so with nesting depth d the cost is O(d · size · live).
 
 use std::collections::{BTreeSet, HashMap};
 
-use nicforge_ir::{BlockId, Body, InstId, Op, ValueId};
+use nicforge_ir::{BlockId, Body, InstId, Op, Proj, ValueId};
 
 /// Pairs of values that are live at the same time.
 #[derive(Default)]
@@ -86,6 +87,22 @@ impl Walk<'_> {
         }
     }
 
+    /// Where an instruction is printed in several steps, the first may write a result before a later one reads an operand.
+    fn keep_apart(&mut self, inst: InstId) {
+        let data = &self.body.insts[inst];
+        let computed = |path: &[Proj]| path.iter().any(|step| matches!(step, Proj::Index(_)));
+        let updated = match &data.op {
+            Op::Set { agg, .. } => Some(*agg),
+            Op::Get { path, .. } if computed(path) => None,
+            Op::ConstElem { .. } => None,
+            op if !op.effects().is_pure() => None,
+            _ => return,
+        };
+        for operand in (self.uses)(inst).into_iter().filter(|operand| Some(*operand) != updated) {
+            data.results.iter().for_each(|result| self.found.add(*result, operand));
+        }
+    }
+
     /// Live before `block`, given what is live behind the `if` it belongs to; its `yield` defines `targets`.
     fn block(&mut self, block: BlockId, after: Live, targets: &[ValueId]) -> Live {
         let mut live = after;
@@ -125,6 +142,7 @@ impl Walk<'_> {
                         live.remove(result);
                     }
                     self.define(&data.results, &live);
+                    self.keep_apart(inst);
                 }
             }
             live.extend((self.uses)(inst));

@@ -1,0 +1,207 @@
+//! Generated handlers in C for sPIN NICs: the same packets leave, the same is counted and kept, whether they run as code of this
+//! computer, on the instruction set simulator, or behind the datapath in hardware.
+//!
+//! `NICFORGE_RANDOM_HANDLERS` says how many, `NICFORGE_RANDOM_SEED` is the first seed. Every eighth also runs behind the hardware,
+//! the first of them among these.
+
+mod common;
+
+use std::fmt::Write;
+
+use common::Place;
+use serde_json::Value;
+
+/// Of how many one runs behind the hardware.
+const HARDWARE: u64 = 8;
+
+/// Bytes in front of a datagram's payload.
+const HEADERS: u32 = 42;
+
+const TYPES: [&str; 8] =
+    ["uint8_t", "int8_t", "uint16_t", "int16_t", "uint32_t", "int32_t", "uint64_t", "int64_t"];
+
+/// Choices from a seed, by xorshift.
+struct Choice(u64);
+
+impl Choice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % most
+    }
+
+    fn of(&mut self, some: &[&'static str]) -> &'static str {
+        some[self.below(some.len() as u64) as usize]
+    }
+}
+
+/// A handler's text while it is written.
+struct Handlers {
+    choice: Choice,
+    out: String,
+    /// Variables in scope.
+    vars: usize,
+    loops: usize,
+}
+
+impl Handlers {
+    /// An integer expression. What C leaves open is written by the macros of `defined.h`.
+    fn expr(&mut self, depth: u32) -> String {
+        if depth == 0 || self.choice.below(5) == 0 {
+            return match self.choice.below(3) {
+                0 => format!("{}", self.choice.below(300) as i64 - 40),
+                1 => format!("list[{} & 7]", self.choice.below(99)),
+                _ => format!("v{}", self.choice.below(self.vars as u64)),
+            };
+        }
+        let (a, b) = (self.expr(depth - 1), self.expr(depth - 1));
+        match self.choice.below(9) {
+            0 => format!("DIV({a}, {b})"),
+            1 => format!("REM({a}, {b})"),
+            2 => format!("SHL({a}, {b})"),
+            3 => format!("SHR({a}, {b})"),
+            4 => format!("({}) ({a})", self.choice.of(&TYPES)),
+            5 => format!("help({a}, {b})"),
+            6 => format!("({a} {} {b})", self.choice.of(&["<", "==", ">=", "!=", "&&", "||"])),
+            7 => format!("(bits.b{} ^ ({a}))", self.choice.below(3)),
+            _ => format!("({a} {} {b})", self.choice.of(&["+", "-", "*", "&", "|", "^"])),
+        }
+    }
+
+    fn statement(&mut self, depth: u32) {
+        let value = self.expr(2);
+        let line = match self.choice.below(8) {
+            0 => format!("v{} = {value};", self.choice.below(self.vars as u64)),
+            1 => format!("list[({}) & 7] = {value};", self.expr(1)),
+            2 => format!("bits.b{} = {value};", self.choice.below(3)),
+            3 => format!("packet[{HEADERS} + (uint32_t)({}) % room] = (uint8_t)({value});", self.expr(1)),
+            4 if depth > 0 => {
+                let _ = writeln!(self.out, "if ({value}) {{");
+                self.block(depth - 1);
+                self.out.push_str("} else {\n");
+                self.block(depth - 1);
+                "}".to_string()
+            }
+            5 if depth > 0 => {
+                let (at, most) = (self.loops, 1 + self.choice.below(12));
+                self.loops += 1;
+                let _ = writeln!(self.out, "for (int i{at} = 0; i{at} < {most}; i{at}++) {{");
+                let end = self.expr(1);
+                let _ = writeln!(self.out, "if (list[i{at} & 7] == {end}) break;");
+                self.block(depth - 1);
+                "}".to_string()
+            }
+            _ => format!(
+                "v{} {}= {value};",
+                self.choice.below(self.vars as u64),
+                self.choice.of(&["+", "-", "^", "*"])
+            ),
+        };
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    fn block(&mut self, depth: u32) {
+        for _ in 0..1 + self.choice.below(3) {
+            self.statement(depth);
+        }
+    }
+}
+
+/// Handlers whose packet handler computes on the payload, writes into it, counts, and sends some packets back.
+fn generate(seed: u64) -> String {
+    let choice = Choice((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut all = Handlers { choice, out: String::new(), vars: 6, loops: 0 };
+    let head = "#include \"pspin.h\"\n#include <handler.h>\n#include <packets.h>\n#include <spin_dma.h>\n\
+                #include <spin_host.h>\n#include <string.h>\n#include \"defined.h\"\n";
+    let signs = [all.choice.of(&TYPES), all.choice.of(&TYPES), all.choice.of(&TYPES)];
+    let widths = [1 + all.choice.below(8), 1 + all.choice.below(16), 1 + all.choice.below(31)];
+    let _ = write!(
+        all.out,
+        "{head}struct bits {{ uint8_t b0 : {}; int16_t b1 : {}; uint32_t b2 : {}; }};\n\
+         static {} __attribute__((noinline)) help({} a, {} b) {{ return a > b ? SHL(a, b) : DIV(b, a) - a; }}\n\
+         __handler__ void made_ph(handler_args_t *args)\n{{\n\
+         task_t *task = args->task;\nuint8_t *packet = (uint8_t *)task->pkt_mem;\n\
+         uint32_t size = (uint32_t)task->pkt_mem_size;\nspin_cmd_t command;\n\
+         if (size < {HEADERS} + 32) {{ push_counter(&__host_data.counters[1], 1); return; }}\n\
+         uint32_t room = size - {HEADERS};\nstruct bits bits = {{0}};\n",
+        widths[0], widths[1], widths[2], signs[0], signs[1], signs[2]
+    );
+    let list = all.choice.of(&TYPES);
+    let _ = writeln!(all.out, "{list} list[8] = {{{}, {}, 7}};", all.choice.below(99), all.choice.below(99));
+    for var in 0..all.vars {
+        let (ty, at) = (all.choice.of(&TYPES), HEADERS as u64 + all.choice.below(24));
+        let _ = writeln!(all.out, "{ty} v{var};\nmemcpy(&v{var}, packet + {at}, sizeof v{var});");
+    }
+    for _ in 0..4 + all.choice.below(6) {
+        all.statement(2);
+    }
+    let (sum, unless) = (all.expr(2), all.expr(2));
+    let _ = write!(
+        all.out,
+        "for (int i = 0; i < 8; i++) v0 ^= (uint8_t)list[i] + v1;\nmemcpy(packet + {HEADERS}, &v0, sizeof v0);\n\
+         push_counter(&__host_data.counters[0], (uint16_t)({sum}));\nif (({unless}) & 3)\n    return;\n\
+         spin_send_packet(task->pkt_mem, size, &command);\nspin_cmd_wait(command);\n}}\n\
+         void init_handlers(handler_fn *hh, handler_fn *ph, handler_fn *th, void **handler_mem_ptr)\n{{\n\
+         volatile handler_fn handlers[] = {{NULL, made_ph, NULL}};\n*hh = handlers[0];\n*ph = handlers[1];\n\
+         *th = handlers[2];\n*handler_mem_ptr = NULL;\n}}\n"
+    );
+    all.out
+}
+
+/// What leaves, in an order of its own, and what is counted.
+fn simulate(place: &Place, how: &[&str]) -> (Vec<Vec<u8>>, Vec<Value>) {
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle");
+    let mut all = vec![
+        "spin",
+        "sim",
+        "made.c",
+        "-m",
+        "3",
+        "-p",
+        "12",
+        "-s",
+        "200",
+        "--traffic",
+        "udp",
+        "--json",
+        "--out",
+        "sent.pcap",
+    ];
+    all.extend(how);
+    all.extend(["--", "-fwrapv", include]);
+    let ran = place.run(&all);
+    let json: Value = serde_json::from_str(ran.ok()).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let bytes = std::fs::read(place.path().join("sent.pcap")).unwrap();
+    let (mut rest, mut frames) = (&bytes[24..], Vec::new());
+    while let Some((head, tail)) = rest.split_at_checked(16) {
+        let length = u32::from_le_bytes(head[8..12].try_into().unwrap()) as usize;
+        frames.push(tail[..length].to_vec());
+        rest = &tail[length..];
+    }
+    frames.sort();
+    let told = ["handled", "sent", "to_host", "dropped", "faults", "counters"];
+    (frames, told.iter().map(|name| json[name].clone()).collect())
+}
+
+#[test]
+fn generated_handlers_do_the_same_everywhere() {
+    let setting =
+        |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let (first, count) = (setting("NICFORGE_RANDOM_SEED", 0), setting("NICFORGE_RANDOM_HANDLERS", 4));
+    let (mut sent, mut counted) = (0, 0);
+    for seed in first..first + count {
+        let place = Place::new();
+        let text = generate(seed);
+        std::fs::write(place.path().join("made.c"), &text).unwrap();
+        let iss = simulate(&place, &["--engine", "iss"]);
+        assert_eq!(iss, simulate(&place, &["--engine", "native"]), "seed {seed}:\n{text}");
+        if (seed - first).is_multiple_of(HARDWARE) {
+            assert_eq!(iss, simulate(&place, &["--datapath", "rtl"]), "seed {seed} in hardware:\n{text}");
+        }
+        sent += iss.0.len();
+        counted += iss.1.last().and_then(Value::as_array).map_or(0, Vec::len);
+    }
+    assert!(sent > 0 && counted > 0, "{sent} packets, {counted} counters: nothing was compared");
+    println!("{count} handlers, {sent} packets");
+}
