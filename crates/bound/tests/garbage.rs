@@ -9,28 +9,18 @@ use std::time::{Duration, Instant};
 use nicforge_bound::fuzz;
 use nicforge_isa::ebpf::Insn;
 use nicforge_isa::{lower, nfp, object};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % most.max(1)
-    }
-}
+use nicforge_util::Random;
 
 fn damaged(random: &mut Random, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
-    for _ in 0..1 + random.below(6) {
-        let at = random.below(bytes.len());
-        match random.below(4) {
-            0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = random.below(256) as u8,
+    for _ in 0..1 + random.index(6) {
+        let at = random.index(bytes.len());
+        match random.index(4) {
+            0 => bytes[at] ^= 1 << random.index(8),
+            1 => bytes[at] = random.index(256) as u8,
             2 => bytes.truncate(at.max(1)),
             _ => {
-                let from = random.below(bytes.len());
+                let from = random.index(bytes.len());
                 bytes[at] = bytes[from];
             }
         }
@@ -87,10 +77,10 @@ fn rounds(good: &[u8], run: impl Fn(&[u8])) {
     while seconds.map_or(count < 60, |seconds| begun.elapsed() < seconds) {
         let seed = first.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
         let _round = Round(seed);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let start = Instant::now();
         let bytes = if count % 64 == 63 {
-            (0..512).map(|_| random.below(256) as u8).collect()
+            (0..512).map(|_| random.index(256) as u8).collect()
         } else {
             damaged(&mut random, good)
         };

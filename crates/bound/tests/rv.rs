@@ -12,26 +12,7 @@ use nicforge_isa::rv32::encode::encode;
 use nicforge_isa::rv32::{Insn, Op, RV32IMA, print};
 
 use common::{assembled, image, start, surroundings};
-
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        (self.next() >> 11) % most
-    }
-
-    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u64) as usize]
-    }
-}
+use nicforge_util::Random;
 
 fn asm(op: Op, rd: u8, rs1: u8, rs2: u8, imm: i32) -> u32 {
     let row = RV32IMA.iter().find(|row| row.op == op).expect("a base instruction");
@@ -228,7 +209,7 @@ fn listing(program: &Program) -> String {
 
 #[test]
 fn search_agrees_with_enumeration_and_with_packets() {
-    let mut random = Random(0x1234_5678_9abc_def1);
+    let mut random = Random::new(0x1234_5678_9abc_def1);
     let around = surroundings("pspin");
     let (mut paths, mut unknown) = (0, 0);
     for round in 0..200 {

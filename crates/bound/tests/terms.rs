@@ -5,22 +5,7 @@ use std::rc::Rc;
 use nicforge_bound::sat::BitBlaster;
 use nicforge_bound::solver::{Model, Outcome, Solver};
 use nicforge_bound::term::{Op, Term, Terms, evaluate, ones, signed};
-
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        (self.next() >> 11) % most
-    }
-}
+use nicforge_util::Random;
 
 const OPS: [Op; 13] = [
     Op::Add,
@@ -130,7 +115,7 @@ fn compare(random: &mut Random, terms: &mut Terms, vars: &[Pair], depth: u32) ->
 
 #[test]
 fn simplified_terms_keep_their_value() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     for round in 0..3000 {
         let mut terms = Terms::new(60, 1500);
         let mut model = Model::default();
@@ -161,7 +146,7 @@ fn simplified_terms_keep_their_value() {
 
 #[test]
 fn the_solver_agrees() {
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     for round in 0..120 {
         let mut terms = Terms::new(60, 1500);
         let mut solver = BitBlaster::new(Rc::new(|| false));

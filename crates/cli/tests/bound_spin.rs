@@ -6,27 +6,12 @@ mod common;
 use std::collections::HashSet;
 
 use common::{Background, Place, example};
+use nicforge_util::Random;
 use serde_json::Value;
 
 /// Bytes of the largest packet, headers included, and packets of a run.
 const MOST: u64 = 512;
 const PACKETS: u64 = 48;
-
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        (self.next() >> 11) % most
-    }
-}
 
 /// Reads and writes the memory of a cluster that is not its own.
 const FAR_NAME: &str = "far";
@@ -76,7 +61,7 @@ fn json(place: &Place, args: &[&str]) -> Value {
 #[test]
 fn no_simulated_handler_takes_longer_than_its_bound() {
     let place = Place::new();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     place.file("any.pcap", capture(&mut random));
     place.file("far.c", FAR);
     // Machine, handlers, traffic besides random bytes, trips of their loop where the packet's own length field ends it.

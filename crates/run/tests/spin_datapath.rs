@@ -22,14 +22,11 @@ const ROOM: u32 = 12;
 const UNITS: usize = 8;
 const CLUSTERS: usize = 2;
 
-struct Noise(u64);
+struct Noise(nicforge_util::Random);
 
 impl Noise {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 8
+        self.0.next()
     }
 
     fn below(&mut self, most: u64) -> u64 {
@@ -223,7 +220,7 @@ struct Bench {
 impl Bench {
     /// Four rulesets, of which three have contexts.
     fn new(seed: u64, stalls: bool, lossy: bool) -> Result<Bench, RtlError> {
-        let mut noise = Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut noise = Noise(nicforge_util::Random::new(seed));
         let mut model = Model::new(if stalls { noise.next() | 1 } else { 0 })?;
         let reversed = noise.once_in(3);
         let all_classes = noise.once_in(2);

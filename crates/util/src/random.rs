@@ -25,6 +25,16 @@ impl Random {
         ((u128::from(self.next()) * u128::from(below)) >> 64) as u64
     }
 
+    /// An index of a list of `len`.
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
+    }
+
+    /// One of a list.
+    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.index(list.len())]
+    }
+
     /// From 0 to 1, which it does not reach.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64

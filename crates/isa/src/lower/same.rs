@@ -8,14 +8,11 @@ use crate::ebpf::{Fault, Host, Machine, Memory, RegionId};
 use crate::nfp::{self, DRAM_BASE, DramRead, Entry};
 use crate::object::{PSEUDO_MAP, PSEUDO_VALUE};
 
-struct Random(u64);
+struct Random(nicforge_util::Random);
 
 impl Random {
     fn below(&mut self, most: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % most.max(1)
+        self.0.index(most)
     }
 
     fn pick<T: Copy>(&mut self, list: &[T]) -> T {
@@ -279,7 +276,7 @@ const NOT_FOUND: i64 = -2;
 fn random_programs_do_the_same() {
     let (mut calls, mut tables) = (0, 0);
     for seed in 1..=1000u64 {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Random(nicforge_util::Random::new(seed));
         let maps = maps(&mut random);
         let program = program(&mut random);
         let lowered = lower(&program, &maps).unwrap_or_else(|error| panic!("seed {seed}: {error}"));

@@ -15,19 +15,16 @@ pub const DATA_BYTES: u32 = 0x1000;
 const POINTERS: [u8; 3] = [2, 8, 9];
 const COUNTER: u8 = 31;
 
-/// Numbers from a seed (xorshift64*).
-pub struct Random(u64);
+/// Numbers from a seed.
+pub struct Random(nicforge_util::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(nicforge_util::Random::new(seed))
     }
 
     pub fn word(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+        (self.0.next() >> 32) as u32
     }
 
     pub fn below(&mut self, limit: u32) -> u32 {
