@@ -135,6 +135,17 @@ static __always_inline __u16 patch_csum(__u16 csum, __u64 delta)
     return ~sum;
 }
 
+/* The checksum of an IPv4 header of 20 bytes whose own is zero, as five words. */
+static __always_inline __u16 header_csum(const void *ip)
+{
+    const __u32 *word = ip;
+    __u64 sum = 0;
+#pragma unroll
+    for (int i = 0; i < 5; i++)
+        sum += word[i];
+    return patch_csum(0xffff, (sum & 0xffffffff) + (sum >> 32));
+}
+
 /* CRC-32C, reflected. */
 static const __u32 crc32c[256] = {
     0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c, 0x26a1e7e8, 0xd4ca64eb, 0x8ad958cf,

@@ -14,6 +14,8 @@ use crate::maps::Map;
 
 /// Bytes in front of a frame that a program may take.
 const HEADROOM: usize = 256;
+/// Where a frame must end: a page without what the kernel keeps behind the frame (`struct skb_shared_info`).
+const LARGEST: usize = 4096 - 320;
 /// Marks the number that stands for a map; no memory is at such addresses.
 const MAP_TAG: u64 = 1 << 62;
 /// What `bpf_redirect_map` returns for a port that has an interface.
@@ -143,6 +145,42 @@ impl Outside {
         self.start = start as usize;
         0
     }
+
+    fn adjust_tail(&mut self, memory: &mut Memory, by: i32) -> u64 {
+        let end = self.end as i64 + i64::from(by);
+        if end < self.start as i64 + 14 || end > LARGEST as i64 {
+            return -i64::from(libc::EINVAL) as u64;
+        }
+        // The kernel clears what a frame grows by.
+        let bytes = memory.bytes_mut(self.packet);
+        bytes.truncate(end as usize);
+        bytes.resize(end as usize, 0);
+        self.end = end as usize;
+        0
+    }
+
+    /// The frame's bytes that a helper copies: `None` if it ends before.
+    fn part(&self, off: u64, size: usize) -> Option<std::ops::Range<usize>> {
+        let start = self.start.checked_add(off as u32 as usize)?;
+        let stop = start.checked_add(size)?;
+        (stop <= self.end).then_some(start..stop)
+    }
+
+    fn load_bytes(&self, memory: &mut Memory, args: &[u64; 5]) -> Result<u64, Fault> {
+        let size = args[3] as u32 as usize;
+        let Some(part) = self.part(args[1], size) else { return Ok(-i64::from(libc::EINVAL) as u64) };
+        let bytes = memory.bytes(self.packet)[part].to_vec();
+        memory.write(args[2], &bytes)?;
+        Ok(0)
+    }
+
+    fn store_bytes(&self, memory: &mut Memory, args: &[u64; 5]) -> Result<u64, Fault> {
+        let size = args[3] as u32 as usize;
+        let bytes = memory.read(args[2], size)?.to_vec();
+        let Some(part) = self.part(args[1], size) else { return Ok(-i64::from(libc::EINVAL) as u64) };
+        memory.bytes_mut(self.packet)[part].copy_from_slice(&bytes);
+        Ok(0)
+    }
 }
 
 fn failed(helper: i32, message: String) -> Fault {
@@ -190,6 +228,9 @@ impl Host for Outside {
                 self.port = Some(args[1]);
                 Ok(XDP_REDIRECT)
             }
+            65 => Ok(self.adjust_tail(memory, args[1] as i32)),
+            189 => self.load_bytes(memory, &args),
+            190 => self.store_bytes(memory, &args),
             _ => Err(failed(helper, "not known here".to_string())),
         }
     }

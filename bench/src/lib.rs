@@ -19,7 +19,17 @@ pub mod report;
 pub mod time;
 
 /// The examples that are compared.
-pub const PROGRAMS: [&str; 6] = ["l2_forward", "conn_limiter", "nat", "l4lb", "flow_stats", "nf_chain"];
+pub const PROGRAMS: [&str; 9] = [
+    "l2_forward",
+    "conn_limiter",
+    "nat",
+    "l4lb",
+    "flow_stats",
+    "nf_chain",
+    "kv_cache",
+    "dns_cache",
+    "vxlan_gw",
+];
 
 /// Why a comparison cannot be made, or failed: one message for people.
 #[derive(Clone, Debug, PartialEq, Eq)]

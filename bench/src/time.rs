@@ -122,6 +122,7 @@ impl Replay {
     /// Nanoseconds per packet of one turn.
     fn run(&mut self, longest: &[u8], repeat: u32) -> Result<f64, Failure> {
         let input = ProgramInput { data_in: Some(longest), repeat, ..ProgramInput::default() };
+        self.set("starts", 0, &[0; 16])?;
         let replay = self.object.progs_mut().find(|program| program.name() == "replay");
         let replay = replay.ok_or_else(|| Failure("replay has no program `replay`".to_string()))?;
         let output = replay.test_run(input).map_err(at("replay"))?;

@@ -323,15 +323,14 @@ NF_INLINE u64 nf_same_run(const u8 *a, const u8 *b, u64 n, u32 most, u32 skew, u
     return at;
 }
 
-/* Runs from the frame and to it: false, and nothing done, if it ends before. */
+/* Runs from the frame and to it: false, and nothing done, if it ends before. The kernel compares with the frame's end,
+ * but takes offsets of 32 bits. */
 NF_INLINE bool nf_load_run(struct xdp_md *ctx, u64 off, void *to, u64 n, u32 most)
 {
     NF_PIN(n);
     if (n == 0)
         return true;
-    if (n > most || off + n > nf_whole_length(ctx))
-        return false;
-    return bpf_xdp_load_bytes(ctx, off, to, n) == 0;
+    return n <= most && off < 0x10000 && bpf_xdp_load_bytes(ctx, off, to, n) == 0;
 }
 
 NF_INLINE bool nf_store_run(struct xdp_md *ctx, u64 off, const void *from, u64 n, u32 most)
@@ -339,9 +338,7 @@ NF_INLINE bool nf_store_run(struct xdp_md *ctx, u64 off, const void *from, u64 n
     NF_PIN(n);
     if (n == 0)
         return true;
-    if (n > most || off + n > nf_whole_length(ctx))
-        return false;
-    return bpf_xdp_store_bytes(ctx, off, (void *)from, n) == 0;
+    return n <= most && off < 0x10000 && bpf_xdp_store_bytes(ctx, off, (void *)from, n) == 0;
 }
 
 /* ---- Integers where C leaves the result undefined -------------------------------------------------------- */
@@ -381,8 +378,10 @@ NF_INLINE u32 nf_csum_bytes(u32 sum, const void *bytes, u32 n)
     const u8 *p = bytes;
     u64 total = 0;
 #pragma unroll
-    for (u32 i = 0; i + 2 <= n; i += 2)
-        total += (u32)p[i] | (u32)p[i + 1] << 8;
+    for (u32 i = 0; i + 4 <= n; i += 4)
+        total += *(const nf_word32 *)(p + i);
+    if (n & 2)
+        total += *(const nf_word16 *)(p + (n & ~3u));
     if (n & 1)
         total += p[n - 1];
     return nf_fold((u64)sum + __builtin_bswap16(nf_fold(total)));

@@ -342,6 +342,15 @@ impl<'a, D: Dialect> Emitter<'a, D> {
         self.line(&line);
     }
 
+    /// The statement that clears the variable of an aggregate.
+    pub fn zeroed(&self, value: ValueId) -> String {
+        let (name, ty) = (self.vars.name(value), self.body.ty(value));
+        match self.is_far(value) {
+            true => format!("nf_clear_far(&{name}, {});", self.program.size_of(ty)),
+            false => format!("{name} = ({}){{0}};", self.types.name(ty)),
+        }
+    }
+
     /// Declares the variable of an aggregate that is filled in later.
     pub fn declare_value(&mut self, inst: InstId, value: ValueId) {
         let class = self.vars.class(value);
@@ -482,7 +491,7 @@ impl<'a, D: Dialect> Emitter<'a, D> {
     }
 
     /// Whether elements of the value's variable are set at computed indices.
-    fn filled_by_index(&self, value: ValueId) -> bool {
+    pub fn filled_by_index(&self, value: ValueId) -> bool {
         self.body.insts.values().any(|inst| match &inst.op {
             Op::Set { path, .. } => {
                 let computed = |step: &Proj| matches!(step, Proj::Index(i) if self.constant(*i).is_none());

@@ -18,7 +18,7 @@ use crate::c::Emitter;
 use crate::c::body::{AtOnce, Dialect, Joined, Unsupported};
 use crate::c::runs::Run;
 use rewound::stores_over_headers;
-use state::{Cursor, Emits, EntryPointer, State};
+use state::{Cursor, Emits, Emitted, EntryPointer, State};
 
 /// An emitter of such a handler.
 pub type E<'a, T> = Emitter<'a, InPlace<T>>;
@@ -94,6 +94,12 @@ pub trait Target: Sized {
 
     /// The line that stages a header.
     fn stage(name: &str, size: u32) -> String;
+
+    /// The lines that stage headers where none is staged.
+    fn stage_all(_e: &E<'_, Self>, list: &[Emitted]) -> Vec<String> {
+        let each = list.iter().map(|item| Self::stage(&item.name, item.size));
+        std::iter::once("staged_len = 0;".to_string()).chain(each).collect()
+    }
 
     // ---- tables -----------------------------------------------------------------------------------------
 

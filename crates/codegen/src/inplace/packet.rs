@@ -12,7 +12,7 @@ use nicforge_ir::{InstId, Op, Type, ValueId};
 
 use super::state::{Cursor, Emits, Emitted};
 use super::{E, Target};
-use crate::c::unchanged::{leaves, unchanged};
+use crate::c::unchanged::{Leaf, leaves, unchanged};
 
 /// A place in the frame to access.
 struct Place {
@@ -53,9 +53,7 @@ pub fn materialise_cursor<T: Target>(e: &mut E<'_, T>) -> Option<String> {
 pub fn materialise_emits<T: Target>(e: &mut E<'_, T>) -> Vec<String> {
     let Emits::List(list) = std::mem::replace(&mut e.state.emits, Emits::Staged) else { return Vec::new() };
     e.dialect.uses_staging = true;
-    let mut lines = vec!["staged_len = 0;".to_string()];
-    lines.extend(list.iter().map(stage_line::<T>));
-    lines
+    T::stage_all(e, &list)
 }
 
 fn stage_line<T: Target>(item: &Emitted) -> String {
@@ -380,6 +378,24 @@ pub fn finish<T: Target>(e: &mut E<'_, T>) {
     }
     // The frame is somebody else's from here on.
     e.state.wire.clear();
+}
+
+/// The lines that store an emitted value at an address: as a whole, or member by member where a word of it would have
+/// parts of two members, which the machine would have to wait for.
+pub fn put<T: Target>(e: &E<'_, T>, item: &Emitted, to: &str) -> Vec<String> {
+    let ty = e.body.ty(item.value);
+    let all = leaves(e.program, ty);
+    let cut = |leaf: &Leaf| leaf.size <= 8 && leaf.offset / 8 != (leaf.offset + leaf.size - 1) / 8;
+    let padded = all.iter().map(|leaf| leaf.size).sum::<u32>() != item.size;
+    if padded || !all.iter().any(cut) || !all.iter().all(|leaf| leaf.member().is_some()) {
+        return vec![format!("NF_PUT({to}, {});", item.name)];
+    }
+    let member = |leaf: &Leaf| {
+        let steps: Vec<_> = leaf.member()?.iter().map(|f| nicforge_ir::Proj::Field(*f)).collect();
+        let (part, _) = e.place_from(item.name.clone(), ty, &steps);
+        Some(format!("NF_PUT({to} + {}, {part});", leaf.offset))
+    };
+    all.iter().filter_map(member).collect()
 }
 
 /// Stores one emitted value at offset `at` of the final frame, which started `shift` bytes into the original one.

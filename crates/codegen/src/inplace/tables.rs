@@ -76,10 +76,18 @@ pub fn lookup<T: Target>(e: &mut E<'_, T>, inst: InstId, table: TableId, key: Va
                 e.declare_value(inst, value)
             }
             e.line(&get);
-        } else {
-            e.define(inst, value, if is_int { "0" } else { "{0}" });
+        } else if is_int {
+            e.define(inst, value, "0");
             e.line(&format!("if ({name})"));
             e.line(&format!("    {get}"));
+        } else {
+            // Not first zero and then the entry: compilers do not see that nobody looks in between.
+            e.declare_value(inst, value);
+            let zero = e.zeroed(value);
+            e.line(&format!("if ({name})"));
+            e.line(&format!("    {get}"));
+            e.line("else");
+            e.line(&format!("    {zero}"));
         }
     }
     // The host writes entries of a shared table with C of its own, which may leave anything in their padding.
@@ -181,8 +189,8 @@ fn inserted<T: Target>(e: &mut E<'_, T>, table: TableId) {
 pub fn copy_to_insert<T: Target>(e: &mut E<'_, T>, value: ValueId, indent: &str) -> String {
     let ty = e.body.ty(value);
     let (c_type, inserted) = (e.types.name(ty), e.names.fresh("inserted"));
-    // Behind a pointer it is in nobody's register.
-    if !e.vars.is_inline(value) && e.vars.name(value).contains("->") {
+    // Behind a pointer, or with elements at computed places, it is in nobody's register.
+    if !e.vars.is_inline(value) && (e.vars.name(value).contains("->") || e.filled_by_index(value)) {
         return e.vars.name(value).to_string();
     }
     let all = leaves(e.program, ty);

@@ -7,8 +7,12 @@ use nicforge_ir::{CommuteOp, Direction, EventId, HandlerId, InstId, Op, TableId,
 use super::pipeline::{self, Handed, Handover, Pipe};
 use crate::artifact::{LogFormat, XdpMapShape, XdpTable};
 use crate::c::body::Unsupported;
+use crate::inplace::state::Emitted;
 use crate::inplace::tables::{copy_to_insert, value_type};
 use crate::inplace::{E, Target, packet, tables};
+
+/// As in `runtime/xdp/nf_rt.h`.
+const STAGED_BYTES: u32 = 256;
 
 /// What the generator keeps while it prints one handler.
 pub struct Xdp<'a> {
@@ -317,6 +321,26 @@ impl Target for Xdp<'_> {
 
     fn stage(name: &str, size: u32) -> String {
         format!("nf_stage(staged, &staged_len, &{name}, {size});")
+    }
+
+    /// At constant places: no header waits until the number of bytes in front of it is known.
+    fn stage_all(e: &E<'_, Self>, list: &[Emitted]) -> Vec<String> {
+        let mut at = 0;
+        let mut lines = Vec::new();
+        for item in list {
+            lines.extend(packet::put(e, item, &format!("staged + {at}")));
+            at += item.size;
+        }
+        if at > STAGED_BYTES {
+            return std::iter::once("staged_len = 0;".to_string())
+                .chain(list.iter().map(|item| Self::stage(&item.name, item.size)))
+                .collect();
+        }
+        lines.push("staged_len = 0;".to_string());
+        if at > 0 {
+            lines.push(format!("nf_staged_more(staged, &staged_len, {at});"));
+        }
+        lines
     }
 
     fn entry_type(e: &E<'_, Self>, table: TableId) -> String {

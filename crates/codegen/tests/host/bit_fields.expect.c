@@ -75,9 +75,11 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     t_v_at *values_entry = nf_array_find(values, tmp_2);
     NF_READS(0, &tmp_2, 4);
     bool tmp_3 = values_entry != 0;
-    struct t_v v NF_LOCAL = {0};
+    struct t_v v NF_LOCAL;
     if (values_entry)
         NF_GET(v, &(*values_entry));
+    else
+        v = (struct t_v){0};
     if (tmp_3) {
         NF_BLOCK(3);
         v.a = (u32)((s32)((u32)((s32)((u32)values_entry->a)) + (u32)3));
@@ -89,9 +91,11 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     t_h_at *heads_entry = nf_hash_find(heads, &h, 12, h_hash);
     NF_READS(1, &h, 12);
     bool tmp_5 = heads_entry != 0;
-    struct t_h o NF_LOCAL = {0};
+    struct t_h o NF_LOCAL;
     if (heads_entry)
         NF_GET(o, &(*heads_entry));
+    else
+        o = (struct t_h){0};
     if (tmp_5) {
         NF_BLOCK(5);
         struct t_h o_2 NF_LOCAL = o;

@@ -108,9 +108,11 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     u32 src_hash = nf_key_hash(&src, 4);
     t_stats_at *flows_entry = nf_hash_find(flows, &src, 4, src_hash);
     NF_READS(0, &src, 4);
-    struct t_stats s NF_LOCAL = {0};
+    struct t_stats s NF_LOCAL;
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
+    else
+        s = (struct t_stats){0};
     s.packets = s.packets + 1u;
     u32 tmp = (nf_frame_length(data, end) - 34);
     s.bytes = s.bytes + ((u64)tmp);

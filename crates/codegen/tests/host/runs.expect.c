@@ -61,9 +61,11 @@ NF_HANDLER void nf_handler_net_recv(struct nf_env *env, const struct nf_event_ne
     t_name_at *names_entry = nf_hash_find(names, &tmp_2, 4, tmp_2_hash);
     NF_READS(0, &tmp_2, 4);
     bool tmp_3 = names_entry != 0;
-    struct t_name known NF_LOCAL = {0};
+    struct t_name known NF_LOCAL;
     if (names_entry)
         NF_GET(known, &(*names_entry));
+    else
+        known = (struct t_name){0};
     if (!tmp_3) {
         NF_BLOCK(3);
         nf_drop(env, pkt, 0);

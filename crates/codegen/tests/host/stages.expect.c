@@ -188,9 +188,11 @@ NF_HANDLER void nf_handler_note(struct nf_env *env, const struct nf_event_note *
     u32 flow_hash = nf_key_hash(&flow, 4);
     t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4, flow_hash);
     NF_READS(0, &flow, 4);
-    struct t_seen s NF_LOCAL = {0};
+    struct t_seen s NF_LOCAL;
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
+    else
+        s = (struct t_seen){0};
     u64 n = s.packets;
     u64 n1 = n + 1ull;
     s.packets = n1;
@@ -233,9 +235,11 @@ NF_HANDLER void nf_handler_done(struct nf_env *env, const struct nf_event_done *
     t_seen_at *flows_entry = nf_hash_find(flows, &flow, 4, flow_hash);
     NF_READS(0, &flow, 4);
     bool hit = flows_entry != 0;
-    struct t_seen s NF_LOCAL = {0};
+    struct t_seen s NF_LOCAL;
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
+    else
+        s = (struct t_seen){0};
     u64 n = s.packets;
     u8 n8 = (u8)n;
     nf_stage(staged, &staged_len, &n8, 1);

@@ -67,9 +67,11 @@ int nf_net_recv(struct xdp_md *ctx)
     if (!sizes_entry)
         return XDP_ABORTED;
     NF_ATOMIC_UPDATE(((u32 *)(void *)&sizes_entry->value.last), 1u, >);
-    struct t_odd flow NF_LOCAL = {0};
+    struct t_odd flow NF_LOCAL;
     if (flows_entry)
         NF_GET(flow, &flows_entry->value);
+    else
+        flow = (struct t_odd){0};
     flow.last = 1u;
     if (flows_entry) {
         NF_PUT((u8 *)&flows_entry->value + 5, flow.last);

@@ -82,9 +82,10 @@ int nf_net_recv(struct xdp_md *ctx)
     if (!sizes_entry)
         return XDP_ABORTED;
     NF_ATOMIC_UPDATE(((u32 *)(void *)&sizes_entry->value.last), 1u, >);
-    nf_frame->flow = (struct t_odd){0};
     if (flows_entry)
         NF_GET(nf_frame->flow, &flows_entry->value);
+    else
+        nf_frame->flow = (struct t_odd){0};
     nf_frame->flow.last = 1u;
     if (flows_entry) {
         NF_PUT((u8 *)&flows_entry->value + 5, nf_frame->flow.last);

@@ -74,18 +74,22 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 tmp_2 = (u32)(n & 7);
     t_v_at *values_entry = bpf_map_lookup_elem(&values, &tmp_2);
     bool tmp_3 = values_entry != 0;
-    struct t_v v NF_LOCAL = {0};
+    struct t_v v NF_LOCAL;
     if (values_entry)
         NF_GET(v, &(*values_entry));
+    else
+        v = (struct t_v){0};
     if (tmp_3) {
         v.a = (u32)((s32)((u32)((s32)((u32)values_entry->a)) + (u32)3));
         __builtin_memcpy((u8 *)&(*values_entry) + 0, (u8 *)&v + 0, 1);
     }
     t_h_at *heads_entry = bpf_map_lookup_elem(&heads, &h);
     bool tmp_5 = heads_entry != 0;
-    struct t_h o NF_LOCAL = {0};
+    struct t_h o NF_LOCAL;
     if (heads_entry)
         NF_GET(o, &(*heads_entry));
+    else
+        o = (struct t_h){0};
     if (tmp_5) {
         struct t_h o_2 NF_LOCAL = o;
         o_2.version = (u8)(heads_entry->version + 1);

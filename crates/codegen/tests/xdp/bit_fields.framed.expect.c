@@ -92,18 +92,20 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 tmp_2 = (u32)(n & 7);
     t_v_at *values_entry = bpf_map_lookup_elem(&values, &tmp_2);
     bool tmp_3 = values_entry != 0;
-    nf_frame->v = (struct t_v){0};
     if (values_entry)
         NF_GET(nf_frame->v, &(*values_entry));
+    else
+        nf_frame->v = (struct t_v){0};
     if (tmp_3) {
         nf_frame->v.a = (u32)((s32)((u32)((s32)((u32)values_entry->a)) + (u32)3));
         __builtin_memcpy((u8 *)&(*values_entry) + 0, (u8 *)&nf_frame->v + 0, 1);
     }
     t_h_at *heads_entry = bpf_map_lookup_elem(&heads, &nf_frame->h);
     bool tmp_5 = heads_entry != 0;
-    nf_frame->o = (struct t_h){0};
     if (heads_entry)
         NF_GET(nf_frame->o, &(*heads_entry));
+    else
+        nf_frame->o = (struct t_h){0};
     if (tmp_5) {
         nf_frame->o_2 = nf_frame->o;
         nf_frame->o_2.version = (u8)(heads_entry->version + 1);

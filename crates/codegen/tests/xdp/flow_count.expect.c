@@ -100,9 +100,11 @@ int nf_net_recv(struct xdp_md *ctx)
     ip.ttl = (u8)(ttl - 1);
     u32 src = ip.src;
     t_stats_at *flows_entry = bpf_map_lookup_elem(&flows, &src);
-    struct t_stats s NF_LOCAL = {0};
+    struct t_stats s NF_LOCAL;
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
+    else
+        s = (struct t_stats){0};
     s.packets = s.packets + 1u;
     u32 tmp = (nf_frame_length(data, end) - 34);
     s.bytes = s.bytes + ((u64)tmp);

@@ -117,9 +117,10 @@ int nf_net_recv(struct xdp_md *ctx)
     nf_frame->ip.ttl = (u8)(ttl - 1);
     u32 src = nf_frame->ip.src;
     t_stats_at *flows_entry = bpf_map_lookup_elem(&flows, &src);
-    nf_frame->s = (struct t_stats){0};
     if (flows_entry)
         NF_GET(nf_frame->s, &(*flows_entry));
+    else
+        nf_frame->s = (struct t_stats){0};
     nf_frame->s.packets = nf_frame->s.packets + 1u;
     u32 tmp = (nf_frame_length(data, end) - 34);
     nf_frame->s.bytes = nf_frame->s.bytes + ((u64)tmp);

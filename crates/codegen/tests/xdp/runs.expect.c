@@ -58,9 +58,11 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 tmp_2 = (u32)n;
     t_name_at *names_entry = bpf_map_lookup_elem(&names, &tmp_2);
     bool tmp_3 = names_entry != 0;
-    struct t_name known NF_LOCAL = {0};
+    struct t_name known NF_LOCAL;
     if (names_entry)
         NF_GET(known, &(*names_entry));
+    else
+        known = (struct t_name){0};
     if (!tmp_3) {
         return nf_drop(0);
     }
@@ -116,8 +118,9 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 i_4;
     i_4 = 0u;
     cursor = 1;
+    NF_PUT(staged + 0, differs_emitted);
     staged_len = 0;
-    nf_stage(staged, &staged_len, &differs_emitted, 1);
+    nf_staged_more(staged, &staged_len, 1);
     u64 run_2 = (u64)tmp_2;
     if (run_2 > 24)
         run_2 = 24;

@@ -73,9 +73,10 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 tmp_2 = (u32)n;
     t_name_at *names_entry = bpf_map_lookup_elem(&names, &tmp_2);
     bool tmp_3 = names_entry != 0;
-    nf_frame->known = (struct t_name){0};
     if (names_entry)
         NF_GET(nf_frame->known, &(*names_entry));
+    else
+        nf_frame->known = (struct t_name){0};
     if (!tmp_3) {
         return nf_drop(0);
     }
@@ -131,8 +132,9 @@ int nf_net_recv(struct xdp_md *ctx)
     u32 i_4;
     i_4 = 0u;
     cursor = 1;
+    NF_PUT(staged + 0, differs_emitted);
     staged_len = 0;
-    nf_stage(staged, &staged_len, &differs_emitted, 1);
+    nf_staged_more(staged, &staged_len, 1);
     u64 run_2 = (u64)tmp_2;
     if (run_2 > 24)
         run_2 = 24;

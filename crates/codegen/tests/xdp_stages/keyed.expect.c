@@ -114,9 +114,11 @@ NF_INLINE int nf_handle_count(struct xdp_md *ctx)
         return nf_pass();
     }
     t_seen_at *flows_entry = bpf_map_lookup_elem(&flows, &flow);
-    struct t_seen s NF_LOCAL = {0};
+    struct t_seen s NF_LOCAL;
     if (flows_entry)
         NF_GET(s, &(*flows_entry));
+    else
+        s = (struct t_seen){0};
     u64 n = s.packets;
     u64 n1 = n + 1ull;
     u32 o = s.order;
@@ -137,12 +139,14 @@ NF_INLINE int nf_handle_count(struct xdp_md *ctx)
     u8 low = a & 1;
     bool odd = low == 1;
     if (odd) {
+        NF_PUT(staged + 0, o4);
+        NF_PUT(staged + 4, flow);
         staged_len = 0;
-        nf_stage(staged, &staged_len, &o4, 4);
-        nf_stage(staged, &staged_len, &flow, 1);
+        nf_staged_more(staged, &staged_len, 5);
     } else {
+        NF_PUT(staged + 0, o4);
         staged_len = 0;
-        nf_stage(staged, &staged_len, &o4, 4);
+        nf_staged_more(staged, &staged_len, 4);
     }
     u64 now = clock.now;
     struct nf_event_last made NF_LOCAL = {0};

@@ -531,9 +531,11 @@ NF_INLINE int nf_handle_net_recv(struct xdp_md *ctx)
     flow.protocol = tmp_3;
     t_verdict_at *policy_entry = bpf_map_lookup_elem(&policy, &flow);
     bool tmp_10 = policy_entry != 0;
-    struct t_verdict verdict_2 NF_LOCAL = {0};
+    struct t_verdict verdict_2 NF_LOCAL;
     if (policy_entry)
         NF_GET(verdict_2, &(*policy_entry));
+    else
+        verdict_2 = (struct t_verdict){0};
     bool tmp_11;
     if (tmp_10) {
         tmp_11 = policy_entry->deny != 0;
@@ -545,9 +547,11 @@ NF_INLINE int nf_handle_net_recv(struct xdp_md *ctx)
     }
     t_connection_at *connections_entry = bpf_map_lookup_elem(&connections, &flow);
     bool found = connections_entry != 0;
-    struct t_connection connection NF_LOCAL = {0};
+    struct t_connection connection NF_LOCAL;
     if (connections_entry)
         NF_GET(connection, &(*connections_entry));
+    else
+        connection = (struct t_connection){0};
     bool fresh;
     if (found) {
         u64 tmp_12 = connections_entry->last_seen;
@@ -587,9 +591,11 @@ NF_INLINE int nf_handle_net_recv(struct xdp_md *ctx)
     if (tmp_15) {
         t_service_at *services_entry = bpf_map_lookup_elem(&services, &tmp_7);
         bool tmp_16 = services_entry != 0;
-        struct t_service service NF_LOCAL = {0};
+        struct t_service service NF_LOCAL;
         if (services_entry)
             NF_GET(service, &(*services_entry));
+        else
+            service = (struct t_service){0};
         if (__builtin_expect(!tmp_16, 0)) {
             return nf_drop(6);
         }
@@ -597,9 +603,11 @@ NF_INLINE int nf_handle_net_recv(struct xdp_md *ctx)
             return nf_drop(6);
         }
         t_source_at *sources_entry = bpf_map_lookup_elem(&sources, &tmp_6);
-        struct t_source source NF_LOCAL = {0};
+        struct t_source source NF_LOCAL;
         if (sources_entry)
             NF_GET(source, &(*sources_entry));
+        else
+            source = (struct t_source){0};
         u32 tmp_18 = source.open;
         if (__builtin_expect(tmp_18 >= 16u, 0)) {
             return nf_drop(7);
@@ -619,9 +627,11 @@ NF_INLINE int nf_handle_net_recv(struct xdp_md *ctx)
         if (counted) {
             t_source_at *sources_entry_2 = bpf_map_lookup_elem(&sources, &tmp_6);
             bool tmp_20 = sources_entry_2 != 0;
-            struct t_source source_2 NF_LOCAL = {0};
+            struct t_source source_2 NF_LOCAL;
             if (sources_entry_2)
                 NF_GET(source_2, &(*sources_entry_2));
+            else
+                source_2 = (struct t_source){0};
             bool tmp_21;
             if (tmp_20) {
                 u32 tmp_22 = sources_entry_2->open;
@@ -717,15 +727,19 @@ NF_INLINE int nf_handle_net_recv_stage2(struct xdp_md *ctx)
     }
     t_server_at *assigned_entry = bpf_map_lookup_elem(&assigned, &flow);
     bool tmp_6 = assigned_entry != 0;
-    struct t_server server NF_LOCAL = {0};
+    struct t_server server NF_LOCAL;
     if (assigned_entry)
         NF_GET(server, &(*assigned_entry));
+    else
+        server = (struct t_server){0};
     if (!tmp_6) {
         t_service_at *services_entry = bpf_map_lookup_elem(&services, &tmp_3);
         bool tmp_7 = services_entry != 0;
-        struct t_service service NF_LOCAL = {0};
+        struct t_service service NF_LOCAL;
         if (services_entry)
             NF_GET(service, &(*services_entry));
+        else
+            service = (struct t_service){0};
         if (__builtin_expect(!tmp_7, 0)) {
             return nf_drop(15);
         }

@@ -75,9 +75,11 @@ NF_INLINE int nf_handle_net_recv(struct xdp_md *ctx)
         return nf_pass();
     }
     t_seen_at *sources_entry = bpf_map_lookup_elem(&sources, &source);
-    struct t_seen s NF_LOCAL = {0};
+    struct t_seen s NF_LOCAL;
     if (sources_entry)
         NF_GET(s, &(*sources_entry));
+    else
+        s = (struct t_seen){0};
     u32 n = s.packets;
     u32 n1 = n + 1u;
     u32 m = s.mix;
