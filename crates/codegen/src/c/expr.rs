@@ -97,6 +97,12 @@ impl<D: Dialect> Emitter<'_, D> {
             Op::Bin(op, a, b) => self.binary(*op, *a, *b, ty),
             Op::Cmp(op, a, b) => self.comparison(*op, *a, *b),
             Op::Un(UnOp::Not, a) if ty == Type::BOOL => Expr::compound(format!("!{}", self.operand(*a))),
+            // Compilers warn of a complement of truth.
+            Op::Un(UnOp::Not, a) if matches!(self.body.def_op(*a), Some(Op::Cast(b)) if self.body.ty(*b) == Type::BOOL) =>
+            {
+                let ones = literal(u64::MAX >> (64 - u32::from(ty.bits().unwrap_or(64))), ty);
+                wrap(Expr::compound(format!("{} ^ {ones}", self.operand(*a))), ty)
+            }
             Op::Un(UnOp::Not, a) => wrap(Expr::compound(format!("~{}", self.operand(*a))), ty),
             Op::Un(UnOp::Neg, a) if ty.is_signed() => {
                 let unsigned = self.types.name(carrier(ty));
